@@ -14,7 +14,7 @@ mod known;
 mod steps;
 
 pub use crate::advice::connection::{
-    for_fault, in_public, of_alike, of_cause, of_slow_shell, of_step, of_untrusted,
+    for_fault, in_public, of_alike, of_cause, of_shared_name, of_slow_shell, of_step, of_untrusted,
 };
 pub use crate::advice::known::{Known, PublicKey, shell_quoted};
 pub use crate::advice::steps::{Advice, Step};

@@ -172,6 +172,10 @@ enum AppError {
         "there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
     )]
     NobodyToAsk,
+    #[error(
+        "--transport native uses no connection of the ssh program, so gtop login cannot help it; log in and watch with --transport auto"
+    )]
+    LoginUnused,
     #[error("{0}: {1} is not watched; name the host, or do not exclude it")]
     NoFolderHost(String, String),
     #[error("--transport srun needs jobs; add --slurm or --job ID")]
@@ -253,6 +257,7 @@ impl AppError {
                 | Self::Template(_)
                 | Self::NoHost
                 | Self::NoLoginNode
+                | Self::LoginUnused
                 | Self::NoJob
                 | Self::NoFolderHost(..)
                 | Self::NoConfig(_)

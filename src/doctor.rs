@@ -211,7 +211,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
             Box::pin(probe::add_steps(handshake, clock, python_search, &known, &mut steps)).await;
         }
         Err(fault) => {
-            known.facts = transport.login_facts(target, &fault).await.map(Arc::new);
+            known.set_facts(transport.login_facts(target, &fault).await.map(Arc::new));
             connect::add_steps(&trace.events(), period, Err(&fault), &known, &mut steps);
         }
     }

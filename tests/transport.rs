@@ -407,9 +407,10 @@ async fn keys_stored_by_trust_are_accepted_by_ssh() {
         lab.write_config(sshd.port, &format!("HashKnownHosts {hash}"));
         let offered = lab.host_key().await;
         assert_eq!(offered.status, HostKeyStatus::Unknown);
-        assert_eq!(offered.entry.file, lab.path("known"));
-        assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
-        assert_eq!(lab.transport().store_host_keys(vec![offered.entry]).await.unwrap(), 1);
+        let entry = offered.entry.unwrap();
+        assert_eq!(entry.file, lab.path("known"));
+        assert_eq!(entry.line.starts_with("|1|"), hash == "yes", "{entry:?}");
+        assert_eq!(lab.transport().store_host_keys(vec![entry]).await.unwrap(), 1);
         check_echo(&lab).await;
         let config = lab.path("config");
         let options =

@@ -48,7 +48,8 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
     match fault.cause.as_deref() {
         Some(cause) => {
             let mut known = known.clone();
-            known.facts = fault.host.clone().or(known.facts);
+            let facts = fault.host.clone().or(known.facts.take());
+            known.set_facts(facts);
             of_cause(cause, &known)
         }
         None => of_kind(fault.kind, &known.quoted_node(), &known.destination),
@@ -70,7 +71,7 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
         if let SshFault::AtGateway { gateway, fault: at_gateway } = cause {
             // All of them wait for the gateway.
             let mut known = Known::of_destination(gateway);
-            known.facts.clone_from(&fault.host);
+            known.set_facts(fault.host.clone());
             return known.of_ssh(at_gateway);
         }
         let root = cause.root();
@@ -178,16 +179,35 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
 
 /// Returns what to do if the host key of a node cannot be fetched to be trusted.
 pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
-    if matches!(
-        fault.root(),
-        SshFault::NeedsSshProgram { .. }
-            | SshFault::UnsupportedAlgorithms { .. }
-            | SshFault::NoCommonAlgorithm { .. }
-    ) {
-        // It asks for the keys of gateways too, and stores them.
-        return known.accept_with_ssh().into();
+    // ssh asks for the keys of gateways too, and stores them.
+    let accept = known.accept_with_ssh();
+    let root = fault.root();
+    if matches!(root, SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. }) {
+        return accept.into();
     }
-    known.of_ssh(fault)
+    let SshFault::NoCommonAlgorithm { kind, theirs, .. } = root else {
+        return known.of_ssh(fault);
+    };
+    if theirs.iter().any(|name| !is_old(name)) {
+        return accept.into();
+    }
+    let mut at = known.clone();
+    if let SshFault::AtGateway { gateway, .. } = fault {
+        at = known.gateway(gateway);
+    }
+    let allow = at.of_algorithms(kind, theirs).steps.into_iter().take(1);
+    Advice::default().then(allow).then([accept.and()])
+}
+
+/// Returns what to do about two hosts with different keys under one name of `known_hosts`.
+pub fn of_shared_name() -> Advice {
+    "give each of them a HostKeyAlias of its own in ~/.ssh/config; if they are one host, ask the administrator".into()
+}
+
+/// Returns true if ssh does not offer an algorithm by itself.
+fn is_old(name: &str) -> bool {
+    let is_marker = name.starts_with("ext-info") || name.starts_with("kex-strict");
+    is_marker || OLD_ALGORITHMS.contains(&name)
 }
 
 /// Returns what to do about a login shell that starts the probe late.
@@ -283,6 +303,9 @@ fn algorithm_option(kind: &str) -> &'static str {
 impl Known {
     /// Returns where to change an option: the line that sets it, or the file to add it to.
     fn correct_option(&self, name: &str) -> String {
+        if self.is_given(name) {
+            return format!("correct the {} of {}", name.to_lowercase(), self.node);
+        }
         match self.origin(name) {
             Some(origin) => format!("correct {name} in {origin}"),
             None => format!("set {name} for {} in ~/.ssh/config", self.host),
@@ -431,7 +454,12 @@ impl Known {
                 Advice::from(self.as_root(START_SSHD))
                     .then([Step::words(format!("{correct} if it is not {port}")).or()])
             }
-            SshFault::TimedOut { phase, .. } => self.for_timeout(*phase).into(),
+            SshFault::TimedOut { phase, .. } => {
+                let is_slow = *phase == ConnectPhase::BannerExchange;
+                let wait = format!("gtop --connect-timeout 60 {}", self.watched);
+                let wait = is_slow.then(|| Step::run("wait longer", wait).when("it is only slow"));
+                Advice::from(self.for_timeout(*phase)).then(wait)
+            }
             SshFault::OtherProtocol { .. } => {
                 "ask the administrator for a newer sshd: protocol 1 is broken, and neither gtop nor ssh speaks it".into()
             }
@@ -608,7 +636,7 @@ impl Known {
 
     fn accept_with_ssh(&self) -> Step {
         let words = "compare the fingerprint with the administrator's, and answer yes to";
-        let ask = "-o StrictHostKeyChecking=ask";
+        let ask = "-o StrictHostKeyChecking=ask -o BatchMode=no";
         Step::run(words, format!("ssh {ask} {} true", self.destination))
     }
 
@@ -619,13 +647,21 @@ impl Known {
     }
 
     fn of_changed_key(&self, change: &HostKeyChange) -> Advice {
+        let words = "ask the administrator; if the node was reinstalled";
+        if change.at.file.starts_with("/etc") {
+            let (file, host) = (shell_quoted_path(&change.at.file), shell_quoted(&change.host));
+            let remove = Step::run(words, format!("ssh-keygen -f {file} -R {host}"));
+            let trust = format!("gtop trust {}", self.quoted_node());
+            return Advice::from(remove.with_root_on("this machine"))
+                .then([Step::run("run", trust).and()]);
+        }
         let command = format!(
             "ssh-keygen -f {} -R {} && gtop trust {}",
             shell_quoted_path(&change.at.file),
             shell_quoted(&change.host),
             self.quoted_node()
         );
-        Step::run("ask the administrator; if the node was reinstalled", command).into()
+        Step::run(words, command).into()
     }
 
     fn of_revoked_key(&self, at: Option<&Origin>) -> Advice {
@@ -1036,10 +1072,71 @@ mod tests {
         let closed = SshFault::NoBanner { port: 22, why: String::new(), is_closed: false };
         let after = std::time::Duration::from_secs(1);
         let silent = SshFault::TimedOut { phase: ConnectPhase::BannerExchange, after };
-        for fault in [closed, silent] {
+        let wait = "if it is only slow, wait longer: gtop --connect-timeout 60 gpu11";
+        for (fault, colons) in [(closed, 0), (silent, 1)] {
             let text = text(&plain(), &fault);
-            assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");
+            assert_eq!(text.matches(": ").count(), colons, "{text}");
+            assert!(text.contains("set Port for gpu11"), "{text}");
+            assert_eq!(text.contains(wait), colons == 1, "{text}");
         }
+    }
+
+    #[test]
+    fn what_the_name_of_a_node_or_an_option_gives_is_corrected_there() {
+        let after = std::time::Duration::from_secs(1);
+        let silent = SshFault::TimedOut { phase: ConnectPhase::BannerExchange, after };
+        let typed = text(&Known::of_destination("ada@gpu11:2222"), &silent);
+        assert!(typed.contains("correct the port of ada@gpu11:2222"), "{typed}");
+        let mut known = plain();
+        let facts = LoginFacts {
+            login_option: Some("eve".to_owned()),
+            shares_logins: true,
+            ..LoginFacts::default()
+        };
+        known.set_facts(Some(facts.into()));
+        let refused = SshFault::PasswordOnly { user: "eve".to_owned() };
+        let text = text(&known, &refused);
+        assert!(text.contains("gtop login eve@gpu11\n"), "{text}");
+        assert!(text.contains("ssh -fNM eve@gpu11"), "{text}");
+    }
+
+    #[test]
+    fn a_changed_key_of_all_users_is_removed_by_root() {
+        let change = HostKeyChange {
+            host: "gpu11".to_owned(),
+            at: Origin { file: Path::new("/etc/ssh/ssh_known_hosts").into(), line: 3 },
+            known: String::new(),
+            algorithm: String::new(),
+            fingerprint: String::new(),
+        };
+        let text = text(&plain(), &SshFault::HostKeyChanged(Box::new(change)));
+        assert!(
+            text.contains("as root on this machine: ")
+                && text.contains("ssh-keygen -f /etc/ssh/ssh_known_hosts -R gpu11\n")
+                && text.ends_with("and run: gtop trust gpu11"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_host_that_ssh_itself_cannot_reach_yet_is_trusted_after_the_line_that_helps() {
+        let fault = |names: &[&str]| SshFault::NoCommonAlgorithm {
+            kind: "key exchange",
+            ours: vec!["x".to_owned()],
+            theirs: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let old = of_untrusted(&fault(&["diffie-hellman-group14-sha1", "ext-info-s"]), &plain());
+        assert!(
+            old.text().contains("KexAlgorithms +diffie-hellman-group14-sha1"),
+            "{}",
+            old.text()
+        );
+        assert!(old.text().contains("and compare the fingerprint"), "{}", old.text());
+        let new = of_untrusted(&fault(&["sntrup761x25519-sha512"]), &plain());
+        assert!(new.text().starts_with("compare the fingerprint"), "{}", new.text());
+        let gateway = fault(&["diffie-hellman-group14-sha1"]).at_gateway("gate");
+        let text = of_untrusted(&gateway, &plain()).text();
+        assert!(text.contains("Host gate\n") && text.contains(" gpu11 true"), "{text}");
     }
 
     #[test]

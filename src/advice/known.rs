@@ -81,6 +81,26 @@ impl Known {
         self.options.insert(name, (values.to_vec(), origin.map(ToString::to_string)));
     }
 
+    /// Sets what is known of the host of the fault. The user of `--login` is the one that commands need.
+    pub fn set_facts(&mut self, facts: Option<Arc<LoginFacts>>) {
+        let login = facts.as_ref().and_then(|facts| facts.login_option.clone());
+        if let Some(user) = login.filter(|user| is_safe_user(user) && !self.node.contains('@')) {
+            let node = format!("{user}@{}", self.node);
+            let at = Self::of_destination(&node);
+            (self.destination, self.watched, self.node) = (at.destination, at.watched, node);
+        }
+        self.facts = facts;
+    }
+
+    /// Returns true if the name of the node sets an option, which then counts.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        match name {
+            "User" => self.node.contains('@'),
+            "Port" => self.destination.starts_with("-p "),
+            _ => false,
+        }
+    }
+
     /// Returns the values of an option; none if it is not known.
     pub fn values(&self, name: &str) -> &[String] {
         self.options.get(name).map_or(&[], |(values, _)| values)

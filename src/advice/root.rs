@@ -1,6 +1,6 @@
 //! What to do where sudo does not run the probe as root.
 
-use crate::advice::known::Known;
+use crate::advice::known::{Known, shell_quoted};
 use crate::advice::steps::{Advice, Step};
 use crate::model::SudoRefusal;
 
@@ -17,7 +17,12 @@ pub const fn of_note(refusal: SudoRefusal) -> &'static str {
 }
 
 /// Returns what to do about a refusal; `sudoers` are the lines that permit exactly the probe.
-pub fn of_refusal(refusal: SudoRefusal, known: &Known, sudoers: &str) -> Advice {
+pub fn of_refusal(
+    refusal: SudoRefusal,
+    known: &Known,
+    sudoers: &str,
+    allows_signals: bool,
+) -> Advice {
     match refusal {
         SudoRefusal::Missing => Step::words("install sudo").with_root_on(&known.host).into(),
         SudoRefusal::Python => {
@@ -34,8 +39,9 @@ pub fn of_refusal(refusal: SudoRefusal, known: &Known, sudoers: &str) -> Advice 
             let lines = allow_terminal.into_iter().chain(sudoers.lines().map(str::to_owned));
             let words = format!("visudo -f {SUDOERS}, and add");
             let add = Step::put(SUDOERS, words, lines.collect()).with_root_on(&known.host);
-            let print = "gtop probe --sudoers prints the same lines, to be piped into a file";
-            Advice::from(add).then([Step::words(print)])
+            let option = if allows_signals { " --allow-signals" } else { "" };
+            let print = format!("gtop{option} probe --sudoers={}", shell_quoted(user));
+            Advice::from(add).then([Step::run("these lines again, for a file", print).or()])
         }
     }
 }

@@ -13,6 +13,9 @@ pub const ON_REQUEST: &str = "R tries again";
 
 /// About a node that waits for its host key to be accepted.
 pub const ON_HOST_KEY: &str = "press A to see the key and answer";
+
+/// About a node that waits for a login.
+pub const ON_LOGIN: &str = "press L to log in";
 /// The node is tried again by itself.
 pub const RETRY: &str = "R tries at once";
 /// Each call loads the driver.

@@ -1,6 +1,7 @@
 //! The keys of hosts that are not known: fetched from many nodes, asked about once per host, and stored.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -22,12 +23,24 @@ use crate::transport::{Target, Transport};
 pub(super) struct HostKeyScan {
     /// The nodes that need no question, and why.
     pub(super) known: Vec<(NodeName, String)>,
-    /// The nodes whose key is not asked about, and why.
-    pub(super) refused: Vec<(NodeName, Fault, Advice)>,
+    /// The nodes whose key is not asked about, why, and what to do.
+    pub(super) refused: Vec<(NodeName, String, Advice)>,
     /// The hosts to ask about.
     pub(super) unknown: Vec<UnknownHost>,
+    /// The line for each key, and whose it is by its name in the file.
     entries: BTreeMap<AcceptedKey, KnownHostEntry>,
+    asked_names: Vec<AskedName>,
     targets: Vec<Target>,
+}
+
+/// The name of a host in a file, of which ssh accepts the key of one host.
+#[derive(Clone, Debug)]
+struct AskedName {
+    file: PathBuf,
+    name: String,
+    /// The host that is asked about by this name.
+    host: Arc<str>,
+    fingerprint: String,
 }
 
 /// Fetches and stores the keys of hosts.
@@ -134,9 +147,9 @@ impl HostKeys {
 impl HostKeyScan {
     /// Returns the question for the screen.
     pub(super) fn question(&self) -> HostKeyQuestion {
-        let refused = self.refused.iter().map(|(node, fault, advice)| RefusedHost {
+        let refused = self.refused.iter().map(|(node, why, advice)| RefusedHost {
             node: node.clone(),
-            why: fault.to_string().into(),
+            why: why.as_str().into(),
             remedy: advice.first().into(),
         });
         HostKeyQuestion { unknown: self.unknown.clone(), refused: refused.collect() }
@@ -149,18 +162,19 @@ impl HostKeyScan {
         self.unknown.extend(before.unknown);
         let entries = last.entries.iter().map(|(key, entry)| (key.clone(), entry.clone()));
         self.entries.extend(entries);
+        self.asked_names.extend(last.asked_names.iter().cloned());
         self.targets.extend(last.targets.iter().cloned());
     }
 
     fn add(&mut self, node: NodeName, offer: Result<HostOffer, Fault>, is_by_ssh: bool) {
         let offer = match offer {
             Ok(offer) => offer,
-            Err(fault) => return self.refuse(node, fault, is_by_ssh),
+            Err(fault) => return self.refuse(node, &fault, is_by_ssh),
         };
-        if let Some(fault) = offer.keys.iter().find_map(|key| key.refusal.clone()) {
+        let Some(first) = offer.keys.first() else { return };
+        if let Some(fault) = &first.refusal {
             return self.refuse(node, fault, is_by_ssh);
         }
-        let Some(first) = offer.keys.first() else { return };
         let why = match &first.status {
             HostKeyStatus::Unknown => return self.ask(node, offer),
             HostKeyStatus::Certified { at } => {
@@ -175,14 +189,14 @@ impl HostKeyScan {
         self.known.push((node, why));
     }
 
-    fn refuse(&mut self, node: NodeName, fault: Fault, is_by_ssh: bool) {
+    fn refuse(&mut self, node: NodeName, fault: &Fault, is_by_ssh: bool) {
         // What is reached without SSH has no host key.
         let advice = if is_by_ssh {
-            advice::of_untrusted(&fault, &Known::of_destination(node.host()))
+            advice::of_untrusted(fault, &Known::of_destination(node.host()))
         } else {
             Advice::default()
         };
-        self.refused.push((node, fault, advice));
+        self.refused.push((node, fault.to_string(), advice));
     }
 
     /// Asks about a host, once for all nodes that it is or stands before.
@@ -191,19 +205,40 @@ impl HostKeyScan {
         let HostOffer { gateway, keys, .. } = offer;
         let is_gateway = gateway.is_some();
         let name: Arc<str> = gateway.as_deref().unwrap_or(node.label()).into();
+        let Some((first, entry)) = keys.first().and_then(|key| Some((key, key.entry.as_ref()?)))
+        else {
+            return;
+        };
+        let is_same = |asked: &&AskedName| asked.file == entry.file && asked.name == first.host;
+        if let Some(asked) = self.asked_names.iter().find(is_same) {
+            if asked.fingerprint != first.fingerprint {
+                let why = format!(
+                    "it shows another key than {}, and both are {} in known_hosts",
+                    asked.host, asked.name
+                );
+                return self.refused.push((node, why, advice::of_shared_name()));
+            }
+            let is_asked = |host: &&mut UnknownHost| host.name == asked.host;
+            if let Some(host) = self.unknown.iter_mut().find(is_asked) {
+                host.nodes.push(node);
+            }
+            return;
+        }
+        self.asked_names.push(AskedName {
+            file: entry.file.clone(),
+            name: first.host.clone(),
+            host: Arc::clone(&name),
+            fingerprint: first.fingerprint.clone(),
+        });
         let shown = keys.iter().map(|key| HostKey {
             algorithm: key.algorithm.as_str().into(),
             fingerprint: key.fingerprint.as_str().into(),
         });
-        let shown: Vec<HostKey> = shown.collect();
-        let is_same = |host: &&mut UnknownHost| host.name == name && host.keys == shown;
-        if let Some(host) = self.unknown.iter_mut().find(is_same) {
-            host.nodes.push(node);
-            return;
-        }
+        let shown = shown.collect();
         for key in keys {
             let (host, fingerprint) = (Arc::clone(&name), key.fingerprint.as_str().into());
-            self.entries.insert(AcceptedKey { host, fingerprint }, key.entry);
+            let entry = key.entry.map(|entry| (AcceptedKey { host, fingerprint }, entry));
+            self.entries.extend(entry);
         }
         self.unknown.push(UnknownHost { name, is_gateway, place, nodes: vec![node], keys: shown });
     }

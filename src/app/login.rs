@@ -18,7 +18,7 @@ use crate::app::login::answers::{Answers, Dialogue};
 use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
-use crate::cli::LoginOptions;
+use crate::cli::{LoginOptions, TransportChoice};
 use crate::model::TransportKind;
 use crate::nodeset;
 use crate::process::Output;
@@ -82,6 +82,9 @@ pub(super) fn run(
     options: &LoginOptions,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
+    if env.cli.connection.transport_kind() == TransportChoice::Native {
+        return Err(AppError::LoginUnused);
+    }
     let targets = login_targets(env)?;
     let names_nodes =
         !env.cli.hosts.is_empty() || env.cli.nodes.names_nodes() || env.cli.slurm.is_requested();
@@ -171,8 +174,9 @@ pub(super) async fn log_in_to_all(
         transport,
         persist,
         askpass: AskpassServer::start(program)?,
-        answers: Answers::default(),
+        answers: BTreeMap::new(),
         questions: Questions::new(place),
+        waiting: Vec::new(),
         failed_gateways: Vec::new(),
         signals,
         out,
@@ -260,8 +264,11 @@ struct LoginRun<'a, W> {
     transport: &'a Transport,
     persist: Duration,
     askpass: AskpassServer,
-    answers: Answers,
+    /// By user: one's password is not tried for another.
+    answers: BTreeMap<String, Answers>,
     questions: Questions,
+    /// The hosts to log in to afterwards, and the user there; empty for one that asks for no password.
+    waiting: Vec<(String, String)>,
     /// Gateways whose login has failed: nobody is asked again for the next node.
     failed_gateways: Vec<String>,
     signals: StopSignals,
@@ -275,10 +282,10 @@ impl<W: Write> LoginRun<'_, W> {
         nodes: Vec<(Target, ssh::Fault)>,
     ) -> Result<bool, Interruption> {
         let mut all_succeeded = true;
-        let mut waiting = nodes.len();
-        for (target, fault) in nodes {
-            waiting -= 1;
-            let result = self.log_in_to_node(&target, &fault, waiting).await?;
+        let users = self.users_of(&nodes).await?;
+        for (at, (target, fault)) in nodes.into_iter().enumerate() {
+            self.waiting = users.get(at + 1..).unwrap_or_default().to_vec();
+            let result = self.log_in_to_node(&target, &fault).await?;
             let name = target.name.label();
             match result {
                 Ok(()) => writeln!(self.out, "{name}: logged in")?,
@@ -292,13 +299,30 @@ impl<W: Write> LoginRun<'_, W> {
         Ok(all_succeeded)
     }
 
-    /// Logs in to the gateways of a node that need it, and to the node if it needs it.
-    async fn log_in_to_node(
+    /// Returns the name of each node and the user to log in as, without those that ask for no password.
+    async fn users_of(
         &mut self,
-        target: &Target,
-        fault: &ssh::Fault,
-        waiting: usize,
-    ) -> LoginResult {
+        nodes: &[(Target, ssh::Fault)],
+    ) -> Result<Vec<(String, String)>, Interruption> {
+        let mut users = Vec::with_capacity(nodes.len());
+        for (target, fault) in nodes {
+            let asks = !matches!(
+                fault.root(),
+                ssh::Fault::KeyEncrypted { .. } | ssh::Fault::AgentUnreachable { .. }
+            );
+            let found = match self.transport.ssh_client(target) {
+                Ok((client, ssh)) => self.unless_stopped(hosts_of(client, &ssh)).await?.ok(),
+                Err(_fault) => None,
+            };
+            let user = found.and_then(|hosts| hosts.last().map(|host| host.user().to_owned()));
+            let user = user.filter(|_| asks).unwrap_or_default();
+            users.push((target.name.label().to_owned(), user));
+        }
+        Ok(users)
+    }
+
+    /// Logs in to the gateways of a node that need it, and to the node if it needs it.
+    async fn log_in_to_node(&mut self, target: &Target, fault: &ssh::Fault) -> LoginResult {
         let transport = self.transport;
         let (client, ssh) = match transport.ssh_client(target) {
             Ok(found) => found,
@@ -313,7 +337,7 @@ impl<W: Write> LoginRun<'_, W> {
         let mut needs_master = false;
         for (gateway, next) in gateways.iter().zip(behind) {
             let logged_in =
-                self.log_in_to_gateway(client, gateway, next, &mut needs_master, waiting).await?;
+                self.log_in_to_gateway(client, gateway, next, &mut needs_master).await?;
             if let Err(fault) = logged_in {
                 return Ok(Err(fault));
             }
@@ -326,7 +350,7 @@ impl<W: Write> LoginRun<'_, W> {
                 checked => return Ok(checked.map(drop)),
             }
         }
-        if let Err(fault) = self.log_in(client, node, waiting).await? {
+        if let Err(fault) = self.log_in(client, node).await? {
             return Ok(Err(fault));
         }
         let checked = self.unless_stopped(check(transport, target)).await?;
@@ -345,7 +369,6 @@ impl<W: Write> LoginRun<'_, W> {
         gateway: &LoginHost,
         next: &LoginHost,
         needs_master: &mut bool,
-        waiting: usize,
     ) -> LoginResult {
         let name = gateway.name().to_owned();
         if self.failed_gateways.contains(&name) {
@@ -364,8 +387,10 @@ impl<W: Write> LoginRun<'_, W> {
                 Err(_) => *needs_master = true,
             }
         }
-        // The node that is behind it waits as well.
-        let result = self.log_in(client, gateway, waiting + 1).await?;
+        // The next one waits as well.
+        self.waiting.insert(0, (next.name().to_owned(), next.user().to_owned()));
+        let result = self.log_in(client, gateway).await?;
+        self.waiting.remove(0);
         match &result {
             Ok(()) => writeln!(self.out, "{name}: logged in, for the nodes behind it")?,
             Err(fault) => {
@@ -378,7 +403,7 @@ impl<W: Write> LoginRun<'_, W> {
     }
 
     /// Opens a master connection to one host.
-    async fn log_in(&mut self, client: &Client, host: &LoginHost, waiting: usize) -> LoginResult {
+    async fn log_in(&mut self, client: &Client, host: &LoginHost) -> LoginResult {
         let mut dialogue = Dialogue::default();
         self.askpass.discard();
         let starting = client.start_login(host, &self.askpass, self.persist);
@@ -405,7 +430,7 @@ impl<W: Write> LoginRun<'_, W> {
                 host,
                 question,
                 &mut dialogue,
-                &mut self.answers,
+                self.answers.entry(host.user().to_owned()).or_default(),
                 &mut self.signals,
             );
             match asking.await? {
@@ -423,9 +448,13 @@ impl<W: Write> LoginRun<'_, W> {
         if let Err(fault) = recorded {
             return Ok(Err(explained(fault, &dialogue)));
         }
-        if waiting > 0 {
-            let offering =
-                self.questions.offer(&dialogue, &mut self.answers, waiting, &mut self.signals);
+        let is_alike = |(_, user): &&(String, String)| user == host.user();
+        let alike: Vec<&str> =
+            self.waiting.iter().filter(is_alike).map(|(name, _)| name.as_str()).collect();
+        if !alike.is_empty() {
+            let place = (host.user(), nodeset::fold(alike));
+            let answers = self.answers.entry(host.user().to_owned()).or_default();
+            let offering = self.questions.offer(&dialogue, answers, place, &mut self.signals);
             if let AskResult::Stopped(reason) = offering.await? {
                 return Err(Interruption::Stopped(reason));
             }

@@ -49,19 +49,15 @@ fn show(scan: &HostKeyScan, out: &mut impl Write) -> Result<(), AppError> {
     for (node, why) in &scan.known {
         writeln!(out, "{node}: {why}")?;
     }
-    for (node, fault, advice) in &scan.refused {
-        writeln!(out, "{node}: {fault}")?;
+    for (node, why, advice) in &scan.refused {
+        writeln!(out, "{node}: {why}")?;
         for line in advice.text().lines() {
             writeln!(out, "  > {line}")?;
         }
     }
-    for UnknownHost { name, is_gateway, place, nodes, keys } in &scan.unknown {
-        let gateway = match (is_gateway, nodes.as_slice()) {
-            (false, _) => String::new(),
-            (true, [node]) => format!(", the gateway of {node}"),
-            (true, nodes) => format!(", the gateway of {} nodes", nodes.len()),
-        };
-        writeln!(out, "{name} ({place}{gateway}):")?;
+    for host in &scan.unknown {
+        let UnknownHost { name, place, keys, .. } = host;
+        writeln!(out, "{name} ({place}{}):", host.others_text())?;
         for key in keys {
             writeln!(out, "  {} {}", key.algorithm, key.fingerprint)?;
         }

@@ -31,6 +31,10 @@ pub(super) fn refused_step(
         format!("{}: {output}", refusal.text())
     };
     let sudoers = probe::sudoers(known.user("").unwrap_or("LOGIN"), allows_signals);
-    StepResult::failed("sudo", finding)
-        .with_advice(&advice::root::of_refusal(refusal, known, &sudoers))
+    StepResult::failed("sudo", finding).with_advice(&advice::root::of_refusal(
+        refusal,
+        known,
+        &sudoers,
+        allows_signals,
+    ))
 }

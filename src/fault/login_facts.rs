@@ -9,6 +9,8 @@ pub struct LoginFacts {
     pub port: u16,
     /// The user to log in as.
     pub user: String,
+    /// The user of `--login`, if that is why.
+    pub login_option: Option<String>,
     /// The first key file, if the configuration names any.
     pub key_file: Option<String>,
     /// An agent answers at `SSH_AUTH_SOCK`.

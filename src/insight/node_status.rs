@@ -183,6 +183,7 @@ fn next_attempt(node: &Node, now: Timestamp) -> NextAttempt {
         Link::Down { retry_at: None, fault } if fault.kind == FaultKind::HostKeyUnknown => {
             NextAttempt::OnHostKey
         }
+        Link::Down { retry_at: None, fault } if fault.is_solved_by_login() => NextAttempt::OnLogin,
         Link::Down { retry_at: None, .. } => NextAttempt::OnRequest,
         Link::Down { .. } | Link::Idle | Link::Up => NextAttempt::Soon,
     }

@@ -77,6 +77,8 @@ pub(crate) enum NextAttempt {
     OnRequest,
     /// Once its host key is known.
     OnHostKey,
+    /// Once the user has logged in.
+    OnLogin,
     Soon,
 }
 
@@ -87,6 +89,7 @@ impl NextAttempt {
             Self::In(span) => format!("retry in {}", format_duration(span)),
             Self::OnRequest => "R retries".to_owned(),
             Self::OnHostKey => "A shows it".to_owned(),
+            Self::OnLogin => "L logs in".to_owned(),
             Self::Soon => "retrying".to_owned(),
         }
     }
@@ -254,6 +257,9 @@ impl Note {
             Self::NextAttempt(NextAttempt::OnRequest) => {
                 "trying again would not help unless something changes"
             }
+            Self::NextAttempt(NextAttempt::OnLogin) => {
+                "gtop connects once you have logged in there"
+            }
             Self::NextAttempt(NextAttempt::OnHostKey) => {
                 "gtop connects once you have said that this is the right machine"
             }
@@ -313,6 +319,7 @@ impl Note {
             Self::Stale(_) => advice::source::STALE,
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
             Self::NextAttempt(NextAttempt::OnHostKey) => advice::source::ON_HOST_KEY,
+            Self::NextAttempt(NextAttempt::OnLogin) => advice::source::ON_LOGIN,
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::RETRY,
             Self::SudoRefused(refusal) => advice::root::of_note(*refusal),
             Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),

@@ -101,8 +101,26 @@ impl<'a> HostKeyAnswer<'a> {
             return Self::No;
         }
         let words = word.split(|letter: char| letter.is_whitespace() || letter == ',');
+        let mut words = words.peekable();
+        let is_consent = |first: &&str| ["yes", "no"].contains(&&*first.to_ascii_lowercase());
+        if words.peek().is_some_and(is_consent) {
+            return Self::Unclear;
+        }
         let fingerprints: Vec<&str> = words.filter(|word| word.starts_with("SHA256:")).collect();
         if fingerprints.is_empty() { Self::Unclear } else { Self::Fingerprints(fingerprints) }
+    }
+}
+
+impl UnknownHost {
+    /// Returns which nodes it is or stands before, besides its name; reads on after its place.
+    pub fn others_text(&self) -> String {
+        match (self.is_gateway, self.nodes.as_slice()) {
+            (false, [] | [_]) => String::new(),
+            (false, [_, other]) => format!(", also {}", other.label()),
+            (false, [_, others @ ..]) => format!(", also {} other nodes", others.len()),
+            (true, [node]) => format!(", the gateway of {}", node.label()),
+            (true, nodes) => format!(", the gateway of {} nodes", nodes.len()),
+        }
     }
 }
 
@@ -174,7 +192,17 @@ mod tests {
             accepted("256 SHA256:a1 root@a (ED25519) 3072 SHA256:b2 root@b (RSA)"),
             ["a SHA256:a1", "b SHA256:b2"]
         );
-        for text in ["no", "", "y", "SHA256:A1", "SHA256:a", "SHA256:a11", "yes SHA256:x", "a1"] {
+        for text in [
+            "no",
+            "",
+            "y",
+            "no SHA256:a1",
+            "SHA256:A1",
+            "SHA256:a",
+            "SHA256:a11",
+            "yes SHA256:x",
+            "a1",
+        ] {
             assert_eq!(accepted(text), [""; 0], "{text}");
         }
         assert_eq!(HostKeyAnswer::parse("y"), HostKeyAnswer::Unclear);

@@ -13,6 +13,9 @@ use crate::ssh::trace::RouteSummary;
 use crate::ssh::{Client, ConnectPlan, Profile, SshTarget, shutting_down};
 use crate::storage::WriteError;
 
+/// Further attempts at a server that is too slow for the limit.
+const SLOW_ATTEMPTS: usize = 2;
+
 /// The host on the way to a node whose key is asked about, and what it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostOffer {
@@ -24,7 +27,7 @@ pub struct HostOffer {
     pub port: u16,
     /// The gateways before it.
     pub via: Vec<String>,
-    /// Its keys; the first is the one that `ssh` asks about.
+    /// Its keys; the first is the one that `ssh` asks about. Others that must not be stored are left out.
     pub keys: Vec<OfferedKey>,
 }
 
@@ -42,7 +45,17 @@ impl Client {
         let query = self.host_query(ssh);
         let settings = self.host_settings(query.clone()).await?;
         let plan = self.plan(&query, &settings).await?;
-        let offer = self.fetch_keys_of_plan(name, &plan).await;
+        let mut offer = self.fetch_keys_of_plan(name, &plan).await;
+        for _ in 0..SLOW_ATTEMPTS {
+            let is_slow = |fault: &Fault| fault.is_slow_banner() && fault.root() == fault;
+            if !offer.as_ref().is_err_and(is_slow) {
+                break;
+            }
+            // The limit grows with each attempt.
+            self.add_timeout(&query.host, &settings);
+            let plan = self.plan(&query, &settings).await?;
+            offer = self.fetch_keys_of_plan(name, &plan).await;
+        }
         let unknown = offer.as_ref().err().and_then(unknown_gateway);
         let Some(gateway) = unknown.and_then(|name| find_gateway(&plan.route, name)) else {
             return offer;
@@ -103,10 +116,13 @@ impl Client {
                 Err(_fault) => break,
             };
             let is_unknown = verification.status == HostKeyStatus::Unknown;
+            let is_first = seen.is_empty();
             seen.push(verification.key.clone());
-            offer.keys.push(writer::describe_key(&verifier.settings, verification)?);
+            if is_first || is_unknown {
+                offer.keys.push(writer::describe_key(&verifier.settings, verification)?);
+            }
             offer.address = address;
-            if !is_unknown {
+            if is_first && !is_unknown {
                 break;
             }
             algorithms = verifier.host_key_algorithms.without(&seen);

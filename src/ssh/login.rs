@@ -55,6 +55,11 @@ impl LoginHost {
             .map(|host| format!("{user}@{host}"))
     }
 
+    /// Returns the user to log in as.
+    pub fn user(&self) -> &str {
+        &self.settings.user
+    }
+
     /// Returns true if its connection is one of a `ProxyCommand`, which may ask as well.
     pub fn has_proxy_command(&self) -> bool {
         matches!(self.settings.route, Route::Command(_))
@@ -106,7 +111,7 @@ impl MasterLogin {
             typed_name: &self.host.query.host,
             port: settings.port,
             user: &settings.user,
-            gateways: settings.route.gateways(),
+            route: &settings.route,
             connect_timeout: self.connect_timeout,
         })
     }

@@ -97,6 +97,7 @@ impl Client {
             host_name: settings.host.clone(),
             port: settings.port,
             user: settings.user.clone(),
+            login_option: options.login.clone().filter(|_| gateway.is_none() && ssh.user.is_none()),
             key_file: key_file.map(|file| file.display().to_string()),
             has_agent,
             keeps_host_keys: writer::keeps_keys(&settings),

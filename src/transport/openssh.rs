@@ -190,7 +190,7 @@ impl ProgramSession {
                     typed_name,
                     port: settings.port,
                     user: &settings.user,
-                    gateways: settings.route.gateways(),
+                    route: &settings.route,
                     connect_timeout: *connect_timeout,
                 });
                 Some(fault.into())

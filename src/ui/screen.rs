@@ -742,7 +742,9 @@ impl Ui {
     /// Handles a reply about the keys of hosts; returns what to request next.
     pub fn on_host_keys(&mut self, reply: HostKeyReply, now: Timestamp) -> Option<UiRequest> {
         let Some(Dialog::HostKeys(dialog)) = &mut self.dialog else { return None };
-        let ControlFlow::Break(text) = dialog.on_reply(reply) else { return None };
+        let ControlFlow::Break(text) = dialog.on_reply(reply) else {
+            return dialog.is_answered().then_some(UiRequest::Refresh);
+        };
         let closing = self.dialog.take().and_then(|dialog| dialog.closing_requests());
         self.show_message(text, now);
         closing

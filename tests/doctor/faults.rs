@@ -80,7 +80,7 @@ async fn a_host_key_that_is_not_known() {
     assert_contains(failed, "ssh-ed25519 SHA256:");
     assert_contains(failed, "not in any known_hosts file");
     assert_contains(failed, "gtop trust node");
-    let entry = lab.host_key().await.entry;
+    let entry = lab.host_key().await.entry.unwrap();
     lab.transport().store_host_keys(vec![entry]).await.unwrap();
     let report = diagnose(&lab).await;
     assert_healthy(&report);
@@ -117,7 +117,7 @@ async fn a_host_key_that_has_changed() {
         &format!("ssh-keygen -f {} -R '{name}' && gtop trust node", known.display()),
     );
     run("ssh-keygen", &["-f", known.to_str().unwrap(), "-R", &name]).await;
-    let entry = lab.host_key().await.entry;
+    let entry = lab.host_key().await.entry.unwrap();
     lab.transport().store_host_keys(vec![entry]).await.unwrap();
     assert_healthy(&diagnose(&lab).await);
 }

@@ -170,7 +170,7 @@ class Terminal:
     PROMPT = re.compile(r"<(\d+)>ready> $")
     ANSWERS = (
         (r"\(yes/no[^)]*\)\? $", "yes"),
-        (r"Trust .*\? \[y/N\] $", "yes"),
+        (r"Trust .*\? \[y/N or fingerprints\] $", "yes"),
         (r"Current password: ?$", PASSWORD),
         (r"(New|new) password: ?$", NEW_PASSWORD),
         (r"[Pp]assword: ?$", PASSWORD),

@@ -147,6 +147,23 @@ class HostKeys(LabCase):
         known = self.known(path)
         self.assertEqual({node: known[node] for node in (GATEWAY, "gpu02", "gpu03")}, {node: self.key(node) for node in (GATEWAY, "gpu02", "gpu03")})
 
+    def test_of_two_hosts_under_one_name_one_is_accepted(self):
+        """As with ssh: the second shows another key than the first, whose key is known by then."""
+        path = self.lab.forget("shared", *self.lab.nodes)
+        with open(f"{self.lab.home('shared')}/.ssh/config", "w", encoding="utf-8") as file:
+            file.write("Host gpu02 gpu03\n  HostKeyAlias cluster\n")
+        terminal = self.open("shared", "gpu[02-03]", down=2)
+        shown = terminal.until("the question", "gpu02 is not known: is it the right machine?")
+        self.assertRegex(shown, r"gpu03\n +it shows another key than gpu02, and both are cluster in known_hosts")
+        self.answer(terminal, "yes")
+        terminal.until("the key is stored", "1 host key stored; connecting")
+        terminal.until("the other one", "host key changed")
+        self.close(terminal)
+        self.assertEqual(self.known(path), {"cluster": self.key("gpu02")})
+        for node, status in ("gpu02", 0), ("gpu03", 255):
+            done = self.lab.run("ssh", "-o", "BatchMode=yes", "-o", "UpdateHostKeys=no", node, "true", home="shared")
+            self.assertEqual(done.returncode, status, done.stderr)
+
     def test_trust_walks_from_the_gateway_to_the_nodes(self):
         path = self.lab.forget("walk", GATEWAY, "gpu02", "gpu03")
         with open(f"{self.lab.home('walk')}/.ssh/config", "w", encoding="utf-8") as file:

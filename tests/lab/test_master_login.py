@@ -220,7 +220,7 @@ class MasterLogin(unittest.TestCase):
     def test_one_password_opens_all_nodes_and_close_ends_the_connections(self):
         login = self.login("pw[1-3]", "key")
         login.answer(r"ada@127.0.89.3's password: ", PASSWORD)
-        login.until(r'use the same answer to "password" for the other 2 nodes\? \[y/N\] ')
+        login.until(r'use the same answer to "password" for ada at pw\[2-3\]\? \[y/N\] ')
         login.type("y\r")
         text = self.ends_with(login, 0)
         self.assertRegex(text, r"key: no login needed\r\n(?s:.*)pw1: logged in\r\n(?s:.*)pw2: logged in\r\npw3: logged in\r\n")
@@ -248,7 +248,7 @@ class MasterLogin(unittest.TestCase):
         self.assertEqual(session[0], f"$ {commands[0]}")
         commands = [command.replace("gpu[01-16]", "pw[1-4]") for command in commands]
         start, watch, close = commands
-        asked, offer = session[1].replace("gpu01", ADDRESS), session[2].replace("15", "3")
+        asked, offer = session[1].replace("gpu01", ADDRESS), session[2].replace("gpu[02-16]", "pw[2-4]")
         question, _, reply = offer.rpartition(" ")
         program, *arguments = self.command("sh", "-c", start)
         login = Terminal(arguments, os.environ, program=program)
@@ -271,9 +271,9 @@ class MasterLogin(unittest.TestCase):
         login = self.login("code[1-2]")
         login.answer(r"\(ada@127.0.89.3\) Password: ", PASSWORD)
         login.answer(r"One-time password \(OATH\) for `ada': ", self.code())
-        login.until(r'use the same answer to "One-time password \(OATH\) for `ada\':" for the other node\? \[y/N\] ')
+        login.until(r'use the same answer to "One-time password \(OATH\) for `ada\':" for ada at code2\? \[y/N\] ')
         login.type("\r")
-        login.until(r'use the same answer to "Password:" for the other node\? \[y/N\] ')
+        login.until(r'use the same answer to "Password:" for ada at code2\? \[y/N\] ')
         login.type("y\r")
         login.answer(r"One-time password \(OATH\) for `ada': $", self.code())
         text = self.ends_with(login, 0)
@@ -284,31 +284,40 @@ class MasterLogin(unittest.TestCase):
         login = self.login("code[1-2]")
         login.answer(r"Password: ", PASSWORD)
         login.answer(r"OATH\) for `ada': ", self.code())
-        login.until(r"One-time password .* for the other node\? \[y/N\] ")
+        login.until(r"One-time password .* for ada at code2\? \[y/N\] ")
         login.type("y\r")
-        login.until(r'"Password:" for the other node\? \[y/N\] ')
+        login.until(r'"Password:" for ada at code2\? \[y/N\] ')
         login.type("y\r")
         # The server accepts each code once: both answers are asked for again.
         login.answer(r"\) Password: ", PASSWORD, times=2)
         login.answer(r"\) One-time password \(OATH\) for `ada': ", self.code(), times=2)
         self.ends_with(login, 0)
 
-    def test_a_refused_answer_is_asked_for_and_not_tried_at_other_nodes(self):
+    def test_an_answer_is_tried_again_after_a_refusal_and_never_for_another_user(self):
         login = self.login("pw1", "bob", "pw2")
         login.answer(r"ada@127.0.89.3's password: ", WRONG)
         login.answer(r"ada@127.0.89.3's password: ", PASSWORD, times=2)
-        login.until(r"for the other 2 nodes\? \[y/N\] ")
+        login.until(r"for ada at pw2\? \[y/N\] ")
         login.type("y\r")
-        # Another account with another password: one refusal, then a question.
         login.answer(r"bob@127.0.89.3's password: ", OTHER)
-        login.until(r"for the other node\? \[y/N\] ")
-        login.type("n\r")
-        login.answer(r"ada@127.0.89.3's password: ", PASSWORD, times=3)
         text = self.ends_with(login, 0)
         self.assertIn("Permission denied, please try again.", text)
-        self.assertEqual((self.failures("pw1"), self.failures("pw2")), (2, 0))
+        self.assertEqual((self.failures("pw1"), self.failures("pw2")), (1, 0))
+        self.assertEqual(self.read("log.pw1").count("password for bob"), 1)
         for secret in WRONG, PASSWORD, OTHER:
             self.assertNotIn(secret, text)
+
+    def test_gtop_login_is_refused_where_its_connection_would_not_be_used(self):
+        done = self.run_here("gtop", "--transport", "native", "login", "pw1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("log in and watch with --transport auto", done.stderr)
+        screen = self.screen("--transport", "native", "pw1", "key")
+        screen.until("no job|password")
+        screen.type("L")
+        screen.until("no node asks for a password or a code here")
+        screen.type("q")
+        self.assertNotIn("log in now", self.ends_with(screen, 0))
+        self.assert_clean()
 
     def test_three_wrong_answers_end_with_the_reason(self):
         login = self.login("pw1", "pw2")
@@ -321,7 +330,7 @@ class MasterLogin(unittest.TestCase):
     def test_a_gateway_is_logged_in_to_once_for_all_nodes_behind_it(self):
         login = self.login("inner", "open")
         login.answer(r"ada@127.0.89.3's password: ", PASSWORD)
-        login.until(r"for the other 2 nodes\? \[y/N\] ")
+        login.until(r"for ada at inner,open\? \[y/N\] ")
         login.type("n\r")
         login.answer(r"ada@127.0.89.3's password: ", PASSWORD, times=2)
         text = self.ends_with(login, 0)
@@ -351,7 +360,7 @@ class MasterLogin(unittest.TestCase):
         screen.until(r"pw\[1-2\] ask for a password or a code: log in now\? \[y/N\] ")
         screen.type("y\r")
         screen.answer(r"ada@127.0.89.3's password: ", PASSWORD)
-        screen.until(r'use the same answer to "password" for the other node\? \[y/N\] ')
+        screen.until(r'use the same answer to "password" for ada at pw2\? \[y/N\] ')
         screen.type("y\r")
         screen.until("via ssh")
         screen.type("q")
@@ -432,7 +441,7 @@ class MasterLogin(unittest.TestCase):
     def test_an_unknown_host_key_is_asked_about_and_a_changed_one_refused(self):
         login = self.login("pw1", "fresh", "changed")
         login.answer(r"password: ", PASSWORD)
-        login.until(r"for the other node\? \[y/N\] ")
+        login.until(r"for ada at fresh\? \[y/N\] ")
         login.type("y\r")
         login.until(r"The authenticity of host (?s:.*)ED25519 key fingerprint is SHA256:(?s:.*)\(yes/no/\[fingerprint\]\)\? ")
         login.type("perhaps\r")
@@ -498,7 +507,7 @@ case $1 in *OATH*) echo {self.code()} ;; *assword*) echo {PASSWORD} ;; *) exit 1
     def test_answers_are_in_no_command_line_and_no_environment(self):
         login = self.login("pw[1-2]")
         login.answer(r"password: ", PASSWORD)
-        login.until(r"for the other node\? \[y/N\] ")
+        login.until(r"for ada at pw2\? \[y/N\] ")
         self.assertTrue(self.processes())
         script = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
         words = subprocess.run(["nsenter", "-t", self.inside, "-m", "-p", "sh", "-c", script], capture_output=True, text=True, check=False).stdout

@@ -163,7 +163,7 @@ async fn unknown_gateways_show_their_keys_one_after_the_other_before_the_node() 
         let [key] = offer.keys.as_slice() else { panic!("{offer:?}") };
         assert_eq!(key.status, HostKeyStatus::Unknown);
         // The refusal of the moment before is not taken for the answer of the gateway that is known now.
-        transport.store_host_keys(vec![key.entry.clone()]).await.unwrap();
+        transport.store_host_keys(vec![key.entry.clone().unwrap()]).await.unwrap();
     }
     assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
 }
@@ -185,7 +185,7 @@ async fn a_host_shows_a_key_of_each_type_and_each_may_be_stored() {
         let printed = run("ssh-keygen", &["-lf", &format!("{folder}/{file}.pub")]).await;
         assert!(printed.contains(&key.fingerprint), "{printed}");
         lab.write("known", "");
-        transport.store_host_keys(vec![key.entry.clone()]).await.unwrap();
+        transport.store_host_keys(vec![key.entry.clone().unwrap()]).await.unwrap();
         assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
     }
 }

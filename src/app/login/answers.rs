@@ -62,7 +62,7 @@ impl Dialogue {
     }
 }
 
-/// Returns a prompt without the login in it, so that the same one of another host is recognised; `None` if it may be
+/// Returns a prompt without the host in it, so that the same one of another host is recognised; `None` if it may be
 /// one of another host.
 pub(super) fn prompt_of(host: &LoginHost, text: &str) -> Option<String> {
     prompt_without_login(&host.logins(), host.has_proxy_command(), text)

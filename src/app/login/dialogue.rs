@@ -136,12 +136,12 @@ impl Questions {
         Ok(())
     }
 
-    /// Offers to use the answers of a login again for the hosts that wait.
+    /// Offers to use the answers of a login again for other hosts, where the same user logs in.
     pub(super) async fn offer(
         &mut self,
         dialogue: &Dialogue,
         answers: &mut Answers,
-        waiting: usize,
+        (user, hosts): (&str, String),
         signals: &mut StopSignals,
     ) -> io::Result<AskResult> {
         let offered: Vec<_> = answers
@@ -150,11 +150,7 @@ impl Questions {
             .map(|(prompt, answer)| (prompt.to_owned(), answer.clone()))
             .collect();
         for (prompt, answer) in offered {
-            let others = match waiting {
-                1 => "other node".to_owned(),
-                count => format!("other {count} nodes"),
-            };
-            let text = format!("use the same answer to \"{prompt}\" for the {others}? [y/N] ");
+            let text = format!("use the same answer to \"{prompt}\" for {user} at {hosts}? [y/N] ");
             match self.ask(text, true, signals).await? {
                 Ok(reply) if matches!(reply.expose().trim(), "y" | "Y" | "yes") => {
                     answers.keep(&prompt, answer);

@@ -40,8 +40,8 @@ pub struct OfferedKey {
     pub refusal: Option<Fault>,
     /// Why its certificate is ignored; reads on after "certificate".
     pub certificate_problem: Option<String>,
-    /// The line that makes it known.
-    pub entry: KnownHostEntry,
+    /// The line that makes it known; `None` if no file keeps it.
+    pub entry: Option<KnownHostEntry>,
 }
 
 /// A line for a `known_hosts` file.
@@ -61,13 +61,17 @@ pub(crate) fn describe_key(
     let host = settings.known_hosts_name.full.clone();
     let (fault, (algorithm, fingerprint)) = (verification.fault(&host), verification.key_text());
     let Verification { key, status, certificate_problem } = verification;
+    let is_kept = keeps_keys(settings);
+    if status == HostKeyStatus::Unknown && !is_kept {
+        return Err(Fault::HostKeyNotKept { host, algorithm, fingerprint });
+    }
     Ok(OfferedKey {
         algorithm,
         fingerprint,
         refusal: fault.filter(|_| status != HostKeyStatus::Unknown),
         status,
         certificate_problem,
-        entry: entry(settings, &key)?,
+        entry: is_kept.then(|| entry(settings, &key)).transpose()?,
         host,
     })
 }
@@ -77,9 +81,6 @@ fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault
     let Some(file) = settings.user_known_hosts.first() else {
         return Err(config_fault("UserKnownHostsFile is none, so there is no file to write"));
     };
-    if file == Path::new("/dev/null") {
-        return Err(config_fault("UserKnownHostsFile is /dev/null, which cannot store a host key"));
-    }
     let host = &settings.known_hosts_name.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     config::check_known_name(bare)?;

@@ -10,7 +10,7 @@ use crate::fault::Origin;
 use crate::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, SshProgramCause, TOO_MANY_FAILURES, job_required,
 };
-use crate::ssh::config::HostQuery;
+use crate::ssh::config::{HostQuery, Route};
 use crate::text;
 
 const NO_BANNER: &str = "kex_exchange_identification: ";
@@ -25,8 +25,7 @@ pub(crate) struct SshStderr<'a> {
     pub(crate) typed_name: &'a str,
     pub(crate) port: u16,
     pub(crate) user: &'a str,
-    /// The gateways of `ProxyJump`.
-    pub(crate) gateways: &'a [HostQuery],
+    pub(crate) route: &'a Route,
     /// Its `ConnectTimeout`.
     pub(crate) connect_timeout: Duration,
 }
@@ -69,14 +68,15 @@ impl<'a> SshStderr<'a> {
     fn failed_gateway(&self) -> Option<&'a HostQuery> {
         // Behind a gateway, a node that closes the connection has no address either, but has sent its version.
         self.find_line(NO_GATEWAY).and_then(|_| self.find_line(NO_BANNER))?;
-        let named = self.gateways.iter().find(|hop| self.text.contains(&hop.host));
-        named.or(self.gateways.first())
+        let gateways = self.route.gateways();
+        let named = gateways.iter().find(|hop| self.text.contains(&hop.host));
+        named.or(gateways.first())
     }
 
     /// Returns the fault of a gateway that does not forward to the node.
     fn forwarding_fault(&self) -> Option<Fault> {
         self.find_line("stdio forwarding failed")?;
-        let gateway = self.gateways.last()?.destination();
+        let gateway = self.route.gateways().last()?.destination();
         let (reason, why) = self.between("open failed: ", "")?.split_once(": ")?;
         let why = text::lowercase_first(why);
         Some(match reason {
@@ -188,7 +188,19 @@ impl<'a> SshStderr<'a> {
             return Some(self.timeout_fault(ConnectPhase::BannerExchange));
         }
         let (why, is_closed) = parse_no_banner(self.text)?;
+        if let Some(fault) = self.proxy_command_fault() {
+            return Some(fault);
+        }
         Some(Fault::NoBanner { port, why: text::lowercase_first(why), is_closed })
+    }
+
+    /// Returns the fault of a `ProxyCommand` that said something before it closed the connection.
+    fn proxy_command_fault(&self) -> Option<Fault> {
+        let Route::Command(command) = self.route else { return None };
+        let (before, _) = self.text.split_once(NO_BANNER)?;
+        let why = before.lines().rev().map(text::excerpt_line).find(|line| !line.is_empty())?;
+        let command = text::excerpt_line(command);
+        Some(Fault::ProxyCommandFailed { command, why, is_closed: false })
     }
 
     fn session_fault(&self) -> Option<Fault> {
@@ -261,7 +273,7 @@ mod tests {
             typed_name: "gpu01",
             port: 22,
             user: "ada",
-            gateways: &[],
+            route: &Route::Direct,
             connect_timeout,
         })
     }
@@ -369,6 +381,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_words_of_a_proxy_command_are_kept() {
+        let read = |text: &str| {
+            parse_fault(&SshStderr {
+                text,
+                typed_name: "gpu01",
+                port: 22,
+                user: "ada",
+                route: &Route::Command("corkscrew proxy".to_owned()),
+                connect_timeout: Duration::from_secs(10),
+            })
+        };
+        let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535\r\n";
+        let Fault::ProxyCommandFailed { why, .. } = read(&format!("no licence\n\n{closed}")) else {
+            panic!("not told")
+        };
+        assert_eq!(why, "no licence");
+        assert!(matches!(read(closed), Fault::NoBanner { .. }));
+    }
+
+    #[test]
     fn a_fault_of_a_gateway_is_told_from_one_of_the_node() {
         let hop = |host: &str| HostQuery::parse_jump(host).unwrap();
         let read = |text: &str| {
@@ -378,7 +410,7 @@ mod tests {
                 typed_name: "gpu01",
                 port: 22,
                 user: "ada",
-                gateways: &[hop("eve@bastion:2200"), hop("inner")],
+                route: &Route::Jumps(vec![hop("eve@bastion:2200"), hop("inner")]),
                 connect_timeout,
             })
             .to_string()

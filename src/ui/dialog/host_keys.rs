@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 
 use crate::model::{
-    FaultKind, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link, NodeName,
-    RefusedHost, RequestError, UnknownHost,
+    FaultKind, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link,
+    NodeName, RefusedHost, RequestError, UnknownHost,
 };
-use crate::text::sanitized_chars;
+use crate::text::{sanitized_chars, width_of};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -23,6 +23,9 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Most lines of why a key is not asked about, and of what to do about it.
 const MAX_REFUSAL_LINES: usize = 6;
+
+/// Columns of the name of an algorithm.
+const ALGORITHM_WIDTH: u16 = 20;
 
 /// Rows that a page key scrolls.
 const PAGE: usize = 10;
@@ -86,6 +89,11 @@ impl HostKeyDialog {
         self.step == HostKeyStep::Asking && !self.question.unknown.is_empty()
     }
 
+    /// Returns true if nothing is left to ask, and what has been stored may be used.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.step == HostKeyStep::Asking && self.question.unknown.is_empty() && self.stored > 0
+    }
+
     /// Returns what is requested when the dialog opens.
     pub(crate) fn opening_request(&self) -> Option<UiRequest> {
         let HostKeyStep::Fetching(nodes) = &self.step else { return None };
@@ -104,8 +112,9 @@ impl HostKeyDialog {
         match key {
             Key::Named(NamedKey::Escape) | Key::Control('c') => return ControlFlow::Break(None),
             Key::Named(NamedKey::Enter) if self.is_typing() => return self.on_answer(),
-            Key::Named(NamedKey::Enter) if self.step == HostKeyStep::Asking => {
-                return ControlFlow::Break(None);
+            // The next line of a paste that the terminal does not mark: part of the next answer.
+            Key::Named(NamedKey::Enter) if self.step == HostKeyStep::Storing => {
+                self.answer.on_key(Key::Letter(' '));
             }
             Key::Named(NamedKey::Up | NamedKey::Down | NamedKey::PageUp | NamedKey::PageDown) => {
                 if let Some(movement) = Movement::from_key(key) {
@@ -113,7 +122,7 @@ impl HostKeyDialog {
                     self.viewport.top = movement.new_index(top, count, PAGE);
                 }
             }
-            key if self.is_typing() => {
+            key if self.is_typing() || self.step == HostKeyStep::Storing => {
                 self.answer.on_key(key);
             }
             _ => {}
@@ -162,6 +171,10 @@ impl HostKeyDialog {
     /// Handles a reply; a text closes the dialog and is shown.
     pub(crate) fn on_reply(&mut self, reply: HostKeyReply) -> ControlFlow<String> {
         match reply {
+            HostKeyReply::Fetched(question) if question == HostKeyQuestion::default() => {
+                self.step = HostKeyStep::Asking;
+                return ControlFlow::Break("the host keys are known now; connecting".to_owned());
+            }
             HostKeyReply::Fetched(question) => self.question = question,
             HostKeyReply::NotStored(why) => return ControlFlow::Break(why),
             HostKeyReply::Stored(count, question) => {
@@ -170,7 +183,11 @@ impl HostKeyDialog {
                 self.question.refused.extend(question.refused);
                 let stored = format!("{} stored", counted(self.stored, "host key"));
                 let note = match self.question.unknown.len() {
-                    0 => return ControlFlow::Break(format!("{stored}; connecting")),
+                    // The rest of a paste must not act as keys.
+                    0 if self.answer.text().is_empty() => {
+                        return ControlFlow::Break(format!("{stored}; connecting"));
+                    }
+                    0 => format!("{stored}; connecting"),
                     1 => format!("{stored}; 1 host is left"),
                     left => format!("{stored}; {left} hosts are left"),
                 };
@@ -179,9 +196,6 @@ impl HostKeyDialog {
         }
         self.step = HostKeyStep::Asking;
         self.viewport.top = 0;
-        if self.question == HostKeyQuestion::default() {
-            return ControlFlow::Break("the host keys are known now; connecting".to_owned());
-        }
         ControlFlow::Continue(())
     }
 
@@ -207,13 +221,15 @@ impl HostKeyDialog {
             vec![viewport.with_position(None, question, rows.len(), width).truncated(width)];
         let shown = rows.get(viewport.range(rows.len())).unwrap_or_default();
         lines.extend(shown.iter().cloned().map(|row| row.truncated(width)));
+        let note = self.note.as_ref();
+        let note = note.map(|(text, tone)| Line::styled(text.as_str(), *tone).truncated(width));
         if self.question.unknown.is_empty() {
+            lines.extend(note);
             return lines;
         }
         let advice = "compare with the fingerprints that the administrator published";
         lines.push(Line::styled(advice, Tone::Faint).truncated(width));
-        let note = self.note.as_ref();
-        lines.extend(note.map(|(text, tone)| Line::styled(text.as_str(), *tone).truncated(width)));
+        lines.extend(note);
         let prompt = match self.question.unknown.len() {
             1 => "yes, no or the fingerprint: ".to_owned(),
             count => format!("yes to all {count}, no, or fingerprints: "),
@@ -224,6 +240,7 @@ impl HostKeyDialog {
 
     fn question_text(&self) -> String {
         match self.question.unknown.as_slice() {
+            [] if self.stored > 0 => "every host is answered".to_owned(),
             [] => "there is no key to ask about".to_owned(),
             [host] if host.is_gateway => {
                 format!("the gateway {} is not known: is it the right machine?", host.name)
@@ -236,7 +253,9 @@ impl HostKeyDialog {
     /// Returns the lines of the list: those that are not asked about first.
     fn rows(&self, width: u16) -> Vec<Line> {
         let refused = self.question.refused.iter().flat_map(|host| refused_lines(host, width));
-        refused.chain(self.question.unknown.iter().flat_map(unknown_lines)).collect()
+        refused
+            .chain(self.question.unknown.iter().flat_map(|host| unknown_lines(host, width)))
+            .collect()
     }
 
     pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
@@ -264,29 +283,31 @@ fn refused_lines(host: &RefusedHost, width: u16) -> Vec<Line> {
     lines
 }
 
-fn unknown_lines(host: &UnknownHost) -> Vec<Line> {
-    let of_gateway = match (host.is_gateway, host.nodes.as_slice()) {
-        (false, _) => String::new(),
-        (true, [node]) => format!(", the gateway of {}", node.label()),
-        (true, nodes) => format!(", the gateway of {} nodes", nodes.len()),
-    };
+fn unknown_lines(host: &UnknownHost, width: u16) -> Vec<Line> {
     let name = Line::styled(&*host.name, Tone::Strong);
-    let place = format!("{}{of_gateway}", host.place);
+    let place = format!("{}{}", host.place, host.others_text());
     let mut lines = vec![name.gap(2).text(place, Tone::Faint)];
-    lines.extend(host.keys.iter().map(|key| {
-        Line::new()
-            .gap(2)
-            .left_aligned(&key.algorithm, 20, Tone::Plain)
-            .gap(1)
-            .text(&*key.fingerprint, Tone::Plain)
-    }));
+    lines.extend(host.keys.iter().flat_map(|key| key_lines(key, width)));
     lines
+}
+
+/// Returns the lines of a key: a fingerprint is never cut.
+fn key_lines(key: &HostKey, width: u16) -> Vec<Line> {
+    let algorithm = Line::new().gap(2).left_aligned(&key.algorithm, ALGORITHM_WIDTH, Tone::Plain);
+    let room = width.saturating_sub(algorithm.width() + 1);
+    if width_of(&key.fingerprint) <= room {
+        return vec![algorithm.gap(1).text(&*key.fingerprint, Tone::Plain)];
+    }
+    let letters: Vec<char> = key.fingerprint.chars().collect();
+    let pieces = letters.chunks(usize::from(width.saturating_sub(4)).max(1));
+    let piece_line =
+        |piece: &[char]| Line::new().gap(4).text(piece.iter().collect::<String>(), Tone::Plain);
+    std::iter::once(algorithm.trimmed()).chain(pieces.map(piece_line)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::HostKey;
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -406,6 +427,40 @@ mod tests {
     }
 
     #[test]
+    fn a_paste_that_is_not_marked_loses_no_line_and_presses_no_key() {
+        let mut dialog = asking(&["gpu01", "gpu02"], Vec::new());
+        let step = answer(&mut dialog, "256 SHA256:gpu01/ssh-ed25519 root@gpu01 (ED25519)");
+        assert_eq!(accepted(step), ["SHA256:gpu01/ssh-ed25519"]);
+        // The second line comes before the first is stored.
+        assert_eq!(
+            answer(&mut dialog, "256 SHA256:gpu02/ssh-ed25519 Kq"),
+            ControlFlow::Continue(None)
+        );
+        let stored = || HostKeyReply::Stored(1, HostKeyQuestion::default());
+        assert_eq!(dialog.on_reply(stored()), ControlFlow::Continue(()));
+        let step = dialog.on_key(Key::Named(NamedKey::Enter));
+        assert_eq!(accepted(step), ["SHA256:gpu02/ssh-ed25519"]);
+        assert_eq!(answer(&mut dialog, "qK"), ControlFlow::Continue(None));
+        assert_eq!(dialog.on_reply(stored()), ControlFlow::Continue(()));
+        assert!(dialog.is_answered());
+        assert!(text(&dialog, 20).contains("2 host keys stored; connecting"));
+        assert_eq!(answer(&mut dialog, "qK"), ControlFlow::Continue(None));
+        assert_eq!(dialog.on_key(Key::Named(NamedKey::Escape)), ControlFlow::Break(None));
+    }
+
+    #[test]
+    fn a_fingerprint_is_never_cut() {
+        let dialog = asking(&["gpu01"], Vec::new());
+        let fingerprint = "SHA256:gpu01/ssh-ed25519";
+        for width in [5, 12, 20, 40, 46, 47, 80] {
+            let lines = dialog.lines(width, 60);
+            let shown: String =
+                lines.iter().map(|line| line.plain_text().trim().to_owned()).collect();
+            assert!(shown.contains(fingerprint), "{width}: {shown}");
+        }
+    }
+
+    #[test]
     fn a_refused_key_is_listed_and_no_answer_accepts_it() {
         let refused = || RefusedHost {
             node: node("gpu09"),
@@ -418,7 +473,7 @@ mod tests {
             assert!(shown.contains(part), "{part} in {shown}");
         }
         assert!(!dialog.is_typing());
-        assert_eq!(answer(&mut dialog, "yes"), ControlFlow::Break(None));
+        assert_eq!(answer(&mut dialog, "yes"), ControlFlow::Continue(None));
         let mut both = asking(&["gpu01"], vec![refused()]);
         assert_eq!(accepted(answer(&mut both, "yes")), ["SHA256:gpu01/ssh-ed25519"]);
     }
