@@ -417,6 +417,7 @@ mod tests {
         assert_eq!(parts("ada@site@gpu01"), ("gpu01".into(), Some("ada@site".into()), None));
         assert_eq!(parts("[::1]:22"), ("::1".into(), None, Some(22)));
         assert_eq!(parts("fe80::1"), ("fe80::1".into(), None, None));
+        assert_eq!(parts("fe80::1%eth0"), ("fe80::1%eth0".into(), None, None));
         for alias in ["rack/gpu01", "rack:gpu01", "höhe", "22:gpu01"] {
             assert_eq!(parts(alias), (alias.into(), None, None));
         }

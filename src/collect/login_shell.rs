@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::collect::fault::{close_fault, loader_fault};
 use crate::collect::stderr::StderrTail;
 use crate::fault::LoaderCause;
-use crate::model::{Fault, TransportKind};
-use crate::probe::{Greeting, GreetingProgress, Interpreter};
+use crate::model::{Fault, SudoRefusal, TransportKind};
+use crate::probe::{self, Greeting, GreetingProgress, Interpreter};
 use crate::process::{Exit, Output};
 use crate::transport::Channel;
 
@@ -88,6 +88,8 @@ pub(super) struct LoginShell {
     via: TransportKind,
     stderr: StderrTail,
     exit: Option<Exit>,
+    /// What it prints before it starts sudo, if it starts the loader by sudo.
+    sudo_mark: Option<String>,
     /// Why it did not start the loader in time.
     pub(super) delay: Option<ShellDelay>,
 }
@@ -99,11 +101,13 @@ impl LoginShell {
 
     /// Makes one that starts the loader by sudo.
     pub(super) fn of_root(nonce: &str, via: TransportKind) -> Self {
-        Self::with_greeting(Greeting::of_root(nonce), via)
+        let mark = Some(probe::sudo_mark(nonce));
+        Self { sudo_mark: mark, ..Self::with_greeting(Greeting::of_root(nonce), via) }
     }
 
     fn with_greeting(greeting: Greeting, via: TransportKind) -> Self {
-        Self { greeting, via, stderr: StderrTail::default(), exit: None, delay: None }
+        let stderr = StderrTail::default();
+        Self { greeting, via, stderr, exit: None, sudo_mark: None, delay: None }
     }
 
     /// Returns what the login files printed before the loader, the last 4 kB of it.
@@ -142,7 +146,7 @@ impl LoginShell {
         &mut self,
         channel: &mut Channel,
     ) -> Result<(Interpreter, Vec<u8>), Fault> {
-        while self.exit.is_none() {
+        while self.exit.is_none() && !self.is_refused_by_sudo() {
             match channel.next().await.map_err(close_fault)? {
                 Output::Stdout(bytes) => {
                     if let GreetingProgress::Ready { interpreter, rest } =
@@ -155,11 +159,22 @@ impl LoginShell {
                 Output::Exit(exit) => self.exit = Some(exit),
             }
         }
-        self.stderr.drain(channel).await;
+        if self.exit.is_some() {
+            self.stderr.drain(channel).await;
+        }
         let end = self.exit.as_ref().map(Exit::to_string).unwrap_or_default();
         let message = format!("the login shell ended first, {end}");
         let message = self.stderr.append_to_message(message, self.noise());
         Err(loader_fault(end_cause(&message, !self.noise().is_empty()), message, self.via))
+    }
+
+    /// Returns true if sudo has said why it does not run the loader. A login shell that is behind a program which copies
+    /// its input, such as `tee`, does not end then.
+    fn is_refused_by_sudo(&self) -> bool {
+        let Some(mark) = &self.sudo_mark else { return false };
+        let said = self.stderr.append_to_message(String::new(), self.noise());
+        let of_sudo = said.rsplit_once(mark).map(|(_, said)| said);
+        of_sudo.is_some_and(|said| SudoRefusal::of_output(said) != SudoRefusal::Failed)
     }
 
     /// Closes the shell's input to find out why it is late: one that was reading input continues or ends.

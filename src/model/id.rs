@@ -50,7 +50,7 @@ impl NodeName {
         }
         let allowed = |letter: &char| match letter {
             letter if letter.is_ascii() => {
-                letter.is_ascii_alphanumeric() || "._-:@+[]/".contains(*letter)
+                letter.is_ascii_alphanumeric() || "._-:@+[]/%".contains(*letter)
             }
             letter => !text::is_unprintable(*letter) && !letter.is_whitespace(),
         };

@@ -539,6 +539,11 @@ class Sudo(unittest.TestCase):
         # A forced command that keeps a copy of its input.
         node = json.loads(self.gtop("--json", "--transport", "native", "n2"))["nodes"][0]
         self.assertEqual(node["link"], "up", node["fault"])
+        # Where sudo refuses, that command does not end, and the node is watched without root.
+        node = json.loads(self.gtop("--json", "--transport", "native", "--sudo", "--deadline", "60", "n2"))["nodes"][0]
+        self.assertEqual((node["link"], (node["host"] or {}).get("sudo")), ("up", "password"), node["fault"])
+        self.root("truncate -s 0 /run/captured")
+        node = json.loads(self.gtop("--json", "--transport", "native", "n2"))["nodes"][0]
         listing = json.loads(self.gtop("probe", "--json", "n2"))
         [python] = [script for script in listing["scripts"] if script["name"] == "python"]
         captured = subprocess.run(["nsenter", "-t", self.inside, "-m", "cat", "/run/captured"], capture_output=True, check=True).stdout

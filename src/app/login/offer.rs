@@ -69,6 +69,8 @@ pub(in crate::app) async fn log_in_from_screen(
     let (done_sender, done) = oneshot::channel();
     let task: SuspendedTask = Box::new(move |_is_over| {
         let mut err = io::stderr();
+        // It takes a moment; the terminal is closed if this fails.
+        writeln!(err, "gtop: seeing which nodes ask for a login…").ok();
         let logging_in =
             log_in_to_all(&transport, max_connecting, DEFAULT_PERSIST, targets, &mut err);
         if let Err(error) = sessions.block_on(logging_in) {
