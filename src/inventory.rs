@@ -540,7 +540,7 @@ mod tests {
 
     #[test]
     fn hosts_of_the_ssh_configuration_are_matched_by_pattern() {
-        let all = || Ok(["gpu01", "gpu02", "login", "a%b"].map(str::to_owned).to_vec());
+        let all = || Ok(["gpu01", "gpu02", "login", "a=b"].map(str::to_owned).to_vec());
         let mut roster = Roster::default();
         roster.add_ssh_config_hosts(all(), "gpu*").unwrap();
         assert_eq!(roster.targets.len(), 2);
