@@ -20,6 +20,7 @@ mod fleet;
 pub mod fleets;
 pub mod harness;
 mod help;
+mod host_keys;
 mod job;
 mod key_schemes;
 mod node;

@@ -741,7 +741,10 @@ impl Ui {
 
     /// Handles a reply about the keys of hosts; returns what to request next.
     pub fn on_host_keys(&mut self, reply: HostKeyReply, now: Timestamp) -> Option<UiRequest> {
-        let Some(Dialog::HostKeys(dialog)) = &mut self.dialog else { return None };
+        let Some(Dialog::HostKeys(dialog)) = &mut self.dialog else {
+            // The question was closed meanwhile; what is stored is used.
+            return matches!(reply, HostKeyReply::Stored(1.., _)).then_some(UiRequest::Refresh);
+        };
         let ControlFlow::Break(text) = dialog.on_reply(reply) else {
             return dialog.is_answered().then_some(UiRequest::Refresh);
         };

@@ -74,7 +74,7 @@ class HostKeys(LabCase):
         nodes = [node for node in self.lab.nodes if node != GATEWAY]
         path = self.lab.forget("many", *nodes)
         terminal = self.open("many", "--interval", "5", "gpu[02-65]", down=64, size=(200, 50))
-        terminal.until("the question", "64 hosts are not known: are they the right machines?")
+        terminal.until("the question", "64 hosts are not known: the right machines?")
         seen = ""
         for _ in range(20):
             seen += terminal.text()

@@ -246,7 +246,7 @@ impl HostKeyDialog {
                 format!("the gateway {} is not known: is it the right machine?", host.name)
             }
             [host] => format!("{} is not known: is it the right machine?", host.name),
-            hosts => format!("{} hosts are not known: are they the right machines?", hosts.len()),
+            hosts => format!("{} hosts are not known: the right machines?", hosts.len()),
         }
     }
 

@@ -1,0 +1,99 @@
+//! Golden screens of the question about hosts that are not known, and what its answers ask for.
+
+use crossterm::event::KeyCode;
+use gtop::internals::model::{
+    AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
+    UnknownHost,
+};
+use gtop::internals::ui::{Effect, Ui, UiRequest};
+
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{DARK, LIGHT, check, draw, key, new_ui, press, text};
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+fn host_key(algorithm: &str, fingerprint: &str) -> HostKey {
+    HostKey { algorithm: algorithm.into(), fingerprint: fingerprint.into() }
+}
+
+/// A gateway of two nodes and a node that are not known, and one whose key has changed.
+fn question() -> HostKeyQuestion {
+    let gateway = UnknownHost {
+        name: "ada@gate:2222".into(),
+        is_gateway: true,
+        place: "10.1.0.1 port 2222".into(),
+        nodes: vec![node("gpu14"), node("gpu15")],
+        keys: vec![
+            host_key("ssh-ed25519", "SHA256:6khkNTwyRf5NFXM/kBYt2ehp30yM611e8vYaZbETObY"),
+            host_key("ecdsa-sha2-nistp256", "SHA256:ZiUnOnDBzhOXd3IqYYoeg6WEtI4ZNAQGoXXyEXMZkqI"),
+            host_key("ssh-rsa", "SHA256:C2Bk153gNG4xGlptr+8WOj9+LfuZVFcIqk3RGjRQknI"),
+        ],
+    };
+    let plain = UnknownHost {
+        name: "gpu16".into(),
+        is_gateway: false,
+        place: "10.1.0.16 port 22".into(),
+        nodes: vec![node("gpu16")],
+        keys: vec![host_key("ssh-ed25519", "SHA256:HruGEb0avLByJgmV5QaP1haIETXvl0mVVfOZP7cfyTw")],
+    };
+    let refused = RefusedHost {
+        node: node("gpu17"),
+        why: "host key of gpu17 has changed: someone could be eavesdropping on you right now"
+            .into(),
+        remedy: "ask the administrator; if the node was reinstalled: ssh-keygen -R gpu17".into(),
+    };
+    HostKeyQuestion { unknown: vec![gateway, plain], refused: vec![refused] }
+}
+
+/// A screen that asks this question.
+fn asking(ui: &mut Ui, question: HostKeyQuestion) {
+    let effect = ui.on_key(key(KeyCode::Char('A')), NOW);
+    let Effect::Request(UiRequest::HostKeys(HostKeyRequest::Fetch(nodes))) = effect else {
+        panic!("{effect:?}")
+    };
+    assert_eq!(nodes, [node("gpu14"), node("gpu15")]);
+    assert_eq!(ui.on_host_keys(HostKeyReply::Fetched(question), NOW), None);
+}
+
+fn typed(ui: &mut Ui, text: &str) -> Effect {
+    press(ui, &text.chars().map(KeyCode::Char).collect::<Vec<_>>());
+    ui.on_key(key(KeyCode::Enter), NOW)
+}
+
+#[test]
+fn the_question_is_asked_at_every_size_and_on_light_terminals() {
+    for (name, theme) in [("dark", DARK), ("light", LIGHT)] {
+        for (width, height) in [(80, 24), (200, 50), (50, 20)] {
+            let mut ui = new_ui(fleets::every_state(), theme);
+            asking(&mut ui, question());
+            press(&mut ui, &[KeyCode::Char('y')]);
+            ui.on_key(key(KeyCode::Enter), NOW);
+            check(&format!("host-keys-{name}-{width}x{height}"), &draw(&mut ui, width, height));
+        }
+    }
+}
+
+#[test]
+fn what_is_stored_is_used_even_if_the_question_was_closed() {
+    for closes in [false, true] {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        asking(&mut ui, question());
+        let fingerprint = "SHA256:HruGEb0avLByJgmV5QaP1haIETXvl0mVVfOZP7cfyTw";
+        let accepted = AcceptedKey { host: "gpu16".into(), fingerprint: fingerprint.into() };
+        let request = UiRequest::HostKeys(HostKeyRequest::Accept(vec![accepted]));
+        assert_eq!(typed(&mut ui, fingerprint), Effect::Request(request));
+        if closes {
+            press(&mut ui, &[KeyCode::Esc]);
+        }
+        let stored = HostKeyReply::Stored(1, HostKeyQuestion::default());
+        let next = ui.on_host_keys(stored, NOW);
+        assert_eq!(next, closes.then_some(UiRequest::Refresh));
+        if !closes {
+            let left = text(&draw(&mut ui, 80, 24)).join("\n");
+            assert!(left.contains("1 host key stored; 1 host is left"), "{left}");
+            assert_eq!(ui.on_key(key(KeyCode::Esc), NOW), Effect::Request(UiRequest::Refresh));
+        }
+    }
+}
