@@ -456,9 +456,7 @@ impl Known {
             }
             SshFault::TimedOut { phase, .. } => {
                 let is_slow = *phase == ConnectPhase::BannerExchange;
-                let wait = format!("gtop --connect-timeout 60 {}", self.watched);
-                let wait = is_slow.then(|| Step::run("wait longer", wait).when("it is only slow"));
-                Advice::from(self.for_timeout(*phase)).then(wait)
+                Advice::from(self.for_timeout(*phase)).then(is_slow.then(|| self.wait_longer()))
             }
             SshFault::OtherProtocol { .. } => {
                 "ask the administrator for a newer sshd: protocol 1 is broken, and neither gtop nor ssh speaks it".into()
@@ -582,7 +580,7 @@ impl Known {
             }
             SshFault::ProxyCommandFailed { command, .. } => {
                 Advice::from(Step::run("run it by hand", command.as_str()))
-                    .then([Step::words(self.correct_option("ProxyCommand")).or()])
+                    .then([Step::words(self.correct_option("ProxyCommand")).or(), self.wait_longer()])
             }
             SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
                 if !self.has(|facts| facts.keeps_host_keys) =>
@@ -624,6 +622,11 @@ impl Known {
         known.watched.clone_from(&self.watched);
         known.facts.clone_from(&self.facts);
         known
+    }
+
+    fn wait_longer(&self) -> Step {
+        let command = format!("gtop --connect-timeout 60 {}", self.watched);
+        Step::run("wait longer", command).when("it is only slow")
     }
 
     fn trust(&self) -> Step {

@@ -46,14 +46,14 @@ impl Client {
         let settings = self.host_settings(query.clone()).await?;
         let plan = self.plan(&query, &settings).await?;
         let mut offer = self.fetch_keys_of_plan(name, &plan).await;
+        let mut limit = plan.connect_timeout;
         for _ in 0..SLOW_ATTEMPTS {
-            let is_slow = |fault: &Fault| fault.is_slow_banner() && fault.root() == fault;
-            if !offer.as_ref().is_err_and(is_slow) {
+            // It grows where the server did not answer in time.
+            if offer.is_ok() || self.connect_timeout(&query.host, &settings) <= limit {
                 break;
             }
-            // The limit grows with each attempt.
-            self.add_timeout(&query.host, &settings);
             let plan = self.plan(&query, &settings).await?;
+            limit = plan.connect_timeout;
             offer = self.fetch_keys_of_plan(name, &plan).await;
         }
         let unknown = offer.as_ref().err().and_then(unknown_gateway);
@@ -111,7 +111,12 @@ impl Client {
             );
             let verification = match shown.await {
                 Ok(verification) => verification,
-                Err(fault) if seen.is_empty() => return Err(fault),
+                Err(fault) if seen.is_empty() => {
+                    if deadline.remaining().is_zero() {
+                        self.add_timeout(&plan.login.node_name, &plan.settings);
+                    }
+                    return Err(fault);
+                }
                 // It has no key of another type.
                 Err(_fault) => break,
             };

@@ -181,6 +181,10 @@ async fn a_host_shows_a_key_of_each_type_and_each_may_be_stored() {
     let offer = transport.fetch_host_keys(&node()).await.unwrap();
     let algorithms: Vec<_> = offer.keys.iter().map(|key| key.algorithm.as_str()).collect();
     assert_eq!(algorithms, ["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"]);
+    // One of another type that is revoked is left out, and keeps the others from nothing.
+    lab.write("known", &format!("@revoked * {}", lab.text("host_rsa.pub")));
+    let left = transport.fetch_host_keys(&node()).await.unwrap();
+    assert_eq!(left.keys, offer.keys.get(..2).unwrap());
     for (key, file) in offer.keys.iter().zip(["host_ed25519", "host_ecdsa", "host_rsa"]) {
         let printed = run("ssh-keygen", &["-lf", &format!("{folder}/{file}.pub")]).await;
         assert!(printed.contains(&key.fingerprint), "{printed}");
