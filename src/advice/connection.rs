@@ -303,7 +303,7 @@ fn algorithm_option(kind: &str) -> &'static str {
 impl Known {
     /// Returns where to change an option: the line that sets it, or the file to add it to.
     fn correct_option(&self, name: &str) -> String {
-        if self.is_given(name) {
+        if self.is_in_name(name) {
             return format!("correct the {} of {}", name.to_lowercase(), self.node);
         }
         match self.origin(name) {

@@ -93,7 +93,7 @@ impl Known {
     }
 
     /// Returns true if the name of the node sets an option, which then counts.
-    pub(super) fn is_given(&self, name: &str) -> bool {
+    pub(super) fn is_in_name(&self, name: &str) -> bool {
         match name {
             "User" => self.node.contains('@'),
             "Port" => self.destination.starts_with("-p "),
