@@ -277,14 +277,14 @@ impl Client {
         }
     }
 
-    /// Returns true if a configured key is on a FIDO security key, which only the ssh program can use.
-    pub(crate) async fn has_security_key(
+    /// Returns true if only the ssh program can use a configured key.
+    pub(crate) async fn has_foreign_key(
         &self,
         settings: &Arc<HostSettings>,
     ) -> Result<bool, Fault> {
         let files = settings.keys.files.clone();
         let identities = self.run_blocking(move |shared| shared.key_cache.load(&files)).await?;
-        Ok(identities.iter().any(IdentityFile::is_security_key))
+        Ok(identities.iter().any(IdentityFile::is_foreign))
     }
 
     pub(crate) async fn plan(

@@ -9,6 +9,7 @@ mod candidates;
 pub(crate) mod identity;
 mod keyboard_interactive;
 pub(crate) mod prompt;
+mod short_key;
 mod signer;
 
 use std::collections::VecDeque;
@@ -99,8 +100,8 @@ impl Login {
     /// Returns why a login by key was refused, if there was no key to offer to a node with these methods.
     pub(crate) async fn keyless_fault(&self, offers: Vec<String>) -> Option<Fault> {
         let takes_keys = offers.iter().any(|offer| offer == "publickey");
-        let has_security_key = self.identities.iter().any(IdentityFile::is_security_key);
-        if !takes_keys || has_security_key || !self.supports("publickey") {
+        let has_foreign_key = self.identities.iter().any(IdentityFile::is_foreign);
+        if !takes_keys || has_foreign_key || !self.supports("publickey") {
             return None;
         }
         let KeyQueue { pending, left_out, agent_fault, .. } = load_keys(self, None).await;

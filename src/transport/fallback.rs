@@ -90,8 +90,8 @@ impl Transport {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
             return self.open_over_master(call, command, &master, on_phase).await;
         }
-        let has_security_key = client.has_security_key(&settings).await?;
-        let Some(methods) = ssh_program_methods(&fault, &settings, has_security_key) else {
+        let has_foreign_key = client.has_foreign_key(&settings).await?;
+        let Some(methods) = ssh_program_methods(&fault, &settings, has_foreign_key) else {
             return Err(fault.into());
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
@@ -180,11 +180,11 @@ impl Transport {
 pub(crate) fn ssh_program_methods(
     fault: &ssh::Fault,
     settings: &HostSettings,
-    has_security_key: bool,
+    has_foreign_key: bool,
 ) -> Option<AuthMethods> {
     let is_lacking = |method: &&String| {
         SSH_ONLY_METHODS.contains(&method.as_str())
-            || (has_security_key && method.as_str() == "publickey")
+            || (has_foreign_key && method.as_str() == "publickey")
     };
     let allowed: Vec<String> = settings.methods.iter().filter(is_lacking).cloned().collect();
     let offered = |offers: &[String]| -> Vec<String> {

@@ -278,6 +278,7 @@ impl<'a> KeySources<'a> {
             | KeyFile::LegacyEncrypted(_)
             | KeyFile::PublicOnly(_)
             | KeyFile::SecurityKey(_)
+            | KeyFile::Foreign(_)
             | KeyFile::Unusable(_)
             | KeyFile::Missing => None,
         }

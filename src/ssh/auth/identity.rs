@@ -12,6 +12,7 @@ use russh::keys::{Algorithm, Certificate, PrivateKey, PublicKey, decode_secret_k
 
 use crate::fault::ssh::Fault;
 use crate::ssh::auth::prompt::Secret;
+use crate::ssh::auth::short_key::read_short_key;
 use crate::ssh::file_cache::{self, FileCache};
 
 /// The permission bits a private key must not have.
@@ -32,6 +33,8 @@ pub(crate) enum KeyFile {
     Unprotected(Option<KeyData>),
     /// Needs a FIDO security key, which an agent can use.
     SecurityKey(KeyData),
+    /// Of a format that gtop cannot read; the ssh program or an agent may.
+    Foreign(Option<KeyData>),
     /// Exists and cannot be used, for this reason.
     Unusable(&'static str),
     /// Does not exist.
@@ -43,9 +46,10 @@ impl KeyFile {
     pub(crate) fn public_key(&self) -> Option<&KeyData> {
         match self {
             Self::Usable(key) => Some(key.public_key().key_data()),
-            Self::Encrypted(public) | Self::LegacyEncrypted(public) | Self::Unprotected(public) => {
-                public.as_ref()
-            }
+            Self::Encrypted(public)
+            | Self::LegacyEncrypted(public)
+            | Self::Unprotected(public)
+            | Self::Foreign(public) => public.as_ref(),
             Self::PublicOnly(public) | Self::SecurityKey(public) => Some(public),
             Self::Unusable(_) | Self::Missing => None,
         }
@@ -62,6 +66,7 @@ impl KeyFile {
             Self::PublicOnly(_) => Err("only the public key is here"),
             Self::Unprotected(_) => Err("readable by others; chmod 600 it"),
             Self::SecurityKey(_) => Err("needs its security key; ssh-add it"),
+            Self::Foreign(_) => Err("is of a format that gtop cannot read; ssh-add it"),
             Self::Unusable(why) => Err(why),
             Self::Missing => Err("is gone"),
         }
@@ -86,10 +91,12 @@ pub(crate) struct CertificateFile {
 }
 
 impl IdentityFile {
-    /// Returns true if the key is on a FIDO security key, which only the ssh program can use.
-    pub(crate) fn is_security_key(&self) -> bool {
+    /// Returns true if only the ssh program can use the key: it is on a FIDO security key, or of a format that gtop cannot
+    /// read.
+    pub(crate) fn is_foreign(&self) -> bool {
         let algorithm = self.key_file.public_key().map(KeyData::algorithm);
         matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
+            || matches!(self.key_file, KeyFile::Foreign(_))
     }
 }
 
@@ -191,7 +198,7 @@ fn read(path: &Path) -> KeyFile {
     {
         return KeyFile::Unprotected(public());
     }
-    if let Ok(key) = decode_secret_key(&text, None) {
+    if let Some(key) = decode_secret_key(&text, None).ok().or_else(|| read_short_key(&text)) {
         return classify(key);
     }
     if let Ok(key) = PrivateKey::from_openssh(&text)
@@ -208,7 +215,10 @@ fn read(path: &Path) -> KeyFile {
             KeyFile::Encrypted(public())
         };
     }
-    public().map_or(KeyFile::Unusable("is not a private key gtop supports"), KeyFile::PublicOnly)
+    if text.contains("PRIVATE KEY-----") {
+        return KeyFile::Foreign(public());
+    }
+    public().map_or(KeyFile::Unusable("is no private key"), KeyFile::PublicOnly)
 }
 
 /// Reads `NAME.pub` beside a private key.
@@ -285,5 +295,7 @@ mod tests {
             assert_eq!(matches!(file, KeyFile::Unprotected(None)), is_exposed, "{file:?}");
             assert_eq!(matches!(file, KeyFile::Unusable(_)), !is_exposed, "{file:?}");
         }
+        std::fs::write(&path, "-----BEGIN STRANGE PRIVATE KEY-----\n").unwrap();
+        assert!(matches!(read(&path), KeyFile::Foreign(None)));
     }
 }
