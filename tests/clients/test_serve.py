@@ -335,7 +335,7 @@ class Agreement(Served):
             found = self.values_of("gtop_node_", node=name)
             found.pop("gtop_node_up")
             host = serving.source_of(node, "host")
-            facts = ("cpus", "hidepid", "contained")
+            facts = ("cpus", "hidepid", "contained", "kernel_log")
             expected = numbers({key: value for key, value in (node["host"] or {}).items() if key not in facts}, "node")
             self.assert_equal_values(found, expected if host and host["fresh"] else {}, name)
             if not (host and host["fresh"]):
