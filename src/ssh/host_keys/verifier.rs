@@ -109,8 +109,18 @@ impl HostKeyPolicy {
                 let key = verification.key.clone();
                 let done =
                     tokio::task::spawn_blocking(move || writer::store_new_key(&settings, &key));
-                if let Ok(Err(fault)) = done.await {
-                    log::warn!("{host}: the host key is accepted but not stored: {fault}");
+                match done.await {
+                    Ok(Err(fault)) => {
+                        log::warn!("{host}: the host key is accepted but not stored: {fault}");
+                    }
+                    // Another host of this name was accepted at the same time.
+                    Ok(Ok(status @ HostKeyStatus::Changed { .. }))
+                        if verifier.settings.host_key_check == HostKeyCheck::AcceptNew =>
+                    {
+                        let changed = Verification { status, ..verification };
+                        return changed.fault(host).map_or(Ok(true), Err);
+                    }
+                    Ok(Ok(_)) | Err(_) => {}
                 }
                 Ok(true)
             }
@@ -548,6 +558,28 @@ mod tests {
             for (check, want) in [Yes, Ask, AcceptNew, No].into_iter().zip(wants) {
                 assert_eq!(accepts(lines, check).await, want, "{lines} {check:?}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_hosts_accepted_under_one_name_at_once_one_is_stored() {
+        for (check, is_refused) in [(HostKeyCheck::AcceptNew, true), (HostKeyCheck::No, false)] {
+            let home = tempfile::tempdir().unwrap();
+            let file = home.path().join("known_hosts");
+            // Both are verified by the file as it was before.
+            let policy = HostKeyPolicy::KnownHosts(Arc::new(verifier("", "", |settings| {
+                settings.user_known_hosts = vec![file.clone()];
+                settings.host_key_check = check;
+            })));
+            let accept = async |seed| {
+                let verification = policy.verify(&public_key(seed).into(), false).unwrap();
+                policy.accept(verification).await
+            };
+            assert_eq!(accept(NODE).await, Ok(true));
+            let second = accept(OTHER).await;
+            assert_eq!(matches!(second, Err(Fault::HostKeyChanged(_))), is_refused, "{second:?}");
+            assert_eq!(accept(NODE).await, Ok(true));
+            assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 1);
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
@@ -17,9 +17,8 @@ use russh::keys::ssh_key::public::KeyData;
 use crate::fault::ssh::Fault;
 use crate::ssh::config::{self, HostSettings};
 use crate::ssh::file_cache::lock;
-use crate::ssh::host_keys::HostKeyStatus;
-use crate::ssh::host_keys::Verification;
-use crate::ssh::host_keys::known_hosts::{self, KnownHosts, Marker};
+use crate::ssh::host_keys::known_hosts::{self, KnownHosts};
+use crate::ssh::host_keys::{HostKeyEntries, HostKeyStatus, Verification};
 use crate::storage::{self, NewFile, WriteError};
 
 /// The modes with which `ssh` creates the file and its folder.
@@ -112,27 +111,28 @@ pub(crate) fn keeps_keys(settings: &HostSettings) -> bool {
 }
 
 /// Appends an unknown key to the user's first file, in one write, so that a concurrent gtop or `ssh` loses no
-/// line. Blocks.
-pub(crate) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
+/// line. Returns the status of the key just before: another host of the same name may have been stored meanwhile, and then
+/// this one is not. Blocks.
+pub(crate) fn store_new_key(
+    settings: &HostSettings,
+    key: &KeyData,
+) -> Result<HostKeyStatus, Fault> {
+    let mut status = HostKeyStatus::Unknown;
     if !keeps_keys(settings) {
-        return Ok(());
+        return Ok(status);
     }
     let KnownHostEntry { file, line } = entry(settings, key)?;
-    let public = line.split_once(' ').map_or("", |(_, public)| public);
     let _writing = lock(&WRITE_LOCK);
-    let is_present = |content: &[u8]| {
-        let content = String::from_utf8_lossy(content);
-        let lines = content.lines().filter(|line| line.contains(public));
-        let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
-        let mut entries = lines.lookup(&settings.known_hosts_name.full).into_iter();
-        entries.any(|entry| entry.marker == Marker::Host && entry.key == *key)
-    };
     let done = storage::append(&file, FILE_MODES, |content| {
+        let known = KnownHosts::parse(&file, &String::from_utf8_lossy(content));
+        let name = settings.known_hosts_name.clone();
+        status = HostKeyEntries::collect_for(&[Arc::new(known)], name).check(key);
         let is_open = content.last().is_some_and(|last| *last != b'\n');
         let before = if is_open { "\n" } else { "" };
-        (!is_present(content)).then(|| format!("{before}{line}\n").into_bytes())
+        (status == HostKeyStatus::Unknown).then(|| format!("{before}{line}\n").into_bytes())
     });
-    done.map(drop).map_err(|error| config_fault(&error.to_string()))
+    done.map_err(|error| config_fault(&error.to_string()))?;
+    Ok(status)
 }
 
 /// Adds lines to `known_hosts` files, and returns the number of new ones. Blocks.
