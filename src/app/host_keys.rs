@@ -1,6 +1,6 @@
 //! The keys of hosts that are not known: fetched from many nodes, asked about once per host, and stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -84,10 +84,11 @@ impl HostKeys {
     ) -> Result<(usize, HostKeyScan), WriteError> {
         let entries = accepted.iter().filter_map(|key| scan.entries.get(key).cloned()).collect();
         let stored = self.transport.store_host_keys(entries).await?;
-        let is_accepted = |host: &&UnknownHost| accepted.iter().any(|key| key.host == host.name);
+        let hosts: BTreeSet<&str> = accepted.iter().map(|key| &*key.host).collect();
+        let is_accepted = |host: &&UnknownHost| hosts.contains(&*host.name);
         let gateways = scan.unknown.iter().filter(|host| host.is_gateway).filter(is_accepted);
-        let nodes: Vec<&NodeName> = gateways.flat_map(|gateway| &gateway.nodes).collect();
-        let behind = scan.targets.iter().filter(|target| nodes.contains(&&target.name));
+        let nodes: BTreeSet<&NodeName> = gateways.flat_map(|gateway| &gateway.nodes).collect();
+        let behind = scan.targets.iter().filter(|target| nodes.contains(&target.name));
         Ok((stored, self.scan(behind.cloned().collect()).await))
     }
 
@@ -128,6 +129,7 @@ impl HostKeys {
         match request {
             HostKeyRequest::Fetch(nodes) => {
                 let roster = Arc::clone(&rosters.borrow());
+                let nodes: BTreeSet<NodeName> = nodes.into_iter().collect();
                 let targets = roster.targets.iter().filter(|target| nodes.contains(&target.name));
                 let scan = self.scan(targets.cloned().collect()).await;
                 (HostKeyReply::Fetched(scan.question()), Some(scan))

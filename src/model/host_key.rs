@@ -1,5 +1,6 @@
 //! The question about the keys of hosts that are not known, and its answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::NodeName;
@@ -143,13 +144,10 @@ impl HostKeyQuestion {
 
     /// Removes the hosts of accepted keys.
     pub fn remove(&mut self, accepted: &[AcceptedKey]) {
+        let accepted: BTreeSet<(&str, &str)> =
+            accepted.iter().map(|one| (&*one.host, &*one.fingerprint)).collect();
         let is_accepted = |host: &UnknownHost| {
-            let mut keys = host.keys.iter();
-            keys.any(|key| {
-                accepted
-                    .iter()
-                    .any(|one| one.host == host.name && one.fingerprint == key.fingerprint)
-            })
+            host.keys.iter().any(|key| accepted.contains(&(&*host.name, &*key.fingerprint)))
         };
         self.unknown.retain(|host| !is_accepted(host));
     }
