@@ -19,6 +19,7 @@ use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
+use crate::fault::ConnectPhase;
 use crate::model::TransportKind;
 use crate::nodeset;
 use crate::process::Output;
@@ -31,6 +32,9 @@ use crate::ui::StopSignals;
 /// What is run on a node to see that it is reachable, and what it prints.
 const CHECK_COMMAND: &str = "echo gtop-login";
 const CHECK_OUTPUT: &str = "gtop-login";
+
+/// Further attempts at a server that is too slow for the limit, which grows with each.
+const SLOW_ATTEMPTS: usize = 2;
 
 /// Timeout for the command, once the node has started it.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -215,7 +219,16 @@ async fn check_all(
 
 /// Runs a command on a node, as monitoring would, and returns why it needs no login.
 async fn check(transport: &Transport, target: &Target) -> Result<&'static str, LoginFault> {
-    let mut channel = Box::pin(transport.open(target, CHECK_COMMAND, |_| ())).await?;
+    let mut opened = Box::pin(transport.open(target, CHECK_COMMAND, |_| ())).await;
+    for _ in 0..SLOW_ATTEMPTS {
+        let Err(transport::Fault::Ssh(fault)) = &opened else { break };
+        if !matches!(fault.root(), ssh::Fault::TimedOut { phase: ConnectPhase::BannerExchange, .. })
+        {
+            break;
+        }
+        opened = Box::pin(transport.open(target, CHECK_COMMAND, |_| ())).await;
+    }
+    let mut channel = opened?;
     let uses_program = channel.via() == TransportKind::SshProgram;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let reading = async {

@@ -27,8 +27,12 @@ pub(super) fn run(
     } else if let Some(choice) = options.readable {
         out.write_all(script(choice).readable().as_bytes())?;
     } else if let Some(user) = &options.sudoers {
+        let of_host = || {
+            let (user, _host) = options.host.as_deref()?.rsplit_once('@')?;
+            Some(user.trim_start_matches("ssh://").to_owned())
+        };
         let own = || env.settings.text("login").or_else(|| Account::own().name);
-        let user = Some(user.clone()).filter(|user| !user.is_empty()).or_else(own);
+        let user = Some(user.clone()).filter(|user| !user.is_empty()).or_else(of_host).or_else(own);
         write_sudoers(out, &user.unwrap_or_else(|| "LOGIN".to_owned()), allows_signals)?;
     } else {
         let listing = listing(env, options)?;

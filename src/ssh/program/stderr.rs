@@ -10,7 +10,7 @@ use crate::fault::Origin;
 use crate::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, SshProgramCause, TOO_MANY_FAILURES, job_required,
 };
-use crate::ssh::config::{HostQuery, Route};
+use crate::ssh::config::Route;
 use crate::text;
 
 const NO_BANNER: &str = "kex_exchange_identification: ";
@@ -31,12 +31,19 @@ pub(crate) struct SshStderr<'a> {
 }
 
 pub(crate) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
-    if let Some(fault) = ssh.forwarding_fault() {
+    let gateways = ssh.route.gateways();
+    let (before, ended) = split_at_ended(ssh.text);
+    if let Some(fault) = ssh.forwarding_fault(ended) {
         return fault;
     }
-    let Some(gateway) = ssh.failed_gateway() else { return parse_root(ssh) };
-    // The last lines are about the connection through the gateway.
-    let text = ssh.text.rsplit_once(NO_BANNER).map_or(ssh.text, |(before, _)| before);
+    // The host may have closed the connection without a word.
+    let is_silent = before.trim().is_empty();
+    let behind = ended.saturating_sub(usize::from(is_silent));
+    let Some(last) = gateways.last().filter(|_| behind > 0) else { return parse_root(ssh) };
+    let named = || gateways.iter().find(|hop| before.contains(&hop.host));
+    let counted = gateways.len().checked_sub(behind).and_then(|index| gateways.get(index));
+    let gateway = counted.or_else(named).unwrap_or(last);
+    let text = if is_silent { ssh.text } else { before };
     parse_root(&SshStderr { text, ..*ssh }).at_gateway(&gateway.destination())
 }
 
@@ -64,29 +71,27 @@ impl<'a> SshStderr<'a> {
         between(self.text, start, end)
     }
 
-    /// Returns the gateway to which ssh has no connection. Where there are several, ssh may not say which.
-    fn failed_gateway(&self) -> Option<&'a HostQuery> {
-        // Behind a gateway, a node that closes the connection has no address either, but has sent its version.
-        self.find_line(NO_GATEWAY).and_then(|_| self.find_line(NO_BANNER))?;
-        let gateways = self.route.gateways();
-        let named = gateways.iter().find(|hop| self.text.contains(&hop.host));
-        named.or(gateways.first())
-    }
-
-    /// Returns the fault of a gateway that does not forward to the node.
-    fn forwarding_fault(&self) -> Option<Fault> {
+    /// Returns the fault of a gateway that does not forward to the next host. `ended` connections ended with it.
+    fn forwarding_fault(&self, ended: usize) -> Option<Fault> {
         self.find_line("stdio forwarding failed")?;
-        let gateway = self.route.gateways().last()?.destination();
+        let gateways = self.route.gateways();
+        let index = gateways.len().checked_sub(ended.max(1))?;
+        let gateway = gateways.get(index)?.destination();
         let (reason, why) = self.between("open failed: ", "")?.split_once(": ")?;
         let why = text::lowercase_first(why);
-        Some(match reason {
+        let fault = match reason {
             "administratively prohibited" => Fault::GatewayForwardingRefused { gateway, why },
             _ => Fault::GatewayCannotReach { gateway, why },
+        };
+        Some(match gateways.get(index + 1) {
+            Some(next) => fault.at_gateway(&next.destination()),
+            None => fault,
         })
     }
 
     fn configuration_fault(&self) -> Option<Fault> {
-        const PATTERNS: [&str; 6] = [
+        const PATTERNS: [&str; 7] = [
+            "jumphost loop via ",
             "Bad configuration option",
             "Bad owner or permissions",
             "Can't open user config file",
@@ -243,6 +248,24 @@ impl<'a> SshStderr<'a> {
     }
 }
 
+/// Returns what ssh says before the first connection through a gateway ends, and how many end: that to each gateway
+/// behind the host of the fault, and that to the node.
+///
+/// Each ends before there is a version line. A node that closes the connection later has sent one.
+fn split_at_ended(text: &str) -> (&str, usize) {
+    let mut starts = Vec::new();
+    let (mut offset, mut no_banner) = (0, None);
+    for line in text.split_inclusive('\n') {
+        if line.contains(NO_GATEWAY) {
+            starts.extend(no_banner);
+        }
+        no_banner = line.contains(NO_BANNER).then_some(offset);
+        offset += line.len();
+    }
+    let before = starts.first().and_then(|&start| text.get(..start)).unwrap_or(text);
+    (before, starts.len())
+}
+
 fn program_fault(cause: SshProgramCause, line: &str) -> Fault {
     Fault::SshProgram { cause, message: text::excerpt_line(line) }
 }
@@ -265,6 +288,7 @@ pub(crate) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ssh::config::HostQuery;
 
     fn read(text: &str) -> Fault {
         let connect_timeout = Duration::from_secs(10);
@@ -416,33 +440,57 @@ mod tests {
             .to_string()
         };
         let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535\r\n";
-        for (text, fault) in [
+        // As ssh prints them, a connection through each gateway behind the one of the fault ends, and that to the node.
+        for (ended, text, fault) in [
             (
+                2,
                 "ssh: connect to host bastion port 2200: Connection refused\r\n",
                 "via eve@bastion:2200: connection refused on port 2200",
             ),
             (
+                1,
+                "ssh: Could not resolve hostname inner: Name or service not known\r\n",
+                "via inner: name inner not found (name or service not known)",
+            ),
+            (
+                1,
+                "Unable to negotiate with UNKNOWN port 65535: no matching cipher found. Their offer: 3des-cbc\r\n",
+                "via inner: no common cipher algorithm (node offers 3des-cbc)",
+            ),
+            (
+                2,
                 "Host key verification failed.\r\n",
                 "via eve@bastion:2200: host key unknown: ssh says: Host key verification failed.",
             ),
             (
+                2,
                 "Down for repairs\r\nConnection closed by 10.0.0.1 port 2200\r\n",
                 "via eve@bastion:2200: node refused the login of ada: Down for repairs",
             ),
+            (2, "", "via inner: no SSH banner on port 22 (connection closed by remote host)"),
+            (1, "", "no SSH banner on port 22 (connection closed by remote host)"),
             (
+                2,
                 "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 10.0.0.1 port 2200\r\n",
                 "via eve@bastion:2200: no SSH banner on port 22 (connection closed by remote host)",
             ),
             (
+                1,
                 "channel 0: open failed: administratively prohibited: open failed\r\nstdio forwarding failed\r\n",
                 "gateway inner refuses to forward to the node: open failed",
             ),
             (
+                1,
                 "channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n",
                 "gateway inner cannot reach the node: connection refused",
             ),
+            (
+                2,
+                "channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n",
+                "via inner: gateway eve@bastion:2200 cannot reach the node: connection refused",
+            ),
         ] {
-            assert_eq!(read(&format!("{text}{closed}")), fault, "{text}");
+            assert_eq!(read(&format!("{text}{}", closed.repeat(ended))), fault, "{text}");
         }
         for (text, fault) in [
             ("ada@gpu01: Permission denied (publickey).\r\n", "authentication refused for ada"),
