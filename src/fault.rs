@@ -10,7 +10,7 @@ mod srun;
 pub(crate) mod ssh;
 
 pub use crate::fault::loader::LoaderCause;
-pub use crate::fault::login_facts::LoginFacts;
+pub use crate::fault::login_facts::{LoginFacts, UnknownHostKey};
 pub use crate::fault::origin::Origin;
 pub use crate::fault::reach::Fault;
 pub use crate::fault::srun::StepCause;

@@ -5,7 +5,7 @@ use crate::advice::steps::{Advice, Step};
 use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
 use crate::fault::{
     ConnectPhase, Fault as Cause, KeyFileProblem, LoaderCause, Origin, SshProgramCause, StepCause,
-    UnansweredReason,
+    UnansweredReason, UnknownHostKey,
 };
 use crate::model::{Fault, FaultKind};
 
@@ -183,6 +183,10 @@ pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
     let accept = known.accept_with_ssh();
     let root = fault.root();
     if matches!(root, SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. }) {
+        let is_of_node = !matches!(fault, SshFault::AtGateway { .. });
+        if is_of_node && !known.has(|facts| facts.unknown_host_key == UnknownHostKey::Kept) {
+            return known.of_key_kept_nowhere();
+        }
         return accept.into();
     }
     let SshFault::NoCommonAlgorithm { kind, theirs, .. } = root else {
@@ -583,7 +587,7 @@ impl Known {
                     .then([Step::words(self.correct_option("ProxyCommand")).or(), self.wait_longer()])
             }
             SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
-                if !self.has(|facts| facts.keeps_host_keys) =>
+                if !self.has(|facts| facts.unknown_host_key == UnknownHostKey::Kept) =>
             {
                 self.of_key_kept_nowhere()
             }
@@ -646,6 +650,10 @@ impl Known {
     /// Returns what to do about a host key that is unknown and would be forgotten again.
     fn of_key_kept_nowhere(&self) -> Advice {
         let correct = Step::words(self.correct_option("UserKnownHostsFile"));
+        if !self.has(|facts| facts.unknown_host_key != UnknownHostKey::Refused) {
+            // ssh refuses the key in a login as well.
+            return Advice::from(correct).then([self.trust().and()]);
+        }
         Advice::from(self.log_in_once()).then([correct.or(), self.trust().and()])
     }
 
@@ -1143,6 +1151,24 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_no_file_keeps_is_accepted_in_a_login_where_ssh_asks_about_it() {
+        let needs = SshFault::NeedsSshProgram { options: "KnownHostsCommand".to_owned() };
+        for (unknown_host_key, start) in [
+            (UnknownHostKey::Kept, "compare the fingerprint"),
+            (UnknownHostKey::Forgotten, "log in once"),
+            (UnknownHostKey::Refused, "set UserKnownHostsFile for gpu11"),
+        ] {
+            let mut known = plain();
+            let facts =
+                LoginFacts { unknown_host_key, shares_logins: true, ..LoginFacts::default() };
+            known.set_facts(Some(facts.into()));
+            let text = of_untrusted(&needs, &known).text();
+            assert!(text.starts_with(start), "{text}");
+            assert_eq!(text.contains("gtop login"), start == "log in once", "{text}");
+        }
+    }
+
+    #[test]
     fn a_password_cannot_be_replaced_by_a_key_where_none_is_taken() {
         for (offers, command) in [
             (&["publickey", "password"][..], "ssh-copy-id"),
@@ -1169,6 +1195,7 @@ mod tests {
             port: 2222,
             user: "eve".to_owned(),
             key_file: Some("/k/my key".to_owned()),
+            unknown_host_key: UnknownHostKey::Forgotten,
             ..LoginFacts::default()
         };
         known.facts = Some(facts.into());

@@ -63,14 +63,21 @@ impl HostKeys {
             let transport = self.transport.clone();
             async move {
                 let offer = transport.fetch_host_keys(&target).await;
-                (target, offer)
+                let facts = match offer.as_ref().map_or_else(Some, HostOffer::refusal) {
+                    Some(fault) => transport.login_facts(&target, &fault.clone().into()).await,
+                    None => None,
+                };
+                (target, offer, facts)
             }
         });
         let mut fetched = fetching.join_all().await;
         fetched.sort_by_key(|(index, _)| *index);
-        for (_, (target, offer)) in fetched {
-            let is_by_ssh = self.transport.uses_ssh_config(&target);
-            scan.add(target.name, offer, is_by_ssh);
+        for (_, (target, offer, facts)) in fetched {
+            let mut known = Known::of_destination(target.name.host());
+            known.set_facts(facts.map(Arc::new));
+            // What is reached without SSH has no host key.
+            let known = Some(known).filter(|_| self.transport.uses_ssh_config(&target));
+            scan.add(target.name, offer, known.as_ref());
         }
         scan
     }
@@ -168,15 +175,15 @@ impl HostKeyScan {
         self.targets.extend(last.targets.iter().cloned());
     }
 
-    fn add(&mut self, node: NodeName, offer: Result<HostOffer, Fault>, is_by_ssh: bool) {
+    fn add(&mut self, node: NodeName, offer: Result<HostOffer, Fault>, known: Option<&Known>) {
         let offer = match offer {
             Ok(offer) => offer,
-            Err(fault) => return self.refuse(node, &fault, is_by_ssh),
+            Err(fault) => return self.refuse(node, &fault, known),
         };
-        let Some(first) = offer.keys.first() else { return };
-        if let Some(fault) = &first.refusal {
-            return self.refuse(node, fault, is_by_ssh);
+        if let Some(fault) = offer.refusal() {
+            return self.refuse(node, fault, known);
         }
+        let Some(first) = offer.keys.first() else { return };
         let why = match &first.status {
             HostKeyStatus::Unknown => return self.ask(node, offer),
             HostKeyStatus::Certified { at } => {
@@ -191,13 +198,8 @@ impl HostKeyScan {
         self.known.push((node, why));
     }
 
-    fn refuse(&mut self, node: NodeName, fault: &Fault, is_by_ssh: bool) {
-        // What is reached without SSH has no host key.
-        let advice = if is_by_ssh {
-            advice::of_untrusted(fault, &Known::of_destination(node.host()))
-        } else {
-            Advice::default()
-        };
+    fn refuse(&mut self, node: NodeName, fault: &Fault, known: Option<&Known>) {
+        let advice = known.map(|known| advice::of_untrusted(fault, known)).unwrap_or_default();
         self.refused.push((node, fault.to_string(), advice));
     }
 

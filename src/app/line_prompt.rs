@@ -8,12 +8,13 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::getpgrp;
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 use zeroize::{Zeroize, Zeroizing};
 
@@ -67,7 +68,7 @@ impl LinePrompt {
 
     /// Writes the prompt to `out` and reads a line from the terminal.
     fn read_line(&self, is_over: &AtomicBool, out: &mut impl Write) -> io::Result<LineInput> {
-        let no_echo = NoEcho::begin()?;
+        let no_echo = NoEcho::for_prompt()?;
         out.write_all(self.prompt.as_bytes())?;
         out.flush()?;
         let mut line = LineBuffer::default();
@@ -132,42 +133,63 @@ fn read_byte() -> io::Result<ByteRead> {
     }
 }
 
-/// The terminal modes to restore; set while a prompt is open.
-static SAVED_MODES: Mutex<Option<Termios>> = Mutex::new(None);
+/// The terminal modes to restore, the first ones first: those of each [`NoEcho`].
+static SAVED_MODES: Mutex<Vec<Termios>> = Mutex::new(Vec::new());
 
 /// Restores the terminal if a prompt is open. For the watchdog, which ends the program next.
 pub(super) fn restore_echo() {
-    if let Some(modes) = take_saved_modes() {
+    if let Some(modes) = saved_modes().drain(..).next() {
         // Fails if the terminal is closed; then there is nothing to restore.
         tcsetattr(terminal(), OptionalActions::Now, &modes).ok();
     }
 }
 
-fn take_saved_modes() -> Option<Termios> {
-    SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn saved_modes() -> MutexGuard<'static, Vec<Termios>> {
+    SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Turns off echo, line editing and signals; restores the modes when dropped.
-struct NoEcho;
+/// Turns off echo; restores the modes when dropped.
+#[derive(Debug)]
+pub(super) struct NoEcho(());
 
 impl NoEcho {
-    fn begin() -> io::Result<Self> {
+    /// Turns off echo while there is no prompt, so that a password typed too early is not shown. `None` if this
+    /// process must not change the terminal.
+    pub(super) fn between_prompts() -> Option<Self> {
+        // If this fails, it is not the terminal that controls this process, which then is never stopped by it.
+        let is_in_foreground = tcgetpgrp(terminal()).map_or(true, |group| group == getpgrp());
+        let no_echo = || {
+            Self::begin(OptionalActions::Now, |modes| {
+                modes.local_modes.remove(LocalModes::ECHO);
+            })
+        };
+        is_in_foreground.then(no_echo)?.ok()
+    }
+
+    /// Turns off echo, line editing and signals.
+    fn for_prompt() -> io::Result<Self> {
+        // Flush discards type-ahead: it does not answer this prompt.
+        Self::begin(OptionalActions::Flush, |modes| {
+            modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+            modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+            modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        })
+    }
+
+    fn begin(when: OptionalActions, change: impl FnOnce(&mut Termios)) -> io::Result<Self> {
         let before = tcgetattr(terminal())?;
         let mut modes = before.clone();
-        modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
-        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // Flush discards type-ahead: it does not answer this prompt.
-        *SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        let no_echo = Self;
-        tcsetattr(terminal(), OptionalActions::Flush, &modes)?;
+        change(&mut modes);
+        saved_modes().push(before);
+        let no_echo = Self(());
+        tcsetattr(terminal(), when, &modes)?;
         Ok(no_echo)
     }
 }
 
 impl Drop for NoEcho {
     fn drop(&mut self) {
-        if let Some(modes) = take_saved_modes() {
+        if let Some(modes) = saved_modes().pop() {
             // Fails if the terminal is closed; then there is nothing to restore.
             tcsetattr(terminal(), OptionalActions::Flush, &modes).ok();
         }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::app::discovery::SCHEDULER_TIMEOUT;
 use crate::app::env::Env;
+use crate::app::line_prompt::NoEcho;
 use crate::app::login::answers::{Answers, Dialogue};
 use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
@@ -144,6 +145,7 @@ pub(super) async fn log_in_to_all(
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let mut signals = StopSignals::new();
+    let _no_echo = NoEcho::between_prompts();
     let checks = tokio::select! {
         checks = check_all(transport, max_connecting, targets) => checks,
         reason = signals.next() => return Ok(reason.into()),

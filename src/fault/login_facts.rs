@@ -15,8 +15,20 @@ pub struct LoginFacts {
     pub key_file: Option<String>,
     /// An agent answers at `SSH_AUTH_SOCK`.
     pub has_agent: bool,
-    /// A known host key would be kept in a file.
-    pub keeps_host_keys: bool,
+    /// What ssh does with a host key that is not known.
+    pub unknown_host_key: UnknownHostKey,
     /// The settings permit to use a connection that ssh or `gtop login` has opened.
     pub shares_logins: bool,
+}
+
+/// What ssh does with a host key that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownHostKey {
+    /// It is kept in a file once it is accepted.
+    #[default]
+    Kept,
+    /// Each login asks about it, and it is kept nowhere.
+    Forgotten,
+    /// Each login refuses it, and it is kept nowhere.
+    Refused,
 }

@@ -31,6 +31,13 @@ pub struct HostOffer {
     pub keys: Vec<OfferedKey>,
 }
 
+impl HostOffer {
+    /// Returns why the key that `ssh` would ask about is refused.
+    pub fn refusal(&self) -> Option<&Fault> {
+        self.keys.first()?.refusal.as_ref()
+    }
+}
+
 impl Client {
     /// Fetches the keys of a host without logging in there. If a gateway on the way is not known, its keys.
     pub(crate) async fn fetch_host_keys(

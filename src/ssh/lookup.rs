@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::fault::LoginFacts;
 use crate::fault::ssh::{ConnectPhase, Fault};
+use crate::fault::{LoginFacts, UnknownHostKey};
 use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
 use crate::ssh::config::resolve::HasAddress;
 use crate::ssh::config::{
-    ConfigError, EffectiveOption, HostQuery, HostSettings, Origin, host_settings,
+    ConfigError, EffectiveOption, HostKeyCheck, HostQuery, HostSettings, Origin, host_settings,
 };
 use crate::ssh::deadline::Deadline;
 use crate::ssh::file_cache::lock;
@@ -100,7 +100,13 @@ impl Client {
             login_option: options.login.clone().filter(|_| gateway.is_none() && ssh.user.is_none()),
             key_file: key_file.map(|file| file.display().to_string()),
             has_agent,
-            keeps_host_keys: writer::keeps_keys(&settings),
+            unknown_host_key: match settings.host_key_check {
+                _ if writer::keeps_keys(&settings) => UnknownHostKey::Kept,
+                HostKeyCheck::Yes => UnknownHostKey::Refused,
+                HostKeyCheck::Ask | HostKeyCheck::AcceptNew | HostKeyCheck::No => {
+                    UnknownHostKey::Forgotten
+                }
+            },
             shares_logins: options.uses_masters,
         })
     }

@@ -133,10 +133,10 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def answer(self, prompt, text, times=1):
-        """Types a line once the prompt is shown."""
+    def answer(self, prompt, text, times=1, mode=termios.ICANON):
+        """Types a line once the prompt is shown, and a mode of the terminal is off: in a prompt of gtop, ICANON."""
         self.until(prompt, times)
-        wait_for("a terminal that waits for a hidden line", lambda: not termios.tcgetattr(self.slave)[3] & termios.ECHO)
+        wait_for("a terminal that waits for a hidden line", lambda: not termios.tcgetattr(self.slave)[3] & mode)
         self.type(text + "\r")
 
     def end(self):
@@ -326,7 +326,7 @@ class Login(unittest.TestCase):
     def test_an_interrupt_ends_gtop_and_restores_the_terminal(self):
         gtop = self.gtop("asks1")
         gtop.until(r"root@asks1: Password: ")
-        wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ECHO)
+        wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ICANON)
         gtop.type(WRONG + "\x03")
         self.assertEqual(gtop.end(), 130)
         self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
@@ -402,7 +402,7 @@ class Login(unittest.TestCase):
         master = Terminal(["--ctty", "--wait", "sh", "-c", opening], self.environment(), program="setsid")
         self.addCleanup(master.close)
         self.addCleanup(subprocess.run, [f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=False)
-        master.answer("Password: ", CODE)
+        master.answer("Password: ", CODE, mode=termios.ECHO)
         self.assertEqual(master.end(), 0)
         prompts_before = self.prompt_count()
         for nodes in (["gate"], ["inner"], behind):

@@ -400,7 +400,7 @@ class MasterLogin(unittest.TestCase):
         screen.until(r"press L to log in")
         screen.type("L")
         screen.until("'s password: ")
-        wait_for("a hidden line", lambda: not termios.tcgetattr(screen.slave)[3] & termios.ECHO)
+        wait_for("a hidden line", lambda: not termios.tcgetattr(screen.slave)[3] & termios.ICANON)
         screen.type("\x03")
         screen.until("press L to log in", 2)
         screen.type("q")
@@ -408,10 +408,26 @@ class MasterLogin(unittest.TestCase):
         self.assertEqual(termios.tcgetattr(screen.slave), screen.before)
         self.assert_clean()
 
+    def test_what_is_typed_before_the_question_is_neither_shown_nor_an_answer(self):
+        def signal_sshd(name):
+            subprocess.run(["nsenter", "-t", self.inside, "-m", "-p", "pkill", f"-{name}", "-f", "sshd.pw1"], check=True)
+
+        signal_sshd("STOP")
+        login = self.login("pw1")
+        wait_for("a terminal without echo", lambda: not termios.tcgetattr(login.slave)[3] & termios.ECHO)
+        self.assertTrue(termios.tcgetattr(login.slave)[3] & termios.ICANON, "no question is open")
+        login.type(WRONG + "\r")
+        signal_sshd("CONT")
+        login.answer(r"ada@127.0.89.3's password: ", PASSWORD)
+        text = self.ends_with(login, 0)
+        self.assertNotIn(WRONG, text)
+        self.assertEqual(self.failures("pw1"), 0)
+        self.assertEqual(termios.tcgetattr(login.slave), login.before)
+
     def test_ctrl_c_during_a_question_leaves_nothing(self):
         login = self.login("pw1")
         login.until(r"password: ")
-        wait_for("a hidden line", lambda: not termios.tcgetattr(login.slave)[3] & termios.ECHO)
+        wait_for("a hidden line", lambda: not termios.tcgetattr(login.slave)[3] & termios.ICANON)
         self.assertEqual(len(self.processes()), 1)
         login.type("\x03")
         self.ends_with(login, 130)

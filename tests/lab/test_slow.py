@@ -131,6 +131,10 @@ class Slow(LabCase):
             for fault in self.faults(self.servers_watch, name):
                 self.assertRegex(fault, "timed out: .*waiting for the SSH banner", name)
 
+    def test_gtop_login_waits_for_a_slow_server(self):
+        done = self.lab.gtop("login", "slow-2214", home="slow", timeout=8 * TIMEOUT)
+        self.assertEqual(done.stdout, "slow-2214: no login needed\n", done.stderr)
+
     def test_the_doctor_waits_for_a_slow_shell(self):
         node = next(node for node, case in self.shells.items() if case == ("/bin/bash", 22))
         report = self.lab.gtop("doctor", node, f"via-{node}", home="slow", timeout=8 * TIMEOUT).stdout

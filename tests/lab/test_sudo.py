@@ -209,6 +209,12 @@ class Sudo(unittest.TestCase):
         fleet = json.loads(self.gtop("--json", "--exec", EXEC, "--sudo=n[1,3]", "n[1-3]"))
         self.assertEqual([node["host"]["sudo"] for node in fleet["nodes"]], ["root", None, "root"])
 
+    def test_the_lines_of_sudoers_are_for_the_user_of_the_destination(self):
+        for words, user in (("--sudoers", "bob@gpu01"), "bob"), (("--sudoers=eve", "bob@gpu01"), "eve"):
+            lines = self.gtop("probe", *words)
+            self.assertIn(f": {user} may run the probe as root", lines)
+            self.assertIn(f"\n{user} ALL", lines)
+
     def test_the_doctor_prints_what_permits_it(self):
         report = self.gtop("--exec", EXEC, "doctor", "--sudo", NODE)
         self.assertIn("FAILED  sudo", report)
