@@ -184,7 +184,7 @@ pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
     let root = fault.root();
     if matches!(root, SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. }) {
         let is_of_node = !matches!(fault, SshFault::AtGateway { .. });
-        if is_of_node && !known.has(|facts| facts.unknown_host_key == UnknownHostKey::Kept) {
+        if is_of_node && known.unknown_host_key() != UnknownHostKey::Kept {
             return known.of_key_kept_nowhere();
         }
         return accept.into();
@@ -587,7 +587,7 @@ impl Known {
                     .then([Step::words(self.correct_option("ProxyCommand")).or(), self.wait_longer()])
             }
             SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
-                if !self.has(|facts| facts.unknown_host_key == UnknownHostKey::Kept) =>
+                if self.unknown_host_key() != UnknownHostKey::Kept =>
             {
                 self.of_key_kept_nowhere()
             }
@@ -650,7 +650,7 @@ impl Known {
     /// Returns what to do about a host key that is unknown and would be forgotten again.
     fn of_key_kept_nowhere(&self) -> Advice {
         let correct = Step::words(self.correct_option("UserKnownHostsFile"));
-        if !self.has(|facts| facts.unknown_host_key != UnknownHostKey::Refused) {
+        if self.unknown_host_key() == UnknownHostKey::Refused {
             // ssh refuses the key in a login as well.
             return Advice::from(correct).then([self.trust().and()]);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fault::{LoginFacts, Origin};
+use crate::fault::{LoginFacts, Origin, UnknownHostKey};
 use crate::model::NodeName;
 
 /// What is known of a node beside its fault.
@@ -146,6 +146,11 @@ impl Known {
         let facts = self.facts.as_ref().and_then(|facts| facts.key_file.as_deref());
         let configured = || self.origin("IdentityFile").map(|_| self.value("IdentityFile"));
         facts.or_else(configured).map(shell_quoted)
+    }
+
+    /// Returns what ssh does with a host key that is not known; what is usual, if that is not known here.
+    pub(super) fn unknown_host_key(&self) -> UnknownHostKey {
+        self.facts.as_ref().map_or(UnknownHostKey::Kept, |facts| facts.unknown_host_key)
     }
 
     /// Returns false if the host of the fault has this fact, and it is false.
