@@ -10,7 +10,7 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
 use crate::fleet::Anonymizer;
-use crate::source::replay::Recordings;
+use crate::source::replay::{LostLines, Recordings};
 use crate::storage::StreamFile;
 use crate::ui::StopSignals;
 
@@ -58,7 +58,8 @@ pub(super) fn run(
         anonymizer: options.anonymize.then(Anonymizer::default),
     };
     let Some(path) = &options.write else {
-        write_table(&recordings, table, out)?;
+        let (_, _, lost) = write_table(&recordings, table, out)?;
+        tell_lost(&lost, err)?;
         return Ok(ExitReason::Done);
     };
     let file = StreamFile::begin(path, MODE, options.force)?;
@@ -69,22 +70,27 @@ pub(super) fn run(
             AppError::Table(path.display().to_string(), error)
         }
     };
-    let (file, rows) = write_table(&recordings, table, file).map_err(failed)?;
+    let (file, rows, lost) = write_table(&recordings, table, file).map_err(failed)?;
     file.commit()?;
+    tell_lost(&lost, err)?;
     writeln!(err, "gtop: {} has {rows} rows", path.display())?;
     Ok(ExitReason::Done)
 }
 
-/// Writes the rows; returns the output and their number.
+fn tell_lost(lost: &LostLines, err: &mut impl Write) -> io::Result<()> {
+    lost.text().map_or(Ok(()), |text| writeln!(err, "gtop: {text}"))
+}
+
+/// Writes the rows; returns the output, their number, and what could not be read.
 fn write_table<W: Write>(
     recordings: &Recordings,
     table: SampleTable,
     out: W,
-) -> io::Result<(W, u64)> {
+) -> io::Result<(W, u64, LostLines)> {
     let (from, to) = table.span;
     let mut writer = SampleWriter::new(table, out)?;
     let (mut result, is_cancelled) = (Ok(()), AtomicBool::new(false));
-    recordings.walk(from, to.plus(MAX_DELAY), &is_cancelled, |line| {
+    let lost = recordings.walk(from, to.plus(MAX_DELAY), &is_cancelled, |line| {
         if StopSignals::received().is_some() {
             result = Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
         } else if result.is_ok() {
@@ -93,5 +99,6 @@ fn write_table<W: Write>(
         is_cancelled.store(result.is_err(), Ordering::Relaxed);
     });
     result?;
-    writer.finish()
+    let (out, rows) = writer.finish()?;
+    Ok((out, rows, lost))
 }

@@ -37,11 +37,11 @@ pub(super) fn run(
         let screen = Box::pin(screen::run_replay(&env, title, source, commands));
         return Ok(env.runtime.block_on(screen)?);
     }
-    if let Some(loss) = recordings.loss() {
-        writeln!(err, "gtop: {loss}")?;
-    }
     let at = at.unwrap_or(*end);
     env.clock = Clock::fixed(at);
-    let fleet = recordings.fleet_at(at, history_span);
+    let (fleet, lost) = recordings.picture_at(at, history_span);
+    for loss in recordings.loss().into_iter().chain(lost.text()) {
+        writeln!(err, "gtop: {loss}")?;
+    }
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
 }

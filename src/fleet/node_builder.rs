@@ -8,7 +8,7 @@ use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
 use crate::fleet::holdings::NodeHoldings;
 use crate::fleet::missing::MissingDevices;
-use crate::fleet::node::{Node, Process};
+use crate::fleet::node::{Host, Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
@@ -121,6 +121,43 @@ impl NodeBuilder {
             Link::Idle | Link::Opening { .. } => {}
         }
         node.link = link;
+    }
+
+    /// Forgets all readings, as samples are missing: one that is not sent again may have changed in them. What does not
+    /// change, such as the command line of a process, stays.
+    pub fn forget_readings(&mut self) {
+        self.previous_counters = None;
+        self.has_two_samples = false;
+        self.processes_since = None;
+        for TrackedProcess { state, threads, load, .. } in &mut self.processes {
+            (*state, *threads, *load) = (Reading::default(), Reading::default(), None);
+        }
+        let node = changed(&mut self.node);
+        node.is_settled = false;
+        let booted_at = node.host.fast.booted_at;
+        let fast = HostReading { booted_at, ..HostReading::default() };
+        node.host = Host { fast, ..Host::default() };
+        for device in &mut node.devices {
+            if device.gone_since().is_none() {
+                let parent = device.parent.clone();
+                *device = Device { parent, ..std::mem::take(device).without_readings() };
+            }
+        }
+        let known_use = |used: &DeviceUse| DeviceUse {
+            device: Arc::clone(&used.device),
+            pid: used.pid,
+            driver_name: used.driver_name.clone(),
+            ..DeviceUse::default()
+        };
+        node.uses = node.uses.iter().map(known_use).collect();
+        let known_process = |process: &Process| Process {
+            key: process.key,
+            statics: Arc::clone(&process.statics),
+            started_at: process.started_at,
+            ..Process::default()
+        };
+        node.processes = node.processes.iter().map(known_process).collect();
+        node.probe_cost = None;
     }
 
     /// Sets what the scheduler says of the node.

@@ -689,3 +689,25 @@ fn event_mark(name: &NodeName, event: &body::Event) -> (MarkKind, String) {
     let message = message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
     (MarkKind::Device, format!("{name}: {kind}{code} of {device}{message}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::line::{Content, RecordedLine, parse};
+
+    #[test]
+    fn a_group_after_lost_ones_begins_with_a_checkpoint_and_says_so() {
+        let clock = Clock::fixed(Timestamp::from_micros(9_000_000));
+        let lines = Mutex::new(Lines::default());
+        let every = Duration::ZERO;
+        let shared = RecorderShared { lines, is_due: Condvar::new(), clock, every };
+        let now = shared.clock.now();
+        shared.take_group(now, true, Some(Timestamp::from_micros(2_000_000)));
+        let next = shared.take_group(now, false, None);
+        let lines: Vec<RecordedLine> =
+            next.text.split(|byte| *byte == b'\n').filter_map(parse).collect();
+        let [checkpoint, lost] = &lines[..] else { panic!("{lines:?}") };
+        assert!(checkpoint.is_checkpoint && matches!(checkpoint.content, Content::Roster(..)));
+        assert!(matches!(lost.content, Content::Lost));
+    }
+}

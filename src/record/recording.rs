@@ -33,6 +33,9 @@ pub enum RecordingError {
     /// It does not begin as a recording does.
     #[error("{0} is not a recording of gtop; gtop record -w FILE makes one")]
     Foreign(String),
+    /// Its first lines, which tell its format, are damaged: it is played, and not continued.
+    #[error("the start of {0} is damaged")]
+    NoHeader(String),
     /// It is of a later format.
     #[error(
         "{path} is of format {format}; this gtop reads format {FORMAT}: use the gtop that recorded it, or a newer one"
@@ -52,6 +55,8 @@ pub(super) struct GroupSpan {
     pub(super) length: u32,
     /// Size of the lines; 0 if not known.
     pub(super) lines: u32,
+    /// No group can be found here, although there was one.
+    is_hole: bool,
 }
 
 /// The groups from one checkpoint to the next.
@@ -70,7 +75,8 @@ pub struct Segment {
 pub struct Recording {
     path: PathBuf,
     file: File,
-    header: Header,
+    /// `None` if it is damaged.
+    header: Option<Header>,
     groups: Vec<GroupSpan>,
     segments: Vec<Segment>,
     marks: Vec<Mark>,
@@ -105,9 +111,10 @@ impl Recording {
         if length == 0 {
             return Err(RecordingError::Empty(name()));
         }
-        let header = read_header(&file, length).ok_or_else(|| RecordingError::Foreign(name()))?;
-        if header.format > FORMAT {
-            return Err(RecordingError::Newer { path: name(), format: header.format });
+        let header = read_header(&file, length).map_err(|_other| RecordingError::Foreign(name()))?;
+        if let Some(Header { format, .. }) = header.as_ref().filter(|header| header.format > FORMAT)
+        {
+            return Err(RecordingError::Newer { path: name(), format: *format });
         }
         let mut recording = Self {
             path: path.to_owned(),
@@ -126,6 +133,9 @@ impl Recording {
             recording.add_indexed(&index, length);
         }
         recording.walk(length);
+        if recording.header.is_none() && recording.segments.is_empty() {
+            return Err(RecordingError::Foreign(name()));
+        }
         Ok(recording)
     }
 
@@ -152,11 +162,11 @@ impl Recording {
             return;
         };
         self.walk(start);
-        self.damaged += start - self.end;
+        self.add_hole(start);
         let first_group = self.groups.len();
         let mut offset = start;
         for &(length, lines) in &index.groups {
-            self.groups.push(GroupSpan { offset, length, lines });
+            self.groups.push(GroupSpan { offset, length, lines, is_hole: false });
             offset += u64::from(length);
         }
         let [first, last] = [index.first, index.last].map(Timestamp::from_micros);
@@ -179,7 +189,6 @@ impl Recording {
             let frame = frame.filter(|frame| self.add_walked(at, *frame).is_some());
             match frame {
                 Some(frame) => {
-                    self.damaged += at - self.end;
                     at += frame.length;
                     (self.end, self.torn) = (at, 0);
                 }
@@ -192,15 +201,31 @@ impl Recording {
         self.torn = stop - self.end;
     }
 
+    /// Notes that no frame can be found between the end of what is known and a place: groups may be missing there.
+    fn add_hole(&mut self, to: u64) {
+        let length = to - self.end;
+        if length == 0 {
+            return;
+        }
+        self.damaged += length;
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        self.groups.push(GroupSpan { offset: self.end, length, lines: 0, is_hole: true });
+        self.end = to;
+    }
+
     /// Adds a frame found on a walk; `None` if its content is damaged.
     fn add_walked(&mut self, offset: u64, frame: FileFrame) -> Option<()> {
-        self.is_ended = frame.kind == FileFrameKind::SeekTable;
         if frame.kind != FileFrameKind::Group {
+            self.add_hole(offset);
+            self.is_ended = frame.kind == FileFrameKind::SeekTable;
             return Some(());
         }
-        let group = GroupSpan { offset, length: u32::try_from(frame.length).ok()?, lines: 0 };
+        let length = u32::try_from(frame.length).ok()?;
+        let group = GroupSpan { offset, length, lines: 0, is_hole: false };
         let text = self.read_group(group).ok()?;
         let lines = u32::try_from(text.len()).ok()?;
+        self.add_hole(offset);
+        self.is_ended = false;
         let mut is_start = self.segments.is_empty();
         let (mut first, mut last) = (None, None);
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -223,7 +248,8 @@ impl Recording {
             }
         }
         if let (true, Some(first)) = (is_start, first) {
-            let first_group = self.groups.len();
+            // What is missing before the first lines belongs to their segment.
+            let first_group = if self.segments.is_empty() { 0 } else { self.groups.len() };
             self.segments.push(Segment { first, last: first, first_group });
         }
         if let (Some(segment), Some(last)) = (self.segments.last_mut(), last) {
@@ -235,6 +261,9 @@ impl Recording {
 
     /// Reads the lines of a group; an error if it is damaged.
     fn read_group(&self, group: GroupSpan) -> io::Result<Vec<u8>> {
+        if group.is_hole {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let mut frame = vec![0; usize::try_from(group.length).unwrap_or_default()];
         self.file.read_exact_at(&mut frame, group.offset)?;
         layout::decompress(&frame)
@@ -245,9 +274,9 @@ impl Recording {
         parts::part_paths(path)
     }
 
-    /// Returns the header of its first run.
-    pub fn header(&self) -> &Header {
-        &self.header
+    /// Returns the header of its first run; `None` if it is damaged.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
     }
 
     /// Returns the segments, in the order of the file.
@@ -298,16 +327,23 @@ impl Recording {
     }
 }
 
-/// Returns the header of a file; `None` if it does not begin with one.
-fn read_header(file: &File, length: u64) -> Option<Header> {
-    let frame =
-        layout::read_frame(file, 0, length).filter(|frame| frame.kind == FileFrameKind::Group)?;
-    let mut bytes = vec![0; usize::try_from(frame.length.min(64 << 20)).ok()?];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    let lines = layout::decompress(&bytes).ok()?;
-    let first = lines.split(|byte| *byte == b'\n').next()?;
-    let Content::Header(header) = line::parse(first)?.content else { return None };
-    Some(header).filter(|header| header.format > 0)
+/// It begins with something else than a header.
+struct NoRecording;
+
+/// Returns the header of a file; `None` if its first group is damaged.
+fn read_header(file: &File, length: u64) -> Result<Option<Header>, NoRecording> {
+    let Some(frame) = layout::read_frame(file, 0, length) else { return Ok(None) };
+    if frame.kind != FileFrameKind::Group {
+        return Err(NoRecording);
+    }
+    let mut bytes = vec![0; usize::try_from(frame.length.min(64 << 20)).unwrap_or_default()];
+    let read = file.read_exact_at(&mut bytes, 0).and_then(|()| layout::decompress(&bytes));
+    let Ok(lines) = read else { return Ok(None) };
+    let first = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match line::parse(first).map(|line| line.content) {
+        Some(Content::Header(header)) if header.format > 0 => Ok(Some(header)),
+        _ => Err(NoRecording),
+    }
 }
 
 /// Reads the lines of a recording one after another, from a checkpoint on.
@@ -319,8 +355,14 @@ pub struct Cursor {
     lines: Vec<u8>,
     /// Position of the next line in `lines`.
     position: usize,
+    /// The time of the last line that is not of a checkpoint.
+    last_at: Option<Timestamp>,
     /// Groups that could not be read.
     damaged_groups: u32,
+    /// The time before the groups that could not be read, until a line follows them.
+    gap_from: Option<Timestamp>,
+    /// The times before and after groups that could not be read.
+    gaps: Vec<(Timestamp, Timestamp)>,
 }
 
 /// What a cursor finds.
@@ -333,10 +375,31 @@ pub enum Read {
 }
 
 impl Cursor {
-    /// Starts at the checkpoint of a segment, by its position in [`Recording::segments`].
-    pub fn new(recording: Arc<Recording>, segment: usize) -> Self {
-        let next_group = recording.segments.get(segment).map_or(usize::MAX, |one| one.first_group);
-        Self { recording, next_group, lines: Vec::new(), position: 0, damaged_groups: 0 }
+    /// Starts at the last checkpoint before `from` that can be read; at the first group if there is none.
+    pub fn new(recording: Arc<Recording>, from: Timestamp) -> Self {
+        let starts = recording.segments.iter().take_while(|segment| segment.first <= from);
+        let starts: Vec<Segment> = starts.copied().collect();
+        for start in starts.iter().rev() {
+            let mut cursor = Self::at(Arc::clone(&recording), Some(*start));
+            if cursor.load() == Some(true) {
+                return cursor;
+            }
+        }
+        let first = recording.segments.first().copied();
+        Self::at(recording, first)
+    }
+
+    fn at(recording: Arc<Recording>, segment: Option<Segment>) -> Self {
+        Self {
+            recording,
+            next_group: segment.map_or(usize::MAX, |segment| segment.first_group),
+            lines: Vec::new(),
+            position: 0,
+            last_at: segment.map(|segment| segment.first),
+            damaged_groups: 0,
+            gap_from: None,
+            gaps: Vec::new(),
+        }
     }
 
     /// Goes on in a later state of the same file.
@@ -347,6 +410,13 @@ impl Cursor {
     /// Returns the number of groups that could not be read.
     pub fn damaged_groups(&self) -> u32 {
         self.damaged_groups
+    }
+
+    /// Returns the times before and after the groups that could not be read.
+    pub fn gaps(&self) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+        let end = self.recording.segments.last().map(|segment| segment.last);
+        let open = self.gap_from.zip(end).filter(|(from, end)| from < end);
+        self.gaps.iter().copied().chain(open)
     }
 
     /// Returns the time of the next line, if it has one of its own; `None` at the end, for a line of a checkpoint, and
@@ -373,11 +443,16 @@ impl Cursor {
                 }
                 self.next_group += 1;
                 self.damaged_groups += 1;
+                self.gap_from = self.gap_from.or(self.last_at);
                 return Some(Read::Damaged);
             };
             let parsed = line::parse(text);
             self.position += text.len() + 1;
             if let Some(line) = parsed {
+                if !line.is_checkpoint {
+                    self.last_at = Some(line.at);
+                    self.gaps.extend(self.gap_from.take().map(|from| (from, line.at)));
+                }
                 return Some(Read::Line(line));
             }
         }

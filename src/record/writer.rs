@@ -131,6 +131,10 @@ impl Writer {
             let reader = file.reader().map_err(failed)?;
             let known =
                 Recording::read(path, reader, file.length()).map_err(RecordError::Foreign)?;
+            if known.header().is_none() {
+                let path = path.display().to_string();
+                return Err(RecordError::Foreign(RecordingError::NoHeader(path)));
+            }
             let is_guarded = file.is_locked() && file.is_local();
             if !is_guarded && !known.is_ended() {
                 observe(path, file.length())?;
@@ -435,4 +439,34 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
         _ => return format!("nothing is recorded to {path}: {error}"),
     };
     format!("nothing is recorded to {path}: {remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(seconds: i64, bytes: usize) -> Waiting {
+        let at = Timestamp::from_micros(seconds * 1_000_000);
+        Waiting { frame: vec![0; bytes], lines: 1, span: Some((at, at)), marks: Vec::new() }
+    }
+
+    #[test]
+    fn after_dropped_groups_a_checkpoint_follows_and_says_since_when() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits { keep: Duration::from_secs(3_600), max_bytes: 1 << 30 };
+        let start = Timestamp::from_micros(1_000_000);
+        let path = folder.path().join("a.gtop");
+        let mut writer = Writer::open(&path, Header::default(), limits, start).unwrap();
+        writer.waiting.extend((2..6).map(|second| group(second, MAX_WAITING_BYTES / 4)));
+        writer.drop_surplus();
+        assert_eq!((writer.waiting.len(), writer.take_needs_checkpoint()), (4, false));
+        writer.waiting.extend([group(6, 1), group(7, 1)]);
+        writer.drop_surplus();
+        assert_eq!(writer.waiting.len(), 5);
+        assert_eq!((writer.take_needs_checkpoint(), writer.take_needs_checkpoint()), (true, false));
+        // It is said once the rest is written.
+        assert_eq!(writer.take_lost(), None);
+        writer.waiting.clear();
+        assert_eq!(writer.take_lost(), Some(Timestamp::from_micros(2_000_000)));
+    }
 }

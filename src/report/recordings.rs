@@ -16,7 +16,7 @@ use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{EventReport, UsageReport};
-use crate::source::replay::Recordings;
+use crate::source::replay::{LostLines, Recordings};
 use crate::time::Timestamp;
 
 /// Threads at most: others use the machine, too.
@@ -81,7 +81,7 @@ pub fn report_recordings(
         return Ok(None);
     }
     let bounds = bounds(recordings, &scope, options.threads);
-    let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
+    let (collector, lost) = collect(recordings, &scope, &bounds, progress);
     let unmatched = check_filter(&options.filter, &collector, options.unmatched)?;
     let mut names = options.names();
     let mut report = UsageReport {
@@ -97,9 +97,7 @@ pub fn report_recordings(
     } else if !unmatched.is_empty() {
         report.notes.push("some of what was to count held no device".to_owned());
     }
-    if damaged > 0 {
-        report.notes.push(format!("{damaged} groups of lines are damaged: their time is a gap"));
-    }
+    report.notes.extend(lost.text());
     add_events(&mut report, recordings, options);
     summarize(&mut report, &collector, &scope, &mut names);
     Ok(Some(report))
@@ -111,18 +109,18 @@ fn devices(recordings: &Recordings, to: Timestamp) -> usize {
     recordings.fleet_at(at, Duration::ZERO).nodes.iter().map(|node| node.devices.len()).sum()
 }
 
-/// Reads all parts; returns what they have collected, and the number of damaged groups.
+/// Reads all parts; returns what they have collected, and what could not be read.
 fn collect(
     recordings: &Recordings,
     scope: &ReportScope,
     bounds: &[Timestamp],
     mut progress: impl FnMut(f64),
-) -> (UsageCollector, u32) {
+) -> (UsageCollector, LostLines) {
     let positions: Vec<AtomicI64> =
         bounds.iter().map(|from| AtomicI64::new(from.as_micros())).collect();
     let (sender, results) = mpsc::channel();
     let is_cancelled = AtomicBool::new(false);
-    let mut parts: Vec<Option<(UsageCollector, u32)>> = bounds.iter().map(|_| None).collect();
+    let mut parts: Vec<Option<(UsageCollector, LostLines)>> = bounds.iter().map(|_| None).collect();
     thread::scope(|threads| {
         for (number, (from, position)) in bounds.iter().zip(&positions).enumerate() {
             let to = bounds.get(number + 1).copied().unwrap_or(scope.to);
@@ -130,21 +128,21 @@ fn collect(
             let scope = ReportScope { from: *from, to, ..scope.clone() };
             threads.spawn(move || {
                 let mut collector = UsageCollector::new(scope);
-                let damaged = recordings.walk(*from, to, is_cancelled, |line| {
+                let lost = recordings.walk(*from, to, is_cancelled, |line| {
                     position.store(line.at.as_micros(), Ordering::Relaxed);
                     collector.on_change(line);
                 });
                 collector.finish();
                 // Fails if the program ends.
-                sender.send((number, collector, damaged)).ok();
+                sender.send((number, collector, lost)).ok();
             });
         }
         drop(sender);
         loop {
             match results.recv_timeout(PROGRESS_INTERVAL) {
-                Ok((number, collector, damaged)) => {
+                Ok((number, collector, lost)) => {
                     if let Some(part) = parts.get_mut(number) {
-                        *part = Some((collector, damaged));
+                        *part = Some((collector, lost));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => progress(share_read(bounds, &positions, scope)),
@@ -153,13 +151,13 @@ fn collect(
         }
     });
     let mut parts = parts.into_iter().flatten();
-    let (mut all, mut damaged) =
-        parts.next().unwrap_or_else(|| (UsageCollector::new(scope.clone()), 0));
-    for (part, damaged_groups) in parts {
+    let nothing = || (UsageCollector::new(scope.clone()), LostLines::default());
+    let (mut all, mut lost) = parts.next().unwrap_or_else(nothing);
+    for (part, more) in parts {
         all.merge(part);
-        damaged += damaged_groups;
+        lost.merge(more);
     }
-    (all, damaged)
+    (all, lost)
 }
 
 /// Returns where the parts begin.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::fleet::{EventRecord, FleetStore, Node, NodeBuilder};
 use crate::model::{Device, Event, Link, NodeName, Source};
 use crate::record::RecorderSink;
+use crate::time::Timestamp;
 use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 
 /// Passes deliveries of sessions to a store, and to a recorder if there is one.
@@ -83,6 +84,13 @@ impl NodePipeline {
         self.builder.node()
     }
 
+    /// Goes on after deliveries that are missing: what is not sent again is unknown. Frames arrive, so the session is up.
+    pub(super) fn resume(&mut self, at: Timestamp) {
+        self.decoder.forget_clock();
+        self.builder.forget_readings();
+        self.apply(&Delivery { at, event: NodeEvent::Link(Link::Up) });
+    }
+
     /// Applies one delivery; returns true if the node has changed.
     pub(super) fn apply(&mut self, delivery: &Delivery) -> bool {
         let Self { builder, decoder } = self;
@@ -113,7 +121,6 @@ impl NodePipeline {
 mod tests {
     use super::*;
     use crate::fleet::PublishIntervals;
-    use crate::time::Timestamp;
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, Received, encode};
 

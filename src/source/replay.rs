@@ -15,11 +15,13 @@ use crate::record::{Recording, RecordingError};
 use crate::source::replay::fold::Fold;
 use crate::time::Timestamp;
 
+pub use lost::LostLines;
 pub use player::{PlaybackHandle, Player};
 pub use snapshots::FleetSnapshots;
 pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
+mod lost;
 mod player;
 mod snapshots;
 mod walk;
@@ -66,8 +68,8 @@ impl Recordings {
 
     /// Returns what the files say they are.
     pub fn title(&self) -> String {
-        let mut titles: Vec<&str> =
-            self.0.iter().map(|recording| recording.header().title.as_str()).collect();
+        let headers = self.0.iter().filter_map(|recording| recording.header());
+        let mut titles: Vec<&str> = headers.map(|header| header.title.as_str()).collect();
         titles.dedup();
         crate::text::sanitize(&titles.join(" and "), 200)
     }
@@ -88,17 +90,20 @@ impl Recordings {
 
     /// Returns the fleet at a time, with the history before it.
     pub fn fleet_at(&self, at: Timestamp, history_span: Duration) -> Fleet {
-        self.folded(at.minus(history_span), at, history_span)
+        self.picture_at(at, history_span).0
+    }
+
+    /// Returns the fleet at a time, with the history before it, and what of that is lost.
+    pub fn picture_at(&self, at: Timestamp, history_span: Duration) -> (Fleet, LostLines) {
+        let mut fold = Fold::new(self, at.minus(history_span), history_span);
+        fold.advance(at, &AtomicBool::new(false));
+        (fleet_of(&fold, history_span), fold.lost())
     }
 
     /// Returns the fleet at a time, as a jump there shows it first.
     #[cfg(feature = "internals")]
     pub fn fleet_from_checkpoint(&self, at: Timestamp, history_span: Duration) -> Fleet {
-        self.folded(at, at, history_span)
-    }
-
-    fn folded(&self, from: Timestamp, at: Timestamp, history_span: Duration) -> Fleet {
-        let mut fold = Fold::new(self, from, history_span);
+        let mut fold = Fold::new(self, at, history_span);
         fold.advance(at, &AtomicBool::new(false));
         fleet_of(&fold, history_span)
     }

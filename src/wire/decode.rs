@@ -84,6 +84,11 @@ impl Decoder {
         })
     }
 
+    /// Learns the node's clock anew: another session may have begun.
+    pub fn forget_clock(&mut self) {
+        self.offset = ClockOffset::default();
+    }
+
     fn local_time(&self, probe_seconds: f64, arrival: Timestamp) -> Timestamp {
         self.offset.local_time(probe_seconds, arrival).unwrap_or(arrival)
     }

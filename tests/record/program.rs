@@ -174,7 +174,7 @@ fn record_with_fault(path: &Path, fault: &str, until: &str) -> Option<String> {
     };
     // A signal to strace itself waits for the end of the program, whose pid is in the recording.
     if recorder.try_wait().unwrap().is_none() {
-        let pid = Recording::open(path).unwrap().header().pid.try_into().unwrap();
+        let pid = Recording::open(path).unwrap().header().unwrap().pid.try_into().unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }

@@ -9,7 +9,7 @@ use crate::fleet::Node;
 use crate::model::{JobList, Link, NodeName};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
 use crate::source::pipeline::NodePipeline;
-use crate::source::replay::Recordings;
+use crate::source::replay::{LostLines, Recordings};
 use crate::time::Timestamp;
 use crate::wire::{Delivery, NodeEvent};
 
@@ -34,6 +34,8 @@ struct RecordingStream {
     jobs: Option<Arc<JobList>>,
     /// Counts the checkpoints.
     checkpoint: u64,
+    /// Lines are missing since the last checkpoint.
+    has_gap: bool,
     at: Timestamp,
     /// No line follows.
     is_over: bool,
@@ -46,7 +48,19 @@ struct FoldedNode {
     owner: Option<usize>,
     /// The checkpoint of its file whose lines apply; those of others repeat what is known.
     restoring: Option<u64>,
+    completeness: Completeness,
     heard_at: Timestamp,
+}
+
+/// How much is known of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Completeness {
+    /// All that was recorded.
+    Whole,
+    /// No line of it has followed those that are missing.
+    Cut,
+    /// What was sent since lines are missing, until the next checkpoint or session.
+    Partial,
 }
 
 /// What a line has changed.
@@ -56,20 +70,39 @@ pub(super) enum Change {
     Nothing,
 }
 
+impl FoldedNode {
+    /// Begins with a checkpoint: what is known of an earlier session, or of lines before missing ones, does not continue.
+    fn restore(&mut self, checkpoint: u64, at: Timestamp) {
+        (self.restoring, self.completeness) = (Some(checkpoint), Completeness::Whole);
+        let event = NodeEvent::Link(Link::Opening { attempt: 1 });
+        self.pipeline.apply(&Delivery { at, event });
+    }
+
+    /// Goes on with a line that stands alone, after missing ones.
+    fn go_on(&mut self, is_new: bool, delivery: &Delivery) {
+        if !is_new && self.completeness != Completeness::Cut {
+            return;
+        }
+        if !matches!(delivery.event, NodeEvent::Frame(_)) {
+            self.completeness = Completeness::Cut;
+            return;
+        }
+        self.completeness = Completeness::Partial;
+        self.pipeline.resume(delivery.at);
+    }
+}
+
 impl Fold {
     /// Starts at the last checkpoints before `from`.
     pub(super) fn new(recordings: &Recordings, from: Timestamp, history_span: Duration) -> Self {
-        let stream = |recording: &Arc<Recording>| {
-            let segments = recording.segments();
-            let segment = segments.iter().rposition(|segment| segment.first <= from);
-            RecordingStream {
-                cursor: Cursor::new(Arc::clone(recording), segment.unwrap_or(0)),
-                roster: Vec::new(),
-                jobs: None,
-                checkpoint: 0,
-                at: Timestamp::default(),
-                is_over: false,
-            }
+        let stream = |recording: &Arc<Recording>| RecordingStream {
+            cursor: Cursor::new(Arc::clone(recording), from),
+            roster: Vec::new(),
+            jobs: None,
+            checkpoint: 0,
+            has_gap: false,
+            at: Timestamp::default(),
+            is_over: false,
         };
         let streams = recordings.0.iter().map(stream).collect();
         Self { streams, nodes: BTreeMap::new(), history_span }
@@ -110,9 +143,19 @@ impl Fold {
         match read {
             Read::Line(line) => self.apply(file, line),
             Read::Damaged => {
-                self.release_nodes(file);
+                self.note_gap(file);
                 Change::Nothing
             }
+        }
+    }
+
+    /// Notes that lines of a file are missing.
+    fn note_gap(&mut self, file: usize) {
+        if let Some(stream) = self.streams.get_mut(file) {
+            stream.has_gap = true;
+        }
+        for node in self.nodes.values_mut().filter(|node| node.owner == Some(file)) {
+            node.completeness = Completeness::Cut;
         }
     }
 
@@ -137,6 +180,7 @@ impl Fold {
             Content::Roster(roster, jobs) => {
                 let Some(stream) = self.streams.get_mut(file) else { return Change::Nothing };
                 stream.checkpoint += u64::from(is_checkpoint);
+                stream.has_gap &= !is_checkpoint;
                 (stream.roster, stream.jobs) = (roster, jobs);
                 Change::Roster
             }
@@ -156,15 +200,16 @@ impl Fold {
         delivery: &Delivery,
     ) -> Change {
         let Some(stream) = self.streams.get(file) else { return Change::Nothing };
-        let (checkpoint, now) = (stream.checkpoint, stream.at);
+        let (checkpoint, now, has_gap) = (stream.checkpoint, stream.at, stream.has_gap);
         if !self.nodes.contains_key(&name) && self.nodes.len() >= MAX_NODES {
             return Change::Nothing;
         }
         let history_span = self.history_span;
-        let node = self.nodes.entry(name).or_insert_with_key(|name| FoldedNode {
+        let node = self.nodes.entry(name.clone()).or_insert_with_key(|name| FoldedNode {
             pipeline: NodePipeline::new(name.clone(), history_span),
             owner: None,
             restoring: None,
+            completeness: Completeness::Whole,
             heard_at: now,
         });
         let is_over = |owner: usize| self.streams.get(owner).is_none_or(|stream| stream.is_over);
@@ -174,27 +219,35 @@ impl Fold {
             return Change::Nothing;
         }
         let is_session_start = matches!(delivery.event, NodeEvent::Link(Link::Opening { .. }));
-        if node.owner != Some(file) {
-            if !is_checkpoint && !is_session_start {
-                return Change::Nothing;
-            }
-            node.owner = Some(file);
-            node.restoring = is_checkpoint.then_some(checkpoint);
-            if is_checkpoint {
-                // What is known of an earlier session does not continue.
-                let event = NodeEvent::Link(Link::Opening { attempt: 1 });
-                node.pipeline.apply(&Delivery { at: delivery.at, event });
-            }
+        let is_new = node.owner != Some(file);
+        if is_new && !is_checkpoint && !is_session_start && !has_gap {
+            return Change::Nothing;
+        }
+        node.owner = Some(file);
+        if is_checkpoint && (is_new || node.completeness != Completeness::Whole) {
+            node.restore(checkpoint, delivery.at);
+        } else if is_session_start {
+            node.completeness = Completeness::Whole;
+        } else if !is_checkpoint {
+            node.go_on(is_new, delivery);
         }
         if is_checkpoint && node.restoring != Some(checkpoint) {
             return Change::Nothing;
         }
         node.heard_at = now.max(node.heard_at);
-        if node.pipeline.apply(delivery) {
-            Change::Node(node.pipeline.node())
-        } else {
-            Change::Nothing
+        if !node.pipeline.apply(delivery) {
+            return Change::Nothing;
         }
+        let node = node.pipeline.node();
+        if has_gap && self.list_node(file, name) { Change::Roster } else { Change::Node(node) }
+    }
+
+    /// Lists a node of which the line that did so is missing; returns false if it is listed.
+    fn list_node(&mut self, file: usize, name: NodeName) -> bool {
+        let Some(stream) = self.streams.get_mut(file) else { return false };
+        let is_listed = stream.roster.contains(&name);
+        stream.roster.extend(Some(name).filter(|_| !is_listed));
+        !is_listed
     }
 
     /// Returns the time that a file is at, the nodes that it lists, and its jobs.
@@ -202,9 +255,14 @@ impl Fold {
         self.streams.get(file).map(|stream| (stream.at, &*stream.roster))
     }
 
-    /// Returns the number of groups that were damaged, and passed by.
-    pub(super) fn damaged_groups(&self) -> u32 {
-        self.streams.iter().map(|stream| stream.cursor.damaged_groups()).sum()
+    /// Returns what could not be read.
+    pub(super) fn lost(&self) -> LostLines {
+        let mut lost = LostLines::default();
+        for RecordingStream { cursor, .. } in &self.streams {
+            let (groups, gaps) = (cursor.damaged_groups(), cursor.gaps().collect());
+            lost.merge(LostLines { groups, gaps });
+        }
+        lost
     }
 
     /// Goes on in later states of the same files.

@@ -160,15 +160,10 @@ impl Player {
 
     /// Tells what is lost, once more is found to be.
     fn tell_loss(&self) {
-        let damaged = self.fold.damaged_groups();
-        if damaged == 0 {
-            return;
-        }
-        let plural = if damaged == 1 { "" } else { "s" };
-        let groups = format!("{damaged} damaged part{plural} of up to 2 s passed over");
+        let Some(lost) = self.fold.lost().text() else { return };
         let loss: Arc<str> = match self.recordings.loss() {
-            Some(loss) => format!("{loss}; {groups}").into(),
-            None => groups.into(),
+            Some(loss) => format!("{loss}; {lost}").into(),
+            None => lost.into(),
         };
         self.state.send_if_modified(|state| {
             let is_new = state.loss.as_ref() != Some(&loss);

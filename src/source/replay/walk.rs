@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::Node;
 use crate::model::{JobList, NodeName};
-use crate::source::replay::Recordings;
+use crate::source::replay::{LostLines, Recordings};
 use crate::source::replay::fold::{Change, Fold};
 use crate::time::Timestamp;
 
@@ -33,14 +33,15 @@ pub enum FoldedChange<'a> {
 impl Recordings {
     /// Calls `visit` for what changes from a time to another, after what is known from the checkpoints before.
     ///
-    /// Returns the number of groups that are damaged, and were passed by. The first calls may be for times before `from`. Histories are not kept: a node has its last values only.
+    /// Returns what could not be read. The first calls may be for times before `from`. Histories are not kept: a node
+    /// has its last values only.
     pub fn walk(
         &self,
         from: Timestamp,
         to: Timestamp,
         is_cancelled: &AtomicBool,
         mut visit: impl FnMut(&FoldedLine<'_>),
-    ) -> u32 {
+    ) -> LostLines {
         let mut fold = Fold::new(self, from, Duration::ZERO);
         while let Some(file) = fold.next_stream(to)
             && !is_cancelled.load(std::sync::atomic::Ordering::Relaxed)
@@ -58,7 +59,7 @@ impl Recordings {
                 Change::Nothing => {}
             }
         }
-        fold.damaged_groups()
+        fold.lost()
     }
 
     /// Returns the recorded times of each file, in rising order and apart.

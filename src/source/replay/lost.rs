@@ -1,0 +1,63 @@
+//! What of a recording could not be read.
+
+use std::time::Duration;
+
+use crate::time::{Timestamp, format_duration};
+
+/// The lines that a walk over recordings could not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostLines {
+    /// Groups of lines that are damaged.
+    pub groups: u32,
+    /// The times before and after them, in rising order and apart.
+    pub gaps: Vec<(Timestamp, Timestamp)>,
+}
+
+impl LostLines {
+    /// Adds what another walk could not read; what both passed counts once.
+    pub fn merge(&mut self, other: Self) {
+        let before = self.gaps.clone();
+        let is_known = |gap: &(Timestamp, Timestamp)| before.contains(gap);
+        let known = other.gaps.iter().filter(|gap| is_known(gap)).count();
+        self.groups += other.groups.saturating_sub(u32::try_from(known).unwrap_or(u32::MAX));
+        self.gaps.extend(other.gaps);
+        self.gaps.sort_unstable();
+        self.gaps.dedup();
+    }
+
+    /// Returns the time for which lines are missing.
+    pub fn duration(&self) -> Duration {
+        self.gaps.iter().map(|(from, to)| to.since(*from)).sum()
+    }
+
+    /// Returns it in words; `None` if nothing is lost.
+    pub fn text(&self) -> Option<String> {
+        let missing = format_duration(self.duration());
+        match self.groups {
+            0 => None,
+            1 => Some(format!("a damaged part is passed over: {missing} are missing")),
+            count => Some(format!("{count} damaged parts are passed over: {missing} are missing")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_that_two_walks_passed_counts_once() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let lost = |gaps: &[(i64, i64)]| LostLines {
+            groups: u32::try_from(gaps.len()).unwrap(),
+            gaps: gaps.iter().map(|(from, to)| (at(*from), at(*to))).collect(),
+        };
+        let mut all = LostLines::default();
+        assert_eq!(all.text(), None);
+        all.merge(lost(&[(10, 12)]));
+        assert_eq!(all.text().unwrap(), "a damaged part is passed over: 2s are missing");
+        all.merge(lost(&[(10, 12), (20, 23)]));
+        assert_eq!(all, lost(&[(10, 12), (20, 23)]));
+        assert_eq!(all.text().unwrap(), "2 damaged parts are passed over: 5s are missing");
+    }
+}
