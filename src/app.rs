@@ -200,6 +200,8 @@ enum AppError {
     Recording(#[from] RecordingError),
     #[error("{0} {1:?}: {2}")]
     NoTime(&'static str, String, &'static str),
+    #[error("{0} {1:?}: that is not recorded; the recording is {2}")]
+    NotRecorded(&'static str, String, String),
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
     #[error("{0}: none of these jobs is there: {1}")]
@@ -262,6 +264,7 @@ impl AppError {
                 | Self::NoFolderHost(..)
                 | Self::NoConfig(_)
                 | Self::NoTime(..)
+                | Self::NotRecorded(..)
                 | Self::NoParquet
                 | Self::NoField(_)
                 | Self::AmbiguousUser { .. }

@@ -3,6 +3,7 @@
 //! With 5,000 nodes, a frame must touch only the rows it shows. Totals, grouped problems and column widths
 //! are computed here, once per snapshot or second.
 
+pub use crate::model::Severity;
 pub use row_id::{RowId, process_rows};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,34 +82,6 @@ pub struct ViewVersion {
     jobs: usize,
     now: Timestamp,
     filter: String,
-}
-
-/// How serious a note, a problem or an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A failure.
-    Error,
-    /// Something needs attention.
-    Warning,
-    /// Worth knowing; nothing is wrong yet.
-    Notice,
-    /// A problem is over.
-    Recovery,
-    /// Normal operation.
-    Info,
-}
-
-impl Severity {
-    /// Returns its word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Notice => "notice",
-            Self::Recovery => "recovery",
-            Self::Info => "info",
-        }
-    }
 }
 
 /// A problem of one or more nodes.

@@ -29,7 +29,7 @@ pub use job::{
     SchedulerErrorKind, Unanswered,
 };
 pub use pci::{PciFunction, UnreadableDevices, bus_address};
-pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
+pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS, Severity};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,
     UnseenProcess, UnseenReason, UseKind,

@@ -29,6 +29,7 @@ mod gone;
 mod jobs;
 mod layout;
 mod line;
+mod marks;
 mod parts;
 mod proved;
 mod recorder;

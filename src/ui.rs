@@ -33,7 +33,7 @@ pub use terminal::{force_restore_terminal, unblock_terminal};
 pub use text::render_text;
 pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
 pub use time_prompt::TimePrompt;
-pub use time_prompt::time_text::{TimeContext, parse_time};
+pub use time_prompt::time_text::{TimeContext, outside, parse_time};
 pub use timeline::Timeline;
 pub use views::{events, fleet, job, node, processes, runs, users};
 pub use widgets::column_spec::{ColumnSpec, TableColumns};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gtop::internals::export::write_json;
 use gtop::internals::fleet::{Fleet, FleetStore};
+use gtop::internals::insight::events::MarkObserver;
 use gtop::internals::model::{Fault, FaultKind, JobList, Link, NodeName};
 use gtop::internals::record::{Header, Limits, Recorder, RecorderOptions};
 use gtop::internals::sim::{FleetSpec, SimFeed};
@@ -43,6 +44,7 @@ pub struct Session {
     pub feed: SimFeed,
     sinks: Vec<(NodeName, EventSink)>,
     pub jobs: Option<Arc<JobList>>,
+    observer: MarkObserver,
     start: Timestamp,
     /// Nodes that send nothing.
     down: Vec<NodeName>,
@@ -65,13 +67,14 @@ impl Session {
         let feed = SimFeed::new(spec, start);
         let pipeline = Pipeline::new(Arc::clone(&store)).with_recorder(Some(recorder.sink()));
         let sinks = feed.names().map(|name| (name.clone(), pipeline.sink(name))).collect();
-        let session = Self {
+        let mut session = Self {
             recorder,
             clock,
             store,
             feed,
             sinks,
             jobs: None,
+            observer: MarkObserver::default(),
             start,
             down: Vec::new(),
             folder: None,
@@ -82,9 +85,18 @@ impl Session {
     }
 
     /// Passes the roster to the store and the recorder, as the source of live nodes does.
-    pub fn publish(&self) {
+    pub fn publish(&mut self) {
         self.recorder.sink().on_roster(self.feed.names(), self.jobs.clone());
         self.store.set_nodes(self.feed.names(), self.jobs.clone());
+        self.observe();
+    }
+
+    /// Marks what has happened, as the monitor of live nodes does.
+    pub fn observe(&mut self) {
+        let fleet = self.fleet();
+        for mark in self.observer.observe(&fleet, self.clock.now()) {
+            self.recorder.sink().mark(mark);
+        }
     }
 
     pub fn deliver(&mut self, name: &NodeName, event: NodeEvent) {
@@ -103,6 +115,7 @@ impl Session {
                     self.deliver(&name, delivery.event);
                 }
             }
+            self.observe();
             if second % 2 == 1 {
                 self.recorder.flush();
             }
@@ -116,7 +129,18 @@ impl Session {
         let fault = Fault::new(FaultKind::SessionLost, "a cable was pulled");
         let event = NodeEvent::Link(Link::Down { fault, retry_at: Some(self.clock.now()) });
         self.deliver(&NodeName::new(node).unwrap(), event);
+        self.fall_silent(node);
+        self.observe();
+    }
+
+    /// A node sends nothing any more, and stays connected.
+    pub fn fall_silent(&mut self, node: &str) {
         self.down.push(NodeName::new(node).unwrap());
+    }
+
+    /// A node sends again.
+    pub fn speak(&mut self) {
+        self.down.clear();
     }
 
     /// Returns the live fleet.

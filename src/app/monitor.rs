@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
+use crate::app::recording;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
 use crate::inventory::Roster;
@@ -52,6 +53,9 @@ impl Monitor {
         let collector = Collector::new(transport, clock, config_changes, max_connecting);
         let runtime = collector.runtime()?;
         let (node_client, sessions) = (collector.client(), runtime.handle().clone());
+        if let Some(recorder) = recorder.clone() {
+            sessions.spawn(recording::mark_events(recorder, store.reader(), env.clock.clone()));
+        }
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(live::run(rosters, collector, thread_store, recorder));
             // A blocked name lookup must not delay the exit.

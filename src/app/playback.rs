@@ -53,8 +53,7 @@ impl<'a> Rewind<'a> {
         command: PlaybackCommand,
         now: Timestamp,
     ) -> Result<(), String> {
-        let returns = matches!(command, PlaybackCommand::TogglePlay | PlaybackCommand::End);
-        match (&self.player, returns) {
+        match (&self.player, command == PlaybackCommand::End) {
             (Some(_), true) => {
                 self.player = None;
                 self.show(self.live.clone()).await;

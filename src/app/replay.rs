@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
-use crate::app::times::parse_option;
+use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::source::replay::{Player, Recordings};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
+use crate::ui::outside;
 
 /// Plays the files until the user quits, or prints one picture.
 pub(super) fn run(
@@ -26,8 +27,7 @@ pub(super) fn run(
             options.files.iter().map(|path| path.display().to_string()).collect();
         return Err(AppError::NothingRecorded(names.join(", ")));
     };
-    let at =
-        options.at.as_deref().map(|text| parse_option("--at", text, *end, &spans)).transpose()?;
+    let at = options.at.as_deref().map(|text| recorded_time(text, *end, &spans)).transpose()?;
     let title = recordings.title();
     let history_span = env.settings.seconds("history");
     if env.output_mode == OutputMode::Screen {
@@ -44,4 +44,17 @@ pub(super) fn run(
         writeln!(err, "gtop: {loss}")?;
     }
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
+}
+
+/// Returns the time that `--at` means; an error that names what is recorded if that is before or after it.
+fn recorded_time(
+    text: &str,
+    end: Timestamp,
+    spans: &[(Timestamp, Timestamp)],
+) -> Result<Timestamp, AppError> {
+    let at = parse_option("--at", text, end, spans)?;
+    match outside(at, spans) {
+        None => Ok(at),
+        Some(_) => Err(AppError::NotRecorded("--at", text.to_owned(), span_texts(spans))),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::NodeName;
 use crate::model::declare::table;
 use crate::time::Timestamp;
 
@@ -24,6 +25,18 @@ table! {
         Job = "job",
         /// Recording resumed after a gap.
         Resumed = "resumed",
+        /// A node is connected, and its samples stay away.
+        Stale = "stale",
+        /// A source gives no values: a driver that hangs, a library that is missing.
+        Source = "source",
+        /// A device is not sound, as its readings tell.
+        Health = "health",
+        /// A device is slowed down.
+        Throttled = "throttled",
+        /// A node has started anew.
+        Rebooted = "rebooted",
+        /// One of the last four is over.
+        Over = "over",
     }
     /// All of them.
     pub const ALL;
@@ -31,15 +44,70 @@ table! {
     pub fn as_str -> &'static str;
 }
 
+table! {
+    /// How serious a note, a problem or an event is.
+    #[derive(PartialOrd, Ord)]
+    pub enum Severity {
+        /// A failure.
+        Error = "error",
+        /// Something needs attention.
+        Warning = "warning",
+        /// Worth knowing; nothing is wrong yet.
+        Notice = "notice",
+        /// A problem is over.
+        Recovery = "recovery",
+        /// Normal operation.
+        Info = "info",
+    }
+    /// All of them.
+    pub const ALL;
+    /// Returns its word in JSON.
+    pub fn as_str -> &'static str;
+}
+
 /// A moment of a recording worth jumping to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When it happened.
+    /// When it was noticed.
     pub at: Timestamp,
     /// What happened.
     pub kind: MarkKind,
+    /// How serious it is.
+    pub severity: Severity,
     /// The same in words, with its node, device or job; safe to show.
     pub text: Arc<str>,
+    /// The words without the node and the device; equal ones are one event of several nodes.
+    pub event: Arc<str>,
+    /// The nodes concerned.
+    pub nodes: Arc<[NodeName]>,
+    /// UUID of the device, if one is concerned.
+    pub device: Option<Arc<str>>,
+    /// What it means; empty where the text says all.
+    pub meaning: Arc<str>,
+    /// What to do about it; empty where nothing is to be done.
+    pub remedy: Arc<str>,
+}
+
+impl Mark {
+    /// Returns a mark that concerns no node, and needs no explanation.
+    pub fn plain(at: Timestamp, kind: MarkKind, text: impl Into<Arc<str>>) -> Self {
+        let severity = match kind {
+            MarkKind::Down | MarkKind::Device | MarkKind::Source | MarkKind::Health => {
+                Severity::Error
+            }
+            MarkKind::Stale | MarkKind::Throttled | MarkKind::Rebooted => Severity::Warning,
+            MarkKind::Up | MarkKind::Recovered | MarkKind::Over => Severity::Recovery,
+            MarkKind::Job | MarkKind::Resumed => Severity::Info,
+        };
+        let (text, none) = (text.into(), Arc::<str>::default());
+        let (event, meaning, remedy) = (Arc::clone(&text), Arc::clone(&none), none);
+        Self { at, kind, severity, text, event, nodes: [].into(), device: None, meaning, remedy }
+    }
+
+    /// Returns true if it marks an event that the node itself tells of.
+    pub fn is_device_event(&self) -> bool {
+        matches!(self.kind, MarkKind::Device | MarkKind::Recovered)
+    }
 }
 
 /// What is played, and how. The position is the time of the clock that comes with it.
@@ -57,6 +125,8 @@ pub struct Playback {
     pub loss: Option<Arc<str>>,
     /// Counts the jumps: after one, the snapshot does not continue the one before.
     pub jumps: u64,
+    /// What the last jump reached, in words, if it was one to an event or to a time that is not recorded.
+    pub reached: Option<Arc<str>>,
     /// The recording is still being written by this gtop: the user can return to now.
     pub is_live: bool,
 }
@@ -64,7 +134,7 @@ pub struct Playback {
 /// What a user wants of a playback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackCommand {
-    /// Pauses or goes on; goes on from the start at the end. In a recording that is still being written: back to now.
+    /// Pauses or goes on; at the end of a finished recording, goes on from the start.
     TogglePlay,
     /// The next lower speed.
     Slower,
@@ -74,6 +144,11 @@ pub enum PlaybackCommand {
     Step {
         /// Recorded seconds.
         seconds: i64,
+    },
+    /// Pauses, and jumps by one sample of each node.
+    StepSample {
+        /// Ahead, or back.
+        ahead: bool,
     },
     /// Jumps to this time, or the nearest recorded one.
     GoTo(Timestamp),

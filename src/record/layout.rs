@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt as _;
 use serde::{Deserialize, Serialize};
 use zstd::zstd_safe::CParameter;
 
+use crate::record::marks::MarkLine;
+
 /// Maximum size of the lines of one group.
 pub(super) const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Maximum size of an index.
@@ -39,8 +41,12 @@ pub(super) struct Index {
     pub(super) last: i64,
     /// Sizes of the groups: compressed and decompressed.
     pub(super) groups: Vec<(u32, u32)>,
-    /// Time, kind and text of the marks.
+    /// Time, kind and text of the marks, as earlier versions write them.
+    #[serde(default, skip_serializing)]
     pub(super) marks: Vec<(i64, String, String)>,
+    /// The marks, each with its time.
+    #[serde(default)]
+    pub(super) events: Vec<(i64, MarkLine)>,
 }
 
 /// A frame of the file.

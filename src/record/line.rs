@@ -8,9 +8,10 @@ use memchr::memchr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Fault, FaultKind, JobList, Link, Mark, MarkKind, NodeName, TransportKind};
+use crate::model::{Fault, FaultKind, JobList, Link, Mark, NodeName, TransportKind};
 use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
+use crate::record::marks::MarkLine;
 use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
@@ -96,7 +97,7 @@ struct LineJson<'a> {
     #[serde(default)]
     jobs: Option<JobListLine>,
     #[serde(default)]
-    mark: Option<String>,
+    mark: Option<MarkJson>,
     #[serde(default)]
     text: Option<String>,
     #[serde(default)]
@@ -105,6 +106,14 @@ struct LineJson<'a> {
     end: bool,
     #[serde(default)]
     start: Option<Header>,
+}
+
+/// A mark; earlier versions write its kind alone, and its text beside.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum MarkJson {
+    Kind(String),
+    Mark(MarkLine),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -225,10 +234,7 @@ pub(super) fn write_header(out: &mut Vec<u8>, at: Timestamp, header: &Header) {
 
 /// Writes a mark.
 pub(super) fn write_mark(out: &mut Vec<u8>, mark: &Mark) {
-    let mut value = json(&mark.kind.as_str());
-    value.extend_from_slice(b",\"text\":");
-    value.extend(json(&mark.text));
-    write_value(out, mark.at, false, None, "mark", &value);
+    write_value(out, mark.at, false, None, "mark", &json(&MarkLine::from(mark)));
 }
 
 /// Writes that lines are missing since `since`.
@@ -323,11 +329,12 @@ fn fleet_content(at: Timestamp, raw: LineJson<'_>) -> Content {
         let names = nodes.iter().filter_map(|name| node_name(name)).collect();
         return Content::Roster(names, raw.jobs.map(|jobs| Arc::new(jobs.to_list())));
     }
-    let kind =
-        raw.mark.and_then(|word| MarkKind::ALL.into_iter().find(|kind| kind.as_str() == word));
-    if let Some(kind) = kind {
-        let text = sanitize_shared(raw.text.as_deref().unwrap_or_default(), MAX_TEXT_LENGTH);
-        return Content::Mark(Mark { at, kind, text });
+    let line = raw.mark.map(|mark| match mark {
+        MarkJson::Kind(kind) => MarkLine::plain(&kind, raw.text.as_deref().unwrap_or_default()),
+        MarkJson::Mark(line) => line,
+    });
+    if let Some(mark) = line.and_then(|line| line.to_mark(at)) {
+        return Content::Mark(mark);
     }
     match (raw.lost, raw.end, raw.start) {
         (Some(_), _, _) => Content::Lost,

@@ -14,12 +14,10 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::model::{
-    Device, Event, EventKind, JobId, JobList, Link, Mark, MarkKind, NodeName, RecorderState,
-    RecoveryAction, Source, TransportKind,
+    Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
 };
 use crate::record::line::{self, Header};
 use crate::record::writer::{Limits, RecordError, Writer};
-use crate::text::sanitize_shared;
 use crate::time::{Clock, ClockOffset, Timestamp, format_duration};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, NodeEvent, encode_text};
@@ -38,8 +36,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_SAMPLES: usize = 2;
 /// Events of a node that a checkpoint repeats.
 const MAX_EVENTS: usize = 64;
-/// How much later than the kernel a driver may report an Xid, beside the time between two samples.
-const MAX_REPORT_DELAY: Duration = Duration::from_secs(5);
 /// Marks of one segment.
 const MAX_MARKS: usize = 1000;
 
@@ -84,8 +80,6 @@ struct Lines {
     nodes: BTreeMap<NodeName, Arc<Mutex<NodeState>>>,
     roster: Vec<NodeName>,
     jobs: Option<Arc<JobList>>,
-    /// The jobs that have nodes, or whose outcome is awaited, with the ids that users know.
-    running_jobs: BTreeMap<JobId, Arc<str>>,
     /// Since when lines are dropped because too many wait.
     lost_since: Option<Timestamp>,
     is_stopping: bool,
@@ -100,6 +94,14 @@ pub(super) struct LineGroup {
     /// Times of the first and the last line.
     pub(super) span: Option<(Timestamp, Timestamp)>,
     pub(super) marks: Vec<Mark>,
+}
+
+/// An event that a node has told of.
+#[derive(Debug)]
+struct ToldEvent {
+    at: Timestamp,
+    event: body::Event,
+    text: Bytes,
 }
 
 /// What a checkpoint repeats of a node.
@@ -121,13 +123,11 @@ struct NodeState {
     gone: Vec<(Source, Device)>,
     /// The last error of each source.
     errors: BTreeMap<String, (f64, Bytes)>,
-    /// The last events, with the time of each.
-    events: VecDeque<(Timestamp, Bytes)>,
+    /// The events, each with its time; of many, equal ones are one that counts them.
+    events: VecDeque<ToldEvent>,
     /// What came since the last sample that was written, if not each is.
     unwritten: MergedSample,
     written_at: Option<Timestamp>,
-    /// The last Xid that has a mark, who told of it, and when.
-    marked_xid: Option<(u64, Source, Timestamp)>,
 }
 
 impl Recorder {
@@ -241,7 +241,7 @@ impl RecorderShared {
         lines.add_checkpoint(now);
         if let Some(since) = gap_since {
             let text = format!("recording resumes after {}", format_duration(now.since(since)));
-            lines.group.add_mark(Mark { at: now, kind: MarkKind::Resumed, text: text.into() });
+            lines.group.add_mark(Mark::plain(now, MarkKind::Resumed, text));
         }
     }
 
@@ -303,8 +303,8 @@ impl RecorderShared {
 impl LineGroup {
     fn add(&mut self, at: Timestamp, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.text);
-        let first = self.span.map_or(at, |(first, _)| first);
-        self.span = Some((first, at));
+        let (first, last) = self.span.unwrap_or((at, at));
+        self.span = Some((first, last.max(at)));
     }
 
     fn add_mark(&mut self, mark: Mark) {
@@ -320,27 +320,6 @@ impl Lines {
     fn add_checkpoint(&mut self, at: Timestamp) {
         line::write_roster(&mut self.group.text, at, true, &self.roster, self.jobs.as_deref());
     }
-
-    /// Marks the jobs that have started or ended since the list before.
-    fn mark_jobs(&mut self, at: Timestamp, jobs: &JobList) {
-        let now = shown_ids(jobs);
-        let before = std::mem::replace(&mut self.running_jobs, now.clone());
-        let mut mark = |text: String| {
-            self.group.add_mark(Mark { at, kind: MarkKind::Job, text: text.into() });
-        };
-        for (_, shown) in now.iter().filter(|(id, _)| !before.contains_key(id)) {
-            mark(format!("job {shown} runs"));
-        }
-        for (id, shown) in before.iter().filter(|(id, _)| !now.contains_key(id)) {
-            mark(format!("job {shown} {}", jobs.departure_text(id)));
-        }
-    }
-}
-
-/// Returns the ids of the jobs that have nodes, or whose outcome is awaited, each with the one that users know.
-fn shown_ids(jobs: &JobList) -> BTreeMap<JobId, Arc<str>> {
-    let running = jobs.with_nodes().chain(&jobs.awaiting_outcome);
-    running.map(|job| (job.id.clone(), Arc::clone(&job.shown_id))).collect()
 }
 
 impl RecorderSink {
@@ -348,7 +327,6 @@ impl RecorderSink {
     pub fn on_roster(&self, names: impl Iterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let at = self.0.clock.now();
         let mut lines = self.0.lock();
-        let is_first = lines.jobs.is_none();
         let roster: Vec<NodeName> = names.collect();
         let is_known = match (&jobs, &lines.jobs) {
             (Some(jobs), Some(known)) => Arc::ptr_eq(jobs, known),
@@ -361,16 +339,17 @@ impl RecorderSink {
         let roster: BTreeSet<NodeName> = lines.roster.iter().cloned().collect();
         // The session of a node that is no longer listed goes on for a while, and it may be listed again.
         lines.nodes.retain(|name, node| roster.contains(name) || Arc::strong_count(node) > 1);
-        match (&jobs, is_first) {
-            (Some(jobs), false) => lines.mark_jobs(at, jobs),
-            (Some(jobs), true) => {
-                lines.running_jobs = shown_ids(jobs);
-            }
-            (None, _) => {}
-        }
         lines.jobs = jobs;
         let Lines { group, roster, jobs, .. } = &mut *lines;
         group.add(at, |text| line::write_roster(text, at, false, roster, jobs.as_deref()));
+    }
+
+    /// Records a mark.
+    pub fn mark(&self, mark: Mark) {
+        let mut lines = self.0.lock();
+        if lines.group.text.len() <= MAX_WAITING_BYTES {
+            lines.group.add_mark(mark);
+        }
     }
 
     /// Returns the recorder of one node.
@@ -396,7 +375,6 @@ impl NodeRecorder {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = state.mark_of(&self.name, at, &event);
         let mut text = Vec::new();
         state.on_event(&self.name, at, event, self.shared.every, &mut text);
         // The node stays locked until its line is in the group, which keeps its lines in order.
@@ -408,80 +386,13 @@ impl NodeRecorder {
         if !text.is_empty() {
             lines.group.add(at, |group| group.append(&mut text));
         }
-        if let Some(mark) = mark {
-            lines.group.add_mark(mark);
-        }
         if lines.group.text.len() >= GROUP_BYTES {
             self.shared.is_due.notify_all();
         }
     }
 }
 
-impl NodeRecorder {
-    /// Marks that a device is gone or listed again, which follows from the samples.
-    pub fn on_list_event(&mut self, at: Timestamp, event: &Event) {
-        let (kind, what) = if event.kind == EventKind::Returned {
-            (MarkKind::Recovered, "is listed again")
-        } else {
-            (MarkKind::Device, "is gone")
-        };
-        let text = format!("{}: {} {what}", self.name, event.device);
-        let mark = Mark { at, kind, text: sanitize_shared(&text, 200) };
-        let mut lines = self.shared.lock();
-        if lines.group.text.len() <= MAX_WAITING_BYTES {
-            lines.group.add_mark(mark);
-        }
-    }
-}
-
 impl NodeState {
-    /// Returns the mark for an event, if it is worth jumping to.
-    fn mark_of(&mut self, name: &NodeName, at: Timestamp, event: &NodeEvent) -> Option<Mark> {
-        let (kind, text) = match event {
-            NodeEvent::Link(Link::Down { fault, .. }) if self.down.is_none() => {
-                (MarkKind::Down, format!("{name} is down: {}", fault.message()))
-            }
-            NodeEvent::Link(Link::Up) if self.down.is_some() => {
-                (MarkKind::Up, format!("{name} answers again"))
-            }
-            NodeEvent::Frame(frame) => {
-                let Body::Event(event) = &frame.body else { return None };
-                if self.is_marked(at, event) {
-                    return None;
-                }
-                event_mark(name, event)
-            }
-            NodeEvent::Gone(_)
-            | NodeEvent::Link(_)
-            | NodeEvent::Transport(_)
-            | NodeEvent::Interval(_)
-            | NodeEvent::RecordedEvery(_) => return None,
-        };
-        Some(Mark { at, kind, text: sanitize_shared(&text, 200) })
-    }
-
-    /// Returns true if the recording has a mark of an event, or began after it: the kernel's log tells of old ones, and of those
-    /// that the driver reports too.
-    fn is_marked(&mut self, at: Timestamp, event: &body::Event) -> bool {
-        let Some(code) =
-            event.code.value().filter(|_| EventKind::new(&event.kind) == EventKind::Xid)
-        else {
-            return false;
-        };
-        let source = Source::new(&event.source);
-        let delay = self.interval.unwrap_or_default().saturating_add(MAX_REPORT_DELAY);
-        let is_same = |(known, from, marked): &(u64, Source, Timestamp)| {
-            *known == code && *from != source && at.since(*marked) <= delay
-        };
-        let logged = event.logged.value();
-        let is_old = logged.is_some_and(|logged| event.at - logged > delay.as_secs_f64());
-        let is_marked = is_old || self.marked_xid.as_ref().is_some_and(is_same);
-        if !is_marked {
-            self.marked_xid = Some((code, source, at));
-        }
-        is_marked
-    }
-
     /// Writes the line of an event, and keeps what a checkpoint needs of it.
     fn on_event(
         &mut self,
@@ -585,12 +496,34 @@ impl NodeState {
             Body::Event(event) => {
                 self.offset.update(event.at, at);
                 let event_at = self.offset.local_time(event.at, at).unwrap_or(at);
-                self.events.push_back((event_at, text));
+                self.events.push_back(ToldEvent { at: event_at, event: event.clone(), text });
                 if self.events.len() > MAX_EVENTS {
-                    self.events.pop_front();
+                    self.drop_event();
                 }
             }
             Body::Answer(_) | Body::Bye(_) | Body::Other => {}
+        }
+    }
+
+    /// Makes the oldest two equal events one that counts both; if there are none, the oldest event is dropped.
+    fn drop_event(&mut self) {
+        let equal = |(position, earlier): (usize, &ToldEvent)| {
+            let mut later = self.events.iter().enumerate().skip(position + 1);
+            let found = later.find(|(_, later)| is_same_event(&earlier.event, &later.event));
+            found.map(|(later, _)| (position, later))
+        };
+        let Some((earlier, later)) = self.events.iter().enumerate().find_map(equal) else {
+            self.events.pop_front();
+            return;
+        };
+        let counted = self.events.remove(earlier);
+        if let (Some(counted), Some(told)) = (counted, self.events.get_mut(later - 1)) {
+            let count = |event: &body::Event| event.count.value().unwrap_or(1).max(1);
+            told.event.count = (count(&told.event).saturating_add(count(&counted.event))).into();
+            let ToldEvent { event: body::Event { first, since, seq, logged, .. }, .. } = counted;
+            told.event.first = if first.value().is_some() { first } else { seq };
+            told.event.since = if since.value().is_some() { since } else { logged };
+            told.text = encode_text(&Body::Event(told.event.clone())).into();
         }
     }
 
@@ -619,7 +552,7 @@ impl NodeState {
         for (at, frame) in &self.last {
             body(*at, &frame.text);
         }
-        for (at, text) in &self.events {
+        for ToldEvent { at, text, .. } in &self.events {
             body(*at, text);
         }
         for (at, text) in self.errors_since_samples() {
@@ -648,6 +581,15 @@ impl NodeState {
     }
 }
 
+/// Returns true if a reader counts two events as one that occurred twice.
+fn is_same_event(one: &body::Event, other: &body::Event) -> bool {
+    let key = |event: &body::Event| {
+        let device = event.pci.clone().unwrap_or_else(|| event.device.clone());
+        (event.source.clone(), event.kind.clone(), device, event.code.value())
+    };
+    key(one) == key(other)
+}
+
 /// Returns when a source was sampled, by the clock of the probe.
 fn sampled_at(sample: &body::Sample, source: &str) -> Option<f64> {
     match source {
@@ -667,27 +609,6 @@ fn sampled_at(sample: &body::Sample, source: &str) -> Option<f64> {
             }
         }
     }
-}
-
-/// Returns the kind and the text of the mark of an event that a driver reported.
-fn event_mark(name: &NodeName, event: &body::Event) -> (MarkKind, String) {
-    let body::Event { kind, message, code, .. } = event;
-    let device = event.pci.as_ref().unwrap_or(&event.device);
-    if let (EventKind::Recovery, Some(code)) = (EventKind::new(kind), code.value()) {
-        return match RecoveryAction::new(code) {
-            Some(RecoveryAction::None) => {
-                (MarkKind::Recovered, format!("{name}: {device} needs no recovery action any more"))
-            }
-            Some(action) => (
-                MarkKind::Device,
-                format!("{name}: recovery action of {device}: {}", action.text()),
-            ),
-            None => (MarkKind::Device, format!("{name}: recovery action {code} of {device}")),
-        };
-    }
-    let code = code.value().map(|code| format!(" {code}")).unwrap_or_default();
-    let message = message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-    (MarkKind::Device, format!("{name}: {kind}{code} of {device}{message}"))
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{Mark, MarkKind};
+use crate::model::Mark;
 use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
 use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
+use crate::record::marks::MarkLine;
 use crate::record::parts;
-use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 
 /// Indexes of one file; a recorder writes one per minute.
@@ -111,7 +111,8 @@ impl Recording {
         if length == 0 {
             return Err(RecordingError::Empty(name()));
         }
-        let header = read_header(&file, length).map_err(|_other| RecordingError::Foreign(name()))?;
+        let header =
+            read_header(&file, length).map_err(|_other| RecordingError::Foreign(name()))?;
         if let Some(Header { format, .. }) = header.as_ref().filter(|header| header.format > FORMAT)
         {
             return Err(RecordingError::Newer { path: name(), format: *format });
@@ -173,10 +174,10 @@ impl Recording {
         if first_group < self.groups.len() {
             self.segments.push(Segment { first, last: last.max(first), first_group });
         }
-        self.marks.extend(index.marks.iter().filter_map(|(at, word, text)| {
-            let kind = MarkKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
-            Some(Mark { at: Timestamp::from_micros(*at), kind, text: sanitize_shared(text, 1000) })
-        }));
+        let earlier = index.marks.iter().map(|(at, kind, text)| (*at, MarkLine::plain(kind, text)));
+        let lines = earlier.chain(index.events.iter().cloned());
+        let marks = lines.filter_map(|(at, line)| line.to_mark(Timestamp::from_micros(at)));
+        self.marks.extend(marks);
         (self.end, self.torn) = (index.offset + frame_length, 0);
         (self.last_index, self.is_ended) = (Some(index.offset), false);
     }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::model::{Mark, RecorderState};
 use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
+use crate::record::marks::MarkLine;
 use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError};
 use crate::storage::{self, AppendError, AppendFile, NewFile, WriteError};
@@ -266,18 +267,15 @@ impl Writer {
     pub(super) fn end_segment(&mut self) -> io::Result<()> {
         let Some((first, last)) = self.segment.span else { return Ok(()) };
         let offset = self.file.length();
-        let marks = self.segment.marks.iter();
+        let events = self.segment.marks.iter();
         let index = Index {
             offset,
             previous: self.last_index,
             first: first.as_micros(),
             last: last.as_micros(),
             groups: self.segment.groups.clone(),
-            marks: marks
-                .map(|mark| {
-                    (mark.at.as_micros(), mark.kind.as_str().to_owned(), mark.text.to_string())
-                })
-                .collect(),
+            marks: Vec::new(),
+            events: events.map(|mark| (mark.at.as_micros(), MarkLine::from(mark))).collect(),
         };
         let frame = layout::encode_index(&index)?;
         self.file.append(&frame)?;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{EventRecord, FleetStore, Node, NodeBuilder};
-use crate::model::{Device, Event, Link, NodeName, Source};
+use crate::fleet::{FleetStore, Node, NodeBuilder};
+use crate::model::{Device, Link, NodeName, Source};
 use crate::record::RecorderSink;
 use crate::time::Timestamp;
 use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
@@ -36,7 +36,6 @@ impl Pipeline {
         let mut recorder = self.recorder.as_ref().map(|recorder| recorder.node(&node));
         let mut pipeline = NodePipeline::new(node, self.store.history_span());
         let mut gone: Vec<(Source, Device)> = Vec::new();
-        let mut known_events: Arc<[EventRecord]> = Arc::default();
         Box::new(move |delivery| {
             let at = delivery.at;
             if pipeline.apply(&delivery) {
@@ -46,16 +45,6 @@ impl Pipeline {
             if let Some(recorder) = &mut recorder {
                 recorder.on_delivery(delivery);
                 let node = pipeline.builder.node();
-                if !Arc::ptr_eq(&known_events, &node.events) {
-                    let is_known =
-                        |event: &Event| known_events.iter().any(|known| known.event == *event);
-                    for record in node.events.iter() {
-                        if record.event.is_of_list() && !is_known(&record.event) {
-                            recorder.on_list_event(at, &record.event);
-                        }
-                    }
-                    known_events = Arc::clone(&node.events);
-                }
                 let devices = node.gone_devices();
                 if devices.len() != gone.len()
                     || devices.iter().zip(&gone).any(|(new, old)| new.1.uuid != old.1.uuid)

@@ -22,6 +22,7 @@ pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
 mod lost;
+mod moments;
 mod player;
 mod snapshots;
 mod walk;

@@ -12,8 +12,8 @@ use ratatui::layout::Rect;
 use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::model::{
-    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand,
-    RecorderState, RunList, RunReply, RunRequest,
+    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, PlaybackCommand, RecorderState,
+    RunList, RunReply, RunRequest,
 };
 use crate::query::{Filter, remember_filter};
 use crate::text::sanitized_chars;
@@ -264,6 +264,10 @@ impl Ui {
         let jumps = |timeline: &Option<Timeline>| timeline.as_ref().map(|one| one.playback.jumps);
         if jumps(&timeline) != jumps(&self.timeline) {
             self.on_source();
+            let reached = timeline.as_ref().and_then(|timeline| timeline.playback.reached.clone());
+            if let Some(reached) = reached {
+                self.show_message_for(reached.to_string(), RECORDING_MESSAGE_DURATION, now);
+            }
         }
         if self.timeline.is_none() && timeline.is_some() && self.has_shown_nodes {
             let events = std::mem::take(&mut self.navigation.events);
@@ -303,9 +307,17 @@ impl Ui {
         self.has_shown_nodes |= !fleet.nodes.is_empty();
         let shown_at = self.timeline.as_ref().map_or(now, |timeline| timeline.position);
         let before = self.shown.update(fleet, shown_at);
-        match &before {
-            Some(before) => self.navigation.events.record_changes(before, &self.shown.live),
-            None => self.continue_after_jump(),
+        if before.is_none() {
+            self.continue_after_jump();
+        }
+        match (&self.timeline, &before) {
+            (Some(Timeline { playback, position }), _) => {
+                self.navigation.events.show_marks(&playback.marks, *position);
+            }
+            (None, Some(before)) => {
+                self.navigation.events.record_changes(before, &self.shown.live);
+            }
+            (None, None) => {}
         }
         if self.shown.frozen.is_none() {
             if let Some(before) = before {
@@ -316,19 +328,14 @@ impl Ui {
         self.check_focus(now);
     }
 
-    /// Continues with the events before the time jumped to; back in the live fleet, with those before the user left it.
+    /// Back in the live fleet, continues with the events before the user left it.
     fn continue_after_jump(&mut self) {
         self.navigation.on_jump();
-        match (&self.timeline, self.left_live.take()) {
-            (Some(Timeline { playback, position }), left_live) => {
-                self.navigation.events.record_marks(&playback.marks, *position);
-                self.left_live = left_live;
-            }
-            (None, Some((events, before))) => {
-                self.navigation.events = events;
-                self.navigation.events.record_changes(&before, &self.shown.live);
-            }
-            (None, None) => {}
+        if self.timeline.is_none()
+            && let Some((events, before)) = self.left_live.take()
+        {
+            self.navigation.events = events;
+            self.navigation.events.record_changes(&before, &self.shown.live);
         }
     }
 
@@ -929,7 +936,9 @@ impl Ui {
         let mut hints = self.keys.hints(view, |action, default| self.player_hint(action, default));
         let has_no_effect = |action: &Action| {
             let is_live_only = action.needs_nodes() || *action == Action::Freeze;
-            action.is_of_player() || (is_live_only && self.is_recorded())
+            let is_of_player =
+                action.is_of_player() || *action == Action::Rows(RowAction::Move(Movement::End));
+            is_of_player || (is_live_only && self.is_recorded())
         };
         hints.extend(self.keys.hints(view, |action, default| {
             let hint = self.navigation.hint(self.shown.view(), action, default);
@@ -942,14 +951,10 @@ impl Ui {
     fn player_hint(&self, action: &Action, default: &'static str) -> Option<&'static str> {
         match (action, &self.timeline) {
             (Action::Playback(PlaybackCommand::TogglePlay), Some(timeline)) => {
-                let Playback { is_live, is_playing, .. } = timeline.playback;
-                Some(if is_live {
-                    "now"
-                } else if is_playing {
-                    "pause"
-                } else {
-                    default
-                })
+                Some(if timeline.playback.is_playing { "pause" } else { default })
+            }
+            (Action::Rows(RowAction::Move(Movement::End)), Some(timeline)) => {
+                timeline.playback.is_live.then_some(default)
             }
             (Action::Playback(PlaybackCommand::TogglePlay), None) => {
                 self.recorder.is_some().then_some("pause")

@@ -1,12 +1,13 @@
 //! The prompt for a time of the recording, which explains a text that is no time.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
 
 use crate::time::Timestamp;
 use crate::ui::input::{Key, NamedKey};
-use crate::ui::time_prompt::time_text::{TimeContext, parse_time};
+use crate::ui::time_prompt::time_text::{TimeContext, outside, parse_time};
 use crate::ui::timeline;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
@@ -23,14 +24,14 @@ const MAX_BYTES: usize = 64;
 pub struct TimePrompt {
     editor: LineEditor,
     /// The time that the text means, or why it means none.
-    target: Result<Timestamp, &'static str>,
+    target: Result<Timestamp, Cow<'static, str>>,
     /// Enter was pressed although the text means no time.
     is_rejected: bool,
 }
 
 impl TimePrompt {
     pub(super) fn new() -> Self {
-        Self { editor: LineEditor::new("", MAX_BYTES), target: Err(""), is_rejected: false }
+        Self { editor: LineEditor::new("", MAX_BYTES), target: Err("".into()), is_rejected: false }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
@@ -45,13 +46,13 @@ impl TimePrompt {
             Key::Named(NamedKey::Enter) if self.editor.text().trim().is_empty() => {
                 return ControlFlow::Break(None);
             }
-            Key::Named(NamedKey::Enter) => match parse_time(self.editor.text(), context) {
+            Key::Named(NamedKey::Enter) => match recorded_time(self.editor.text(), context) {
                 Ok(target) => return ControlFlow::Break(Some(target)),
                 Err(reason) => (self.target, self.is_rejected) = (Err(reason), true),
             },
             _ => {
                 if self.editor.on_key(key) {
-                    self.target = parse_time(self.editor.text(), context);
+                    self.target = recorded_time(self.editor.text(), context);
                     self.is_rejected = false;
                 }
             }
@@ -68,18 +69,31 @@ impl TimePrompt {
         if max_lines < 2 {
             return Vec::new();
         }
-        let line = match self.target {
+        let line = match &self.target {
             Ok(target) => Line::styled(
-                timeline::time_text(target, zone, "%a %Y-%m-%d %H:%M:%S"),
+                timeline::time_text(*target, zone, "%a %Y-%m-%d %H:%M:%S"),
                 Tone::Strong,
             )
             .text("   Enter goes there  Esc cancels", Tone::Faint),
-            Err(reason) if self.is_rejected => Line::styled(reason, Tone::Bad),
+            Err(reason) if self.is_rejected => Line::styled(&**reason, Tone::Bad),
             Err(_) => {
                 let examples = "14:05   14:05:30   -3m   +10s   -1h30m   2026-11-24 14:05";
                 Line::styled(examples, Tone::Faint)
             }
         };
         vec![Line::new().rule(width), line.truncated(width)]
+    }
+}
+
+/// Returns the moment that a text means; an error if that is before or after what is recorded.
+fn recorded_time(text: &str, context: TimeContext<'_>) -> Result<Timestamp, Cow<'static, str>> {
+    let at = parse_time(text, context)?;
+    match outside(at, context.spans) {
+        None => Ok(at),
+        Some((first, last)) => {
+            let [at, first, last] = [at, first, last]
+                .map(|at| timeline::time_text(at, context.zone, "%Y-%m-%d %H:%M:%S"));
+            Err(format!("{at} is not recorded: that is {first} to {last}").into())
+        }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 
-use crate::model::{Mark, MarkKind, Playback};
+use crate::model::{Mark, MarkKind, Playback, Severity};
 use crate::time::Timestamp;
 use crate::ui::input::Click;
 use crate::ui::widgets::line::{Line, Symbol, Tone, truncate};
@@ -118,8 +118,8 @@ impl Timeline {
     }
 }
 
-const fn is_bad(mark: &Mark) -> bool {
-    matches!(mark.kind, MarkKind::Down | MarkKind::Device)
+fn is_bad(mark: &Mark) -> bool {
+    mark.severity == Severity::Error
 }
 
 /// Returns a time as clocks of the zone show it; `None` if no calendar has it.

@@ -36,6 +36,11 @@ impl Frame {
         let text = if matches!(body, Body::Answer(_)) { Bytes::new() } else { text };
         Ok(Self { text, body })
     }
+
+    /// Returns true for a sample.
+    pub fn is_sample(&self) -> bool {
+        matches!(self.body, Body::Sample(_))
+    }
 }
 
 /// An item of the stream.

@@ -16,7 +16,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const RECORDED: &str = "this is a recording; nothing is sent to nodes";
 
 fn mark(ago: u32, kind: MarkKind, text: &str) -> Mark {
-    Mark { at: NOW.minus(MINUTE * ago), kind, text: text.into() }
+    Mark::plain(NOW.minus(MINUTE * ago), kind, text)
 }
 
 /// Three hours with a gap of a night, shown at `NOW`.
@@ -37,6 +37,7 @@ pub fn timeline() -> Timeline {
         .into(),
         loss: None,
         jumps: 1,
+        reached: None,
         is_live: false,
     };
     Timeline { playback, position: NOW }
@@ -138,6 +139,7 @@ fn a_live_screen_shows_its_recorder() {
 /// Every key of a recording, with its command.
 fn commands() -> Vec<(KeyEvent, PlaybackCommand)> {
     let letter = |letter| key(KeyCode::Char(letter));
+    let alt = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::ALT);
     let step = |code, modifiers, seconds| {
         (KeyEvent::new(code, modifiers), PlaybackCommand::Step { seconds })
     };
@@ -151,6 +153,8 @@ fn commands() -> Vec<(KeyEvent, PlaybackCommand)> {
         step(KeyCode::Right, KeyModifiers::SHIFT, 10),
         step(KeyCode::Left, KeyModifiers::CONTROL, -600),
         step(KeyCode::Right, KeyModifiers::CONTROL, 600),
+        (alt(','), PlaybackCommand::StepSample { ahead: false }),
+        (alt('.'), PlaybackCommand::StepSample { ahead: true }),
         (letter('n'), PlaybackCommand::NextMark),
         (letter('N'), PlaybackCommand::PreviousMark),
     ]
@@ -277,10 +281,25 @@ fn the_snapshot_after_a_jump_is_not_compared_with_the_one_before() {
     live.on_timeline(Some(jumped.clone()), NOW);
     live.on_fleet(fleets::a_minute_later(), NOW);
     assert!(!events(&mut live).contains("no longer monitored"));
-    // From here on, events are noticed.
+    // What the snapshots show is no event: the marks are, however one gets to a time.
+    live.on_timeline(Some(jumped.clone()), NOW);
+    live.on_fleet(fleets::with_jobs(), NOW);
+    assert_eq!(event_rows(&events(&mut live)).len(), marks, "{}", events(&mut live));
+    let mut played = jumped.clone();
+    played.position = NOW;
+    live.on_timeline(Some(played.clone()), NOW);
+    live.on_fleet(fleets::with_jobs(), NOW);
+    let by_playing = event_rows(&events(&mut live));
+    assert!(by_playing.len() > marks, "{by_playing:?}");
+    played.playback.jumps += 1;
+    live.on_timeline(Some(played), NOW);
+    live.on_fleet(fleets::with_jobs(), NOW);
+    assert_eq!(event_rows(&events(&mut live)), by_playing);
+    // Back in time, later events are gone.
+    jumped.playback.jumps += 2;
     live.on_timeline(Some(jumped), NOW);
     live.on_fleet(fleets::with_jobs(), NOW);
-    assert!(event_rows(&events(&mut live)).len() > marks, "{}", events(&mut live));
+    assert_eq!(event_rows(&events(&mut live)).len(), marks, "{}", events(&mut live));
     // Back to the live fleet and what was noticed there.
     live.on_source();
     live.on_timeline(None, NOW);
@@ -324,4 +343,30 @@ fn the_first_node_of_a_source_does_not_change_the_view() {
     ui.on_fleet(fleets::single(), NOW);
     let shown = screen(&mut ui);
     assert!(shown.contains(View::Users.title()) && shown.contains("USER"), "{shown}");
+}
+
+#[test]
+fn what_a_jump_reached_is_told() {
+    let mut replay = new_replay(fleets::with_jobs(), timeline(), DARK);
+    let mut jumped = timeline();
+    jumped.playback.jumps += 1;
+    jumped.playback.reached = Some("gpu05: session lost, and another event".into());
+    replay.on_timeline(Some(jumped.clone()), NOW);
+    replay.on_fleet(fleets::with_jobs(), NOW);
+    assert!(screen(&mut replay).contains("gpu05: session lost, and another event"));
+    // Playing on does not say it again.
+    jumped.position = NOW.plus(MINUTE);
+    replay.on_timeline(Some(jumped), NOW.plus(MINUTE));
+    replay.on_fleet(fleets::with_jobs(), NOW.plus(MINUTE));
+    assert!(!draw_at(&mut replay, NOW.plus(MINUTE)).contains("and another event"));
+}
+
+#[test]
+fn a_time_outside_of_the_recording_is_refused_with_what_is_recorded() {
+    let mut replay = new_replay(fleets::with_jobs(), timeline(), DARK);
+    press(&mut replay, &[KeyCode::Char(':')]);
+    press(&mut replay, &"2026-11-01 03:12".chars().map(KeyCode::Char).collect::<Vec<_>>());
+    assert_eq!(replay.on_key(key(KeyCode::Enter), NOW), Effect::Handled);
+    let shown = screen(&mut replay);
+    assert!(shown.contains("2026-11-01 03:12:00 is not recorded: that is "), "{shown}");
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::internals::fleet::{EventRecord, Fleet};
-use gtop::internals::model::{Device, EventKind, Link, MarkKind, PlaybackCommand};
+use gtop::internals::model::{Device, EventKind, JobList, Link, MarkKind, PlaybackCommand};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::{Player, Recordings};
+use gtop::internals::source::replay::{PlaybackHandle, Player, Recordings};
+use gtop::internals::time::Timestamp;
 use gtop::internals::ui::Ui;
 use gtop::internals::wire::{Frame, FrameReader, NodeEvent, Received};
 use jiff::tz::TimeZone;
@@ -170,18 +171,20 @@ fn marks_name_what_happened_and_spans_when_it_was_recorded() {
     session.run(20);
     session.go_down("gpu02");
     session.run(20);
-    session.down.clear();
+    session.speak();
     for link in [Link::Opening { attempt: 2 }, Link::Up] {
         session.deliver(&"gpu02".parse_name(), NodeEvent::Link(link));
     }
+    session.observe();
     session.run(40);
     let Session { path, recorder, folder: _folder, .. } = session;
     drop(recorder);
     let recording = Recording::open(&path).unwrap();
-    let marks: Vec<_> =
-        recording.marks().iter().map(|mark| (mark.at, mark.kind, mark.text.to_string())).collect();
-    let down = "gpu02 is down: session lost: a cable was pulled".to_owned();
-    let up = "gpu02 answers again".to_owned();
+    let of_links =
+        recording.marks().iter().filter(|mark| matches!(mark.kind, MarkKind::Down | MarkKind::Up));
+    let marks: Vec<_> = of_links.map(|mark| (mark.at, mark.kind, mark.text.to_string())).collect();
+    let down = "gpu02: session lost: a cable was pulled".to_owned();
+    let up = "gpu02: reconnected".to_owned();
     assert_eq!(marks, [(after(20), MarkKind::Down, down), (after(40), MarkKind::Up, up)]);
     assert!(recording.segments().len() >= 2);
     assert_eq!(recording.loss(), None);
@@ -357,18 +360,23 @@ fn frame(text: &str) -> NodeEvent {
 fn what_the_kernel_logged_is_replayed_and_has_a_mark_if_it_is_new() {
     let mut session = Session::start(&FleetSpec::busy(1, 2, 1, 1));
     session.run(3);
+    let device = session.fleet().nodes[0].devices[0].clone();
+    let (uuid, pci) = (&device.uuid, device.pci.known().unwrap().trim_end_matches(".0"));
     let logged_keys = |number: u64, logged: f64| {
-        format!(r#","pci":"0000:aa:00","seq":{number},"logged":{logged},"message":"words""#)
+        format!(r#","pci":"{pci}","seq":{number},"logged":{logged},"message":"words""#)
     };
+    let uptime = session.fleet().nodes[0].host.fast.uptime_seconds.get().unwrap();
+    let logged = f64::from(u32::try_from(uptime).unwrap()) - 0.5;
     for (source, code, more) in [
         ("kernel", 13, logged_keys(1, 10.0)),
-        ("kernel", 79, logged_keys(2, 999.5)),
+        ("kernel", 79, logged_keys(2, logged)),
         ("nvml", 79, String::new()),
         ("nvml", 31, String::new()),
-        ("kernel", 31, logged_keys(3, 999.5)),
+        ("kernel", 31, logged_keys(3, logged)),
     ] {
-        let head = format!(r#""t":"event","at":1000,"source":"{source}","kind":"xid""#);
-        let text = format!(r#"{{{head},"device":"","code":{code}{more}}}"#);
+        let head = format!(r#""t":"event","at":{uptime},"source":"{source}","kind":"xid""#);
+        let uuid = if source == "nvml" { &**uuid } else { "" };
+        let text = format!(r#"{{{head},"device":"{uuid}","code":{code}{more}}}"#);
         session.deliver(&"gpu01".parse_name(), frame(&text));
     }
     session.run(70);
@@ -388,7 +396,177 @@ fn what_the_kernel_logged_is_replayed_and_has_a_mark_if_it_is_new() {
     assert_eq!(events(&recordings.fleet_at(at, HISTORY)), live);
     assert_eq!(events(&recordings.fleet_from_checkpoint(at, HISTORY)), live);
     let marks: Vec<_> = recordings.marks().iter().map(|mark| mark.text.to_string()).collect();
-    assert_eq!(marks, ["gpu01: xid 79 of 0000:aa:00: words", "gpu01: xid 31 of"]);
+    // The driver and the kernel tell of one event, and one was long before.
+    let begins = |number: usize, begin: &str| {
+        assert!(
+            marks[number].starts_with(begin) && marks[number].ends_with(" · words"),
+            "{marks:?}"
+        );
+    };
+    assert_eq!(marks.len(), 2, "{marks:?}");
+    begins(0, "gpu01 #0: Xid 79: ");
+    begins(1, "gpu01 #0: Xid 31: ");
+}
+
+/// Returns a frame of a source that failed.
+fn source_fault(at: f64, code: &str) -> NodeEvent {
+    let head = format!(r#"{{"t":"error","at":{at},"source":"nvml","scope":"device""#);
+    frame(&format!(r#"{head},"code":"{code}","call":"nvmlDeviceGetMemoryInfo","for":9.0}}"#))
+}
+
+#[test]
+fn what_the_screen_tells_of_is_marked_and_tells_the_same_however_one_gets_there() {
+    let spec = FleetSpec::busy(3, 2, 1, 1);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    session.run(20);
+    session.deliver(&"gpu01".parse_name(), source_fault(1_020.0, "stuck"));
+    session.observe();
+    session.run(2);
+    session.fall_silent("gpu02");
+    session.run(10);
+    session.speak();
+    session.run(3);
+    session.go_down("gpu03");
+    let mut jobs = spec.jobs(START, START);
+    let ended = jobs.jobs.remove(0);
+    session.jobs = Some(Arc::new(JobList { at: Some(after(35)), ..jobs }));
+    session.publish();
+    session.run(40);
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let marks = recordings.marks();
+    let told: Vec<_> = marks.iter().map(|mark| (mark.kind, mark.text.to_string())).collect();
+    for (kind, text) in [
+        (MarkKind::Source, "gpu01: stuck: nvml"),
+        (MarkKind::Stale, "gpu02: stale: no new samples"),
+        (MarkKind::Over, "gpu02: fresh again"),
+        (MarkKind::Down, "gpu03: session lost: a cable was pulled"),
+    ] {
+        let found = told.iter().filter(|mark| **mark == (kind, text.to_owned())).count();
+        assert_eq!(found, 1, "{text}: {told:#?}");
+    }
+    let is_of_job = |text: &str| text.starts_with(&format!("job {} ", ended.shown_id));
+    assert!(told.iter().any(|(kind, text)| *kind == MarkKind::Job && is_of_job(text)), "{told:?}");
+    let stale = marks.iter().find(|mark| mark.kind == MarkKind::Stale).unwrap();
+    assert_eq!(stale.nodes.len(), 1);
+    assert!(!stale.meaning.is_empty() && !stale.remedy.is_empty(), "{stale:?}");
+    // The marks of the index are those of the lines.
+    let bytes = std::fs::read(&path).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let unindexed = folder.path().join("unindexed.gtop");
+    let ends = Recording::open(&path).unwrap().group_ends();
+    let first_segment: Vec<_> = ends.iter().filter(|(_, at)| *at < after(54)).collect();
+    let cut = usize::try_from(first_segment.last().unwrap().0).unwrap();
+    std::fs::write(&unindexed, &bytes[..cut]).unwrap();
+    let walked = Recording::open(&unindexed).unwrap().marks().to_vec();
+    assert!(walked.len() >= 5, "{walked:?}");
+    assert_eq!(walked[..], marks[..walked.len()]);
+}
+
+#[test]
+fn many_equal_events_are_counted_in_the_picture_of_any_time() {
+    let mut session = Session::start(&FleetSpec::busy(1, 2, 1, 1));
+    session.run(3);
+    let xid = |code: u32| {
+        let head = r#""t":"event","at":1001,"source":"nvml","kind":"xid","device":"GPU-x""#;
+        frame(&format!(r#"{{{head},"code":{code}}}"#))
+    };
+    session.deliver(&"gpu01".parse_name(), xid(79));
+    for _ in 0..200 {
+        session.deliver(&"gpu01".parse_name(), xid(31));
+    }
+    session.run(70);
+    let counts = |fleet: &Fleet| -> Vec<_> {
+        let events = fleet.nodes[0].events.iter();
+        events.map(|record| (record.event.code, record.count)).collect()
+    };
+    let live = counts(&session.fleet());
+    assert_eq!(live, [(Some(79), 1), (Some(31), 200)]);
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    assert_eq!(counts(&recordings.fleet_from_checkpoint(after(73), HISTORY)), live);
+}
+
+/// Sends a command to a player, and returns the time that it then shows and what it says of it.
+async fn shown_after(
+    handle: &mut PlaybackHandle,
+    command: PlaybackCommand,
+) -> (Timestamp, Option<String>) {
+    let jumps = handle.state.borrow().jumps;
+    handle.commands.send(command).await.unwrap();
+    let state = handle.state.wait_for(|state| state.jumps > jumps).await.unwrap();
+    let reached = state.reached.as_ref().map(ToString::to_string);
+    (handle.clock.now(), reached)
+}
+
+#[tokio::test]
+async fn a_player_steps_by_samples_and_says_which_event_it_reached() {
+    let mut session = Session::start(&FleetSpec::busy(3, 2, 1, 1));
+    session.run(20);
+    session.go_down("gpu02");
+    session.run(20);
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    let (player, mut handle) = Player::new(recordings, after(10), None, false, HISTORY);
+    let playing = tokio::spawn(player.run());
+    handle.state.wait_for(|state| state.jumps == 1).await.unwrap();
+    let ages = |handle: &PlaybackHandle| -> Vec<Timestamp> {
+        let fleet = handle.fleet.borrow();
+        fleet.nodes.iter().map(|node| node.taken_at().unwrap()).collect()
+    };
+    // Each step has one new sample of each node, in both directions.
+    let mut times = vec![ages(&handle)];
+    for _ in 0..3 {
+        shown_after(&mut handle, PlaybackCommand::StepSample { ahead: true }).await;
+        times.push(ages(&handle));
+    }
+    for pair in times.windows(2) {
+        for (before, after) in pair[0].iter().zip(&pair[1]) {
+            let passed = after.since(*before);
+            assert!((900..1100).contains(&passed.as_millis()), "{passed:?}");
+        }
+    }
+    for expected in times.iter().rev().skip(1) {
+        shown_after(&mut handle, PlaybackCommand::StepSample { ahead: false }).await;
+        assert_eq!(ages(&handle), *expected);
+    }
+    assert!(!handle.state.borrow().is_playing);
+    let next = PlaybackCommand::NextMark;
+    let down = (after(20), Some("gpu02: session lost: a cable was pulled".to_owned()));
+    assert_eq!(shown_after(&mut handle, next).await, down);
+    let end = Some("no later event: this is the end".to_owned());
+    assert_eq!(shown_after(&mut handle, next).await.1, end);
+    assert_eq!(shown_after(&mut handle, PlaybackCommand::PreviousMark).await, down);
+    let start = Some("no earlier event: this is the start".to_owned());
+    assert_eq!(shown_after(&mut handle, PlaybackCommand::PreviousMark).await.1, start);
+    drop(handle);
+    playing.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_still_written_can_be_paused_while_one_looks_back() {
+    let mut session = Session::start(&FleetSpec::busy(1, 2, 1, 1));
+    session.run(30);
+    session.recorder.flush();
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    let growing = Some(session.path.clone());
+    let (player, mut handle) = Player::new(recordings, after(30), growing, true, HISTORY);
+    let playing = tokio::spawn(player.run());
+    let back = PlaybackCommand::Step { seconds: -10 };
+    let (at, _) = shown_after(&mut handle, back).await;
+    handle.commands.send(PlaybackCommand::TogglePlay).await.unwrap();
+    handle.state.wait_for(|state| !state.is_playing).await.unwrap();
+    let stands = handle.clock.now();
+    assert!(stands >= at && stands < after(30));
+    // At the end it does not begin anew.
+    shown_after(&mut handle, PlaybackCommand::End).await;
+    let end = handle.clock.now();
+    handle.commands.send(PlaybackCommand::TogglePlay).await.unwrap();
+    handle.state.wait_for(|state| state.is_playing).await.unwrap();
+    assert!(handle.clock.now() >= end);
+    drop(handle);
+    playing.await.unwrap();
 }
 
 trait ParseName {

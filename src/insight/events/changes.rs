@@ -9,28 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::advice;
-use crate::fleet::{HealthReason, Node, SlowdownCause};
+use crate::fleet::{Fleet, HealthReason, Node, SlowdownCause};
 use crate::insight::FleetView;
 use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::note::Note;
 use crate::model::{
-    Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, NodeName, SourceFaultKind,
-    Throttle,
+    Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, MarkKind, NodeName,
+    SourceFaultKind, Throttle,
 };
 use crate::time::Timestamp;
 
-/// What a reboot means for who watches.
 /// Stands for the nodes in a remedy, so that equal events of many nodes are one.
 pub(super) const HOST: &str = "HOST";
-
+/// What a reboot means for who watches.
 const REBOOTED: &str = "the node has started anew: what ran there before has ended";
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedEvent {
     /// When it was noticed.
     pub(crate) at: Timestamp,
+    pub(crate) kind: MarkKind,
     /// The nodes concerned; a job starts on many nodes at once.
     pub(crate) nodes: Vec<NodeName>,
     /// UUID of the device, if one is concerned.
@@ -70,17 +70,33 @@ impl EventSummary {
     }
 }
 
+/// A fleet at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FleetMoment<'a> {
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> From<&'a FleetView> for FleetMoment<'a> {
+    fn from(FleetView { fleet, now, .. }: &'a FleetView) -> Self {
+        Self { fleet, now: *now }
+    }
+}
+
 /// Returns the events between two snapshots.
 ///
 /// Nodes behind the same `Arc` have not changed, so only their age is compared.
-pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
+pub(crate) fn events_between<'a>(
+    before: impl Into<FleetMoment<'a>>,
+    after: impl Into<FleetMoment<'a>>,
+) -> Vec<ObservedEvent> {
+    let (before, after) = (before.into(), after.into());
     let mut detector = ChangeDetector { at: after.now, events: Vec::new() };
     let by_name = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
     });
     let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
-        let lists =
-            [before, after].into_iter().filter_map(|fleet_view| fleet_view.fleet.jobs.as_ref());
+        let lists = [before, after].into_iter().filter_map(|moment| moment.fleet.jobs.as_ref());
         // The end of a job that has left the list is told by the list, once.
         lists
             .flat_map(|list| {
@@ -114,21 +130,28 @@ struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    fn add(&mut self, node: &Node, summary: EventSummary) {
-        self.add_device(node, None, summary);
+    fn add(&mut self, kind: MarkKind, node: &Node, summary: EventSummary) {
+        self.add_device(kind, node, None, summary);
     }
 
-    fn add_device(&mut self, node: &Node, device: Option<&Device>, summary: EventSummary) {
+    fn add_device(
+        &mut self,
+        kind: MarkKind,
+        node: &Node,
+        device: Option<&Device>,
+        summary: EventSummary,
+    ) {
         self.events.push(ObservedEvent {
             at: self.at,
+            kind,
             nodes: vec![node.name.clone()],
             device: device.map(|device| Arc::clone(&device.uuid)),
             summary,
         });
     }
 
-    fn add_recovery(&mut self, node: &Node, text: impl Into<Arc<str>>) {
-        self.add(node, EventSummary::plain(Severity::Recovery, text));
+    fn add_recovery(&mut self, kind: MarkKind, node: &Node, text: impl Into<Arc<str>>) {
+        self.add(kind, node, EventSummary::plain(Severity::Recovery, text));
     }
 
     /// Reports when samples stop or resume arriving while the connection stays up.
@@ -140,9 +163,15 @@ impl ChangeDetector {
             (NodeStatus::Fresh, NodeStatus::Stale(age)) => {
                 let stale = Note::Stale(age);
                 let summary = EventSummary::plain(stale.severity(), "stale: no new samples");
-                self.add(new, summary.explained(stale.meaning(), advice::source::STALE));
+                self.add(
+                    MarkKind::Stale,
+                    new,
+                    summary.explained(stale.meaning(), advice::source::STALE),
+                );
             }
-            (NodeStatus::Stale(_), NodeStatus::Fresh) => self.add_recovery(new, "fresh again"),
+            (NodeStatus::Stale(_), NodeStatus::Fresh) => {
+                self.add_recovery(MarkKind::Over, new, "fresh again");
+            }
             _ => {}
         }
     }
@@ -152,9 +181,11 @@ impl ChangeDetector {
             (old_fault, Some(fault)) if old_fault.map(|old| old.kind) != Some(fault.kind) => {
                 let summary = EventSummary::plain(Severity::Error, fault.message());
                 let remedy = advice::of_alike(fault, HOST).first();
-                self.add(new, summary.explained(fault.kind.meaning(), remedy));
+                self.add(MarkKind::Down, new, summary.explained(fault.kind.meaning(), remedy));
             }
-            (Some(_), None) if new.link == Link::Up => self.add_recovery(new, "reconnected"),
+            (Some(_), None) if new.link == Link::Up => {
+                self.add_recovery(MarkKind::Up, new, "reconnected");
+            }
             (Some(_) | None, _) => {}
         }
         let boot_id = |node: &Node| {
@@ -165,7 +196,7 @@ impl ChangeDetector {
             && old_id != new_id
         {
             let summary = EventSummary::plain(Severity::Warning, "rebooted");
-            self.add(new, summary.explained(REBOOTED, ""));
+            self.add(MarkKind::Rebooted, new, summary.explained(REBOOTED, ""));
         }
     }
 
@@ -186,10 +217,11 @@ impl ChangeDetector {
                     let text = format!("{}: {source}", fault.label());
                     let summary = EventSummary::plain(Severity::Error, text);
                     let remedy = advice::source::of_source(fault);
-                    self.add(new, summary.explained("the source gives no values", remedy));
+                    let summary = summary.explained("the source gives no values", remedy);
+                    self.add(MarkKind::Source, new, summary);
                 }
                 (Some(_), None) if state.fault.is_none() => {
-                    self.add_recovery(new, format!("{source} recovered"));
+                    self.add_recovery(MarkKind::Over, new, format!("{source} recovered"));
                 }
                 (Some(_) | None, _) => {}
             }
@@ -214,13 +246,14 @@ impl ChangeDetector {
                 if !is_known && !reported_as(reason).is_none_or(is_reported) {
                     let text = format!("device {}", reason.text());
                     let flag = DeviceFlag::Health(reason.clone());
-                    self.add_device(new, Some(device), EventSummary::of_flag(&flag, text));
+                    let summary = EventSummary::of_flag(&flag, text);
+                    self.add_device(MarkKind::Health, new, Some(device), summary);
                 }
             }
             let is_event = |reason: &HealthReason| reported_as(reason).is_some();
             if before.iter().any(is_event) && reasons.is_empty() {
                 let summary = EventSummary::plain(Severity::Recovery, "device recovered");
-                self.add_device(new, Some(device), summary);
+                self.add_device(MarkKind::Over, new, Some(device), summary);
             }
             let errors = old_device.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
             if let Some((_, after)) = errors.filter(|(before, after)| after > before)
@@ -228,7 +261,7 @@ impl ChangeDetector {
             {
                 let flag = DeviceFlag::Health(HealthReason::EccUncorrected(after));
                 let summary = EventSummary::of_flag(&flag, "uncorrected memory error");
-                self.add_device(new, Some(device), summary);
+                self.add_device(MarkKind::Health, new, Some(device), summary);
             }
             if let Some((before, after)) = old_device.throttle.get().zip(device.throttle.get()) {
                 self.compare_throttle(new, device, before, after);
@@ -239,18 +272,19 @@ impl ChangeDetector {
     fn compare_throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
         for cause in SlowdownCause::ALL {
             let text = cause.text();
-            let summary = match (cause.applies(old), cause.applies(new)) {
+            let (kind, summary) = match (cause.applies(old), cause.applies(new)) {
                 (false, true) => {
                     let flag = DeviceFlag::Slowed(cause);
-                    EventSummary::of_flag(&flag, format!("throttled: {text}"))
+                    let summary = EventSummary::of_flag(&flag, format!("throttled: {text}"));
+                    (MarkKind::Throttled, summary)
                 }
                 (true, false) => {
                     let text = format!("no longer throttled: {text}");
-                    EventSummary::plain(Severity::Recovery, text)
+                    (MarkKind::Over, EventSummary::plain(Severity::Recovery, text))
                 }
                 (false, false) | (true, true) => continue,
             };
-            self.add_device(node, Some(device), summary);
+            self.add_device(kind, node, Some(device), summary);
         }
     }
 
@@ -270,11 +304,11 @@ impl ChangeDetector {
         let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
         for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
             let text = format!("job {job} started (it has processes)");
-            self.add(new, EventSummary::plain(Severity::Info, text));
+            self.add(MarkKind::Job, new, EventSummary::plain(Severity::Info, text));
         }
         for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
             let text = format!("job {job} ended (no processes left)");
-            self.add(new, EventSummary::plain(Severity::Info, text));
+            self.add(MarkKind::Job, new, EventSummary::plain(Severity::Info, text));
         }
     }
 
@@ -322,6 +356,7 @@ impl ChangeDetector {
         let text = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
         self.events.push(ObservedEvent {
             at: self.at,
+            kind: MarkKind::Job,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
             device: None,
             summary: EventSummary::plain(Severity::Info, text),
@@ -372,7 +407,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::fleet::{Process, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceDetails, DeviceFault, FaultKind, ProcessStatics,
         Reading, Source, SourceFault,

@@ -53,7 +53,7 @@ impl EventLog {
         if events.is_empty() {
             return;
         }
-        for ObservedEvent { at, nodes, device, summary } in events {
+        for ObservedEvent { at, nodes, device, summary, .. } in events {
             let key = LogKey { summary, node: nodes.first().cloned(), device };
             let occurrences =
                 self.entries.entry(key).or_insert(Occurrences { at, count: 0, nodes: Vec::new() });
@@ -76,6 +76,12 @@ impl EventLog {
         }
     }
 
+    /// Removes all entries.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.version = self.version.wrapping_add(1);
+    }
+
     /// Returns the entries, not sorted by time.
     pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
         self.entries.iter().map(|(key, occurrences)| LogEntry {
@@ -93,10 +99,12 @@ impl EventLog {
 mod tests {
     use super::*;
     use crate::insight::Severity;
+    use crate::model::MarkKind;
 
     fn event(second: i64, node: &str, text: &str) -> ObservedEvent {
         ObservedEvent {
             at: Timestamp::from_micros(second * 1_000_000),
+            kind: MarkKind::Down,
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
             summary: EventSummary::plain(Severity::Error, text),

@@ -40,7 +40,8 @@ impl DeviceEvents {
     }
 }
 
-fn summary(event: &Event) -> EventSummary {
+/// Returns what an event of a driver says.
+pub(super) fn summary(event: &Event) -> EventSummary {
     let severity = match (&event.kind, event.code) {
         (EventKind::Xid, Some(code)) if is_harmless_xid(code) => Severity::Warning,
         (EventKind::Recovery, Some(0)) | (EventKind::Returned, _) => Severity::Recovery,

@@ -13,6 +13,7 @@ use crate::fleet::{FleetReader, FleetStore};
 use crate::model::{Playback, PlaybackCommand, SPEEDS};
 use crate::source::replay::Recordings;
 use crate::source::replay::fold::{Change, Fold};
+use crate::source::replay::moments::MarkedMoment;
 use crate::time::{Clock, Timestamp};
 
 /// Time between two steps of a playback.
@@ -21,6 +22,9 @@ const STEP: Duration = Duration::from_millis(50);
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// The time that a step covers at most: if lines cannot be folded fast enough, the playback is slower.
 const MAX_DELAY: Duration = Duration::from_millis(250);
+
+/// What is said of a time between two spans.
+const IN_GAP: &str = "nothing is recorded at that time: this is the nearest one that is";
 
 /// What a screen needs of a playback.
 #[derive(Debug)]
@@ -87,6 +91,7 @@ impl Player {
             marks: recordings.marks().into(),
             loss: recordings.loss().map(Into::into),
             jumps: 0,
+            reached: None,
             is_live: growing.is_some(),
         });
         let handle = PlaybackHandle {
@@ -183,7 +188,11 @@ impl Player {
     fn on_command(&mut self, command: PlaybackCommand) {
         let now = self.clock.now();
         match command {
-            PlaybackCommand::TogglePlay if now >= self.end() && !self.state.borrow().is_playing => {
+            PlaybackCommand::TogglePlay
+                if now >= self.end()
+                    && self.growing.is_none()
+                    && !self.state.borrow().is_playing =>
+            {
                 self.state.send_modify(|state| state.is_playing = true);
                 self.jump(self.start());
             }
@@ -198,17 +207,34 @@ impl Player {
                 self.jump(if seconds < 0 { now.minus(step) } else { now.plus(step) });
             }
             PlaybackCommand::GoTo(at) => self.jump(at),
+            PlaybackCommand::StepSample { ahead } => {
+                self.state.send_modify(|state| state.is_playing = false);
+                let next = if ahead {
+                    self.recordings.next_round(now).unwrap_or_else(|| self.end())
+                } else {
+                    self.recordings.previous_round(now).unwrap_or_else(|| self.start())
+                };
+                self.jump(next);
+            }
             PlaybackCommand::NextMark => {
-                let next =
-                    self.state.borrow().marks.iter().map(|mark| mark.at).find(|at| *at > now);
-                self.jump(next.unwrap_or_else(|| self.end()));
+                self.refresh();
+                let marks = Arc::clone(&self.state.borrow().marks);
+                match MarkedMoment::after(&marks, now) {
+                    Some(moment) => self.jump_to(moment.end(), Some(moment.text())),
+                    None => {
+                        self.jump_to(self.end(), Some("no later event: this is the end".into()))
+                    }
+                }
             }
             PlaybackCommand::PreviousMark => {
-                // A mark just passed is the one that is looked at.
-                let before = now.minus(Duration::from_millis(1500));
                 let marks = Arc::clone(&self.state.borrow().marks);
-                let previous = marks.iter().rev().map(|mark| mark.at).find(|at| *at < before);
-                self.jump(previous.unwrap_or_else(|| self.start()));
+                match MarkedMoment::before(&marks, now) {
+                    Some(moment) => self.jump_to(moment.end(), Some(moment.text())),
+                    None => {
+                        let text = "no earlier event: this is the start".into();
+                        self.jump_to(self.start(), Some(text));
+                    }
+                }
             }
             PlaybackCommand::End => self.jump(self.end()),
         }
@@ -225,25 +251,38 @@ impl Player {
         });
     }
 
-    /// Shows the recorded time nearest to `at`, and what it shows at once; its history follows.
+    /// Shows the recorded time nearest to `at`.
     fn jump(&mut self, at: Timestamp) {
+        let is_recorded = |(first, last): &(Timestamp, Timestamp)| (*first..=*last).contains(&at);
+        let is_inside = self.start() <= at && at <= self.end();
+        let is_in_gap = is_inside && !self.spans.iter().any(is_recorded);
+        self.jump_to(at, is_in_gap.then(|| IN_GAP.into()));
+    }
+
+    /// Shows the recorded time nearest to `at`, and what it shows at once; its history follows. Says what was reached.
+    fn jump_to(&mut self, at: Timestamp, reached: Option<Arc<str>>) {
         self.refresh();
         let at = self.nearest(at);
         let history_span = self.store.history_span();
         self.fold = Fold::new(&self.recordings, at, history_span);
         self.fold.advance(at, &AtomicBool::new(false));
-        self.show(at, 1);
+        self.show(at, Some(reached));
         self.stepped_at = Instant::now();
         self.deep = self.start_deep(at, history_span);
         self.tell_loss();
     }
 
-    /// Publishes the fleet of the fold, together with its time.
-    fn show(&self, at: Timestamp, jumps: u64) {
+    /// Publishes the fleet of the fold, together with its time and, after a jump, what that reached.
+    fn show(&self, at: Timestamp, jump: Option<Option<Arc<str>>>) {
         let (nodes, jobs) = self.fold.picture();
         self.store.replace(nodes, jobs, || {
             self.clock.set(at);
-            self.state.send_modify(|state| state.jumps += jumps);
+            if let Some(reached) = jump {
+                self.state.send_modify(|state| {
+                    state.jumps += 1;
+                    state.reached = reached;
+                });
+            }
         });
     }
 
@@ -268,7 +307,7 @@ impl Player {
         let now = self.clock.now();
         self.fold = fold;
         self.fold.advance(now, &AtomicBool::new(false));
-        self.show(now, 0);
+        self.show(now, None);
     }
 
     /// Returns the recorded time nearest to `at`.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::fleet::Node;
 use crate::model::{JobList, NodeName};
-use crate::source::replay::{LostLines, Recordings};
 use crate::source::replay::fold::{Change, Fold};
+use crate::source::replay::{LostLines, Recordings};
 use crate::time::Timestamp;
 
 /// A change, and where it comes from.

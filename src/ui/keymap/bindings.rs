@@ -255,7 +255,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "first" "Home" => Action::Rows(RowAction::Move(Movement::Home)),
         "first row";
     "last" "End" => Action::Rows(RowAction::Move(Movement::End)),
-        "last row; in a recording that is still written, back to now";
+        "last row; in a recording that is still written, back to now", "now";
     "open" "Enter" => Action::Rows(RowAction::Open),
         "open the selected row, or the first one", "open";
     "back" "Esc" => Action::Rows(RowAction::Back),
@@ -292,6 +292,10 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "recording: 10 minutes back";
     "playback.far-forward" "Ctrl-Right" => Action::Playback(PlaybackCommand::Step { seconds: 600 }),
         "recording: 10 minutes forward";
+    "playback.sample-back" "Alt-," => Action::Playback(PlaybackCommand::StepSample { ahead: false }),
+        "recording: pause, one sample back";
+    "playback.sample-forward" "Alt-." => Action::Playback(PlaybackCommand::StepSample { ahead: true }),
+        "recording: pause, one sample forward";
     "playback.next-event" "n" => Action::Playback(PlaybackCommand::NextMark),
         "recording: next event", "event" with "playback.previous-event";
     "playback.previous-event" "N" => Action::Playback(PlaybackCommand::PreviousMark),

@@ -1,5 +1,7 @@
 //! Times as a person writes them: a time of day, a distance from the time shown, or a date and time.
 
+use std::time::Duration;
+
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
@@ -40,6 +42,14 @@ pub fn parse_time(text: &str, context: TimeContext<'_>) -> Result<Timestamp, &'s
     // The name of a zone in brackets would be ignored.
     let local = text.parse::<DateTime>().ok().filter(|_| !text.contains('['));
     moment(local.ok_or(NOT_A_TIME)?, context.zone).ok_or(OUT_OF_RANGE)
+}
+
+/// Returns the first and the last recorded time if a time is more than a second before or after them.
+pub fn outside(at: Timestamp, spans: &[(Timestamp, Timestamp)]) -> Option<(Timestamp, Timestamp)> {
+    // A time is written in whole seconds.
+    const SLACK: Duration = Duration::from_secs(1);
+    let (first, last) = (spans.first()?.0, spans.last()?.1);
+    (at.plus(SLACK) < first || last.plus(SLACK) < at).then_some((first, last))
 }
 
 /// Returns the time shown, moved by a distance such as `1h30m`.

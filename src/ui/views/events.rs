@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::insight::FleetView;
 use crate::insight::RowId;
-use crate::model::{Mark, MarkKind, NodeName};
+use crate::model::{Mark, NodeName};
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
@@ -28,6 +28,8 @@ use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
 #[derive(Clone, Debug, Default)]
 pub struct State {
     log: EventLog,
+    /// The log has the marks of a recording up to this time.
+    marked_until: Option<Timestamp>,
     /// The event whose occurrences are unfolded.
     unfolded: Option<EventSummary>,
     cursor: ListCursor<EventIdentity>,
@@ -117,6 +119,19 @@ impl ViewState for State {
     }
 }
 
+/// Returns the event of a mark.
+fn observed(mark: &Mark) -> ObservedEvent {
+    let text = |text: &Arc<str>| text.to_string();
+    let summary = EventSummary::plain(mark.severity, Arc::clone(&mark.event));
+    ObservedEvent {
+        at: mark.at,
+        kind: mark.kind,
+        nodes: mark.nodes.to_vec(),
+        device: mark.device.clone(),
+        summary: summary.explained(text(&mark.meaning), text(&mark.remedy)),
+    }
+}
+
 fn identity(row: &EventRow) -> EventIdentity {
     let part = if row.is_detail { row.target.clone() } else { None };
     EventIdentity { summary: row.summary.clone(), occurrence: part }
@@ -176,19 +191,16 @@ impl State {
         self.log.add(changes::events_between(before, after));
     }
 
-    /// Logs the marks of a recording up to a time; those of devices are events of the nodes already.
-    pub(crate) fn record_marks(&mut self, marks: &[Mark], until: Timestamp) {
-        let event = |mark: &Mark| {
-            let severity = match mark.kind {
-                MarkKind::Device | MarkKind::Recovered => return None,
-                MarkKind::Down => Severity::Error,
-                MarkKind::Up => Severity::Recovery,
-                MarkKind::Job | MarkKind::Resumed => Severity::Info,
-            };
-            let summary = EventSummary::plain(severity, Arc::clone(&mark.text));
-            Some(ObservedEvent { at: mark.at, nodes: Vec::new(), device: None, summary })
-        };
-        self.log.add(marks.iter().filter(|mark| mark.at <= until).filter_map(event).collect());
+    /// Logs the marks of a recording up to a time, and no others; those of devices are events of the nodes already.
+    pub(crate) fn show_marks(&mut self, marks: &[Mark], until: Timestamp) {
+        let before = self.marked_until.replace(until).filter(|before| *before <= until);
+        if before.is_none() {
+            self.log.clear();
+        }
+        let first = before.map_or(0, |before| marks.partition_point(|mark| mark.at <= before));
+        let last = marks.partition_point(|mark| mark.at <= until);
+        let new = marks.get(first..last).unwrap_or_default().iter();
+        self.log.add(new.filter(|mark| !mark.is_device_event()).map(observed).collect());
     }
 
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
