@@ -7,7 +7,8 @@
 //! - `{"at":T,"node":N,"link":{…}}`, `"via"`, `"interval"`, `"every"`: the connection, and how the node is
 //!   reached, sampled and recorded.
 //! - `{"at":T,"nodes":[…],"jobs":{…}}`: the watched nodes and the scheduler's jobs.
-//! - `{"at":T,"mark":"down","text":…}`: something worth jumping to.
+//! - `{"at":T,"mark":{"kind":"down","text":…}}`: something worth jumping to.
+//! - `{"at":T,"alive":true}`: nothing has happened for a while, and the recorder runs.
 //! - `{"at":T,"lost":S}`: lines are missing since S.
 //!
 //! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Where the groups are and how
@@ -16,7 +17,7 @@
 
 pub use line::{Content, Header, RecordedLine};
 pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
-pub use recording::{Cursor, NextLine, Read, Recording, RecordingError, Segment};
+pub use recording::{Cursor, MAX_PAUSE, NextLine, Read, Recording, RecordingError, Segment};
 pub use writer::{Limits, RecordError};
 
 /// Compresses lines as a group of a file; for tests.

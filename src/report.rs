@@ -17,6 +17,7 @@ pub use usage::STATES;
 mod collected_node;
 mod collector;
 mod device_record;
+mod energy;
 mod filter;
 mod filter_check;
 mod findings;

@@ -44,6 +44,9 @@ pub(super) struct Index {
     /// Time, kind and text of the marks, as earlier versions write them.
     #[serde(default, skip_serializing)]
     pub(super) marks: Vec<(i64, String, String)>,
+    /// Times within the segment in which the recorder stood still, in microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) pauses: Vec<(i64, i64)>,
     /// The marks, each with its time.
     #[serde(default)]
     pub(super) events: Vec<(i64, MarkLine)>,

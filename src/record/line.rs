@@ -23,7 +23,7 @@ pub(super) const FORMAT: u32 = 1;
 const MAX_TEXT_LENGTH: usize = 1000;
 
 /// The first line of a recorder's run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
     /// The version of the format.
@@ -41,6 +41,10 @@ pub struct Header {
     pub arguments: Vec<String>,
     /// What whoever shares the file should know.
     pub note: String,
+    /// In this time, in seconds, at least one line is written: a longer silence is one of the recorder. `None` in files of
+    /// earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alive: Option<f64>,
 }
 
 /// A line of a recording.
@@ -69,7 +73,7 @@ pub enum Content {
     Lost,
     /// The recorder stops.
     End,
-    /// Nothing: written by a later version.
+    /// Nothing: the recorder runs; or a line of a later version.
     Unknown,
 }
 
@@ -240,6 +244,11 @@ pub(super) fn write_mark(out: &mut Vec<u8>, mark: &Mark) {
 /// Writes that lines are missing since `since`.
 pub(super) fn write_lost(out: &mut Vec<u8>, at: Timestamp, since: Timestamp) {
     write_value(out, at, false, None, "lost", &json(&to_seconds(since)));
+}
+
+/// Writes that the recorder runs, although nothing has happened.
+pub(super) fn write_alive(out: &mut Vec<u8>, at: Timestamp) {
+    write_value(out, at, false, None, "alive", b"true");
 }
 
 /// Writes the end of a run.

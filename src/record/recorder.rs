@@ -17,6 +17,7 @@ use crate::model::{
     Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
 };
 use crate::record::line::{self, Header};
+use crate::record::recording::is_pause;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::time::{Clock, ClockOffset, Timestamp, format_duration};
 use crate::wire::body::{self, Body};
@@ -30,6 +31,8 @@ const MAX_WAITING_BYTES: usize = 32 << 20;
 /// Time between two checkpoints. With twice as many, a jump among 64 nodes takes 20 ms instead of 40, and a file is 5 %
 /// larger.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(56);
+/// Maximum time without a line: a longer silence is one of the recorder.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time for the last group to be written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Samples that a checkpoint repeats as sent: processes are in every other one.
@@ -80,6 +83,8 @@ struct Lines {
     nodes: BTreeMap<NodeName, Arc<Mutex<NodeState>>>,
     roster: Vec<NodeName>,
     jobs: Option<Arc<JobList>>,
+    /// The time of the last line.
+    last_at: Option<Timestamp>,
     /// Since when lines are dropped because too many wait.
     lost_since: Option<Timestamp>,
     is_stopping: bool,
@@ -93,6 +98,8 @@ pub(super) struct LineGroup {
     pub(super) text: Vec<u8>,
     /// Times of the first and the last line.
     pub(super) span: Option<(Timestamp, Timestamp)>,
+    /// The times within it in which the recorder stood still, as while its machine slept.
+    pub(super) pauses: Vec<(Timestamp, Timestamp)>,
     pub(super) marks: Vec<Mark>,
 }
 
@@ -134,6 +141,7 @@ impl Recorder {
     /// Opens the file and starts to record.
     pub fn start(path: &Path, options: RecorderOptions, clock: Clock) -> Result<Self, RecordError> {
         let RecorderOptions { header, every, limits } = options;
+        let header = Header { alive: Some(ALIVE_INTERVAL.as_secs_f64()), ..header };
         let writer = Writer::open(path, header, limits, clock.now())?;
         let (publisher, state) = watch::channel(writer.state(None));
         let lines = Mutex::new(Lines::default());
@@ -200,6 +208,7 @@ fn write_groups(
         let (is_stopping, flushes) = shared.wait_until_due();
         let now = shared.clock.now();
         let ends_segment = now.since(checkpoint_at) >= CHECKPOINT_INTERVAL
+            || writer.is_part_full(now)
             || shared.has_lost()
             || writer.take_needs_checkpoint();
         let lost_since = if ends_segment { writer.take_lost() } else { None };
@@ -208,8 +217,7 @@ fn write_groups(
         } else {
             shared.take_group(now, ends_segment, lost_since)
         };
-        let LineGroup { text, span, marks } = group;
-        let mut written = writer.write(&text, span, marks);
+        let mut written = writer.write(group);
         if is_stopping {
             written = written.and_then(|()| writer.finish());
         } else if ends_segment {
@@ -269,7 +277,12 @@ impl RecorderShared {
         lost_since: Option<Timestamp>,
     ) -> LineGroup {
         let mut lines = self.lock();
+        let is_silent = lines.last_at.is_none_or(|last| now.since(last) >= ALIVE_INTERVAL);
+        if lines.group.span.is_none() && is_silent {
+            lines.group.add(now, |text| line::write_alive(text, now));
+        }
         let group = std::mem::take(&mut lines.group);
+        lines.last_at = group.span.map(|(_, last)| last).or(lines.last_at);
         if ends_segment {
             lines.add_checkpoint(now);
             if let Some(since) = lines.lost_since.take().or(lost_since) {
@@ -304,6 +317,9 @@ impl LineGroup {
     fn add(&mut self, at: Timestamp, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.text);
         let (first, last) = self.span.unwrap_or((at, at));
+        if is_pause(last, at) {
+            self.pauses.push((last, at));
+        }
         self.span = Some((first, last.max(at)));
     }
 

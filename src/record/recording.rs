@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::Mark;
 use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
@@ -59,15 +60,41 @@ pub(super) struct GroupSpan {
     is_hole: bool,
 }
 
+/// Lines that are further apart have a time between them in which nothing was recorded.
+pub const MAX_PAUSE: Duration = Duration::from_secs(15);
+
+/// Returns true if nothing was recorded between two lines that follow each other.
+pub(super) fn is_pause(from: Timestamp, to: Timestamp) -> bool {
+    to.since(from) > MAX_PAUSE
+}
+
 /// The groups from one checkpoint to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Time of its first line.
     pub first: Timestamp,
     /// Time of its last line.
     pub last: Timestamp,
+    /// The times in it in which the recorder stood still.
+    pauses: Vec<(Timestamp, Timestamp)>,
     /// Position of its first group in the list of all groups.
     first_group: usize,
+}
+
+impl Segment {
+    /// Returns the times that it records, in rising order and apart.
+    pub fn spans(&self) -> Vec<(Timestamp, Timestamp)> {
+        let mut spans = Vec::new();
+        let mut from = self.first;
+        for (pause, resumed) in &self.pauses {
+            if from <= *pause && *resumed <= self.last {
+                spans.push((from, *pause));
+                from = *resumed;
+            }
+        }
+        spans.push((from, self.last));
+        spans
+    }
 }
 
 /// One file.
@@ -172,7 +199,10 @@ impl Recording {
         }
         let [first, last] = [index.first, index.last].map(Timestamp::from_micros);
         if first_group < self.groups.len() {
-            self.segments.push(Segment { first, last: last.max(first), first_group });
+            let moment = Timestamp::from_micros;
+            let pauses = index.pauses.iter().map(|(from, to)| (moment(*from), moment(*to)));
+            let (last, pauses) = (last.max(first), pauses.collect());
+            self.segments.push(Segment { first, last, pauses, first_group });
         }
         let earlier = index.marks.iter().map(|(at, kind, text)| (*at, MarkLine::plain(kind, text)));
         let lines = earlier.chain(index.events.iter().cloned());
@@ -229,10 +259,13 @@ impl Recording {
         self.is_ended = false;
         let mut is_start = self.segments.is_empty();
         let (mut first, mut last) = (None, None);
+        let mut pauses = Vec::new();
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let time = line::time_of(line);
             is_start |= number == 0 && !line.is_empty() && time.is_none();
             first = first.or(time);
+            let before = last.or(self.segments.last().map(|segment| segment.last));
+            pauses.extend(before.zip(time).filter(|(before, time)| is_pause(*before, *time)));
             last = time.max(last);
             if line::may_be_rare(line)
                 && let Some(RecordedLine { content, .. }) = line::parse(line)
@@ -251,10 +284,14 @@ impl Recording {
         if let (true, Some(first)) = (is_start, first) {
             // What is missing before the first lines belongs to their segment.
             let first_group = if self.segments.is_empty() { 0 } else { self.groups.len() };
-            self.segments.push(Segment { first, last: first, first_group });
+            self.segments.push(Segment { first, last: first, pauses: Vec::new(), first_group });
         }
+        // Recorders of earlier versions are silent while nothing happens.
+        let tells_pauses = self.header.as_ref().is_none_or(|header| header.alive.is_some());
         if let (Some(segment), Some(last)) = (self.segments.last_mut(), last) {
             segment.last = segment.last.max(last);
+            pauses.retain(|(from, _)| tells_pauses && *from >= segment.first);
+            segment.pauses.append(&mut pauses);
         }
         self.groups.push(GroupSpan { lines, ..group });
         Some(())
@@ -379,24 +416,24 @@ impl Cursor {
     /// Starts at the last checkpoint before `from` that can be read; at the first group if there is none.
     pub fn new(recording: Arc<Recording>, from: Timestamp) -> Self {
         let starts = recording.segments.iter().take_while(|segment| segment.first <= from);
-        let starts: Vec<Segment> = starts.copied().collect();
-        for start in starts.iter().rev() {
-            let mut cursor = Self::at(Arc::clone(&recording), Some(*start));
+        for start in (0..starts.count()).rev() {
+            let mut cursor = Self::at(Arc::clone(&recording), start);
             if cursor.load() == Some(true) {
                 return cursor;
             }
         }
-        let first = recording.segments.first().copied();
-        Self::at(recording, first)
+        Self::at(recording, 0)
     }
 
-    fn at(recording: Arc<Recording>, segment: Option<Segment>) -> Self {
+    fn at(recording: Arc<Recording>, segment: usize) -> Self {
+        let start = recording.segments.get(segment);
+        let start = start.map(|segment| (segment.first_group, segment.first));
         Self {
             recording,
-            next_group: segment.map_or(usize::MAX, |segment| segment.first_group),
+            next_group: start.map_or(usize::MAX, |(first_group, _)| first_group),
             lines: Vec::new(),
             position: 0,
-            last_at: segment.map(|segment| segment.first),
+            last_at: start.map(|(_, first)| first),
             damaged_groups: 0,
             gap_from: None,
             gaps: Vec::new(),

@@ -15,7 +15,8 @@ use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
 use crate::record::marks::MarkLine;
 use crate::record::parts::{part_path, part_paths};
-use crate::record::recording::{Recording, RecordingError};
+use crate::record::recorder::LineGroup;
+use crate::record::recording::{Recording, RecordingError, is_pause};
 use crate::storage::{self, AppendError, AppendFile, NewFile, WriteError};
 use crate::time::Timestamp;
 
@@ -23,8 +24,11 @@ use crate::time::Timestamp;
 const NEW_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 /// Compressed groups that wait while the file cannot be written.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// A recording consists of about this many parts, the oldest of which are removed.
-const PARTS: u32 = 4;
+/// A recording consists of about this many parts, the oldest of which are removed: what is kept is at most a twentieth
+/// more than it should be, and at most a tenth less.
+const PARTS: u32 = 20;
+/// A part spans at least this long.
+const MIN_PART_SPAN: Duration = Duration::from_secs(10);
 /// How long a file of a network file system is observed for changes by a recorder on another machine.
 const OBSERVATION: Duration = Duration::from_secs(5);
 
@@ -97,6 +101,7 @@ pub(super) struct Writer {
 struct OpenSegment {
     groups: Vec<(u32, u32)>,
     span: Option<(Timestamp, Timestamp)>,
+    pauses: Vec<(Timestamp, Timestamp)>,
     marks: Vec<Mark>,
 }
 
@@ -113,6 +118,7 @@ struct Waiting {
     frame: Vec<u8>,
     lines: u32,
     span: Option<(Timestamp, Timestamp)>,
+    pauses: Vec<(Timestamp, Timestamp)>,
     marks: Vec<Mark>,
 }
 
@@ -189,19 +195,14 @@ impl Writer {
     fn write_header(&mut self, now: Timestamp) -> io::Result<()> {
         let mut text = Vec::new();
         line::write_header(&mut text, now, &self.header);
-        let group = compress(&text, Some((now, now)), Vec::new())?;
+        let group = compress(LineGroup { text, span: Some((now, now)), ..LineGroup::default() })?;
         self.append_group(group).map_err(|(_, error)| error)
     }
 
     /// Compresses and writes a group, after those that wait. An error says why they still wait.
-    pub(super) fn write(
-        &mut self,
-        lines: &[u8],
-        span: Option<(Timestamp, Timestamp)>,
-        marks: Vec<Mark>,
-    ) -> Result<(), io::Error> {
-        if !lines.is_empty() {
-            self.waiting.push_back(compress(lines, span, marks)?);
+    pub(super) fn write(&mut self, group: LineGroup) -> Result<(), io::Error> {
+        if !group.text.is_empty() {
+            self.waiting.push_back(compress(group)?);
         }
         while let Some(group) = self.waiting.pop_front() {
             if let Err((group, error)) = self.append_group(group) {
@@ -234,13 +235,17 @@ impl Writer {
         if let Err(error) = self.file.append(&group.frame) {
             return Err((group, error));
         }
-        let Waiting { frame, lines, span, marks } = group;
+        let Waiting { frame, lines, span, pauses, marks } = group;
         let sizes = (u32::try_from(frame.len()).unwrap_or(u32::MAX), lines);
         self.frames.push(sizes);
         self.segment.groups.push(sizes);
         self.segment.marks.extend(marks);
         if let Some((first, last)) = span {
-            let start = self.segment.span.map_or(first, |(start, _)| start);
+            let (start, before) = self.segment.span.unwrap_or((first, first));
+            if is_pause(before, first) {
+                self.segment.pauses.push((before, first));
+            }
+            self.segment.pauses.extend(pauses);
             self.segment.span = Some((start, last));
             self.part_from = self.part_from.or(Some(first));
             self.written_to = Some(last);
@@ -275,6 +280,7 @@ impl Writer {
             last: last.as_micros(),
             groups: self.segment.groups.clone(),
             marks: Vec::new(),
+            pauses: self.segment.pauses.iter().map(|pause| micros(*pause)).collect(),
             events: events.map(|mark| (mark.at.as_micros(), MarkLine::from(mark))).collect(),
         };
         let frame = layout::encode_index(&index)?;
@@ -295,8 +301,14 @@ impl Writer {
 
     /// Returns true if a new part is due.
     pub(super) fn is_part_full(&self, now: Timestamp) -> bool {
-        let is_old = self.part_from.is_some_and(|from| now.since(from) >= self.limits.keep / PARTS);
-        is_old || self.file.length() >= self.limits.max_bytes / u64::from(PARTS)
+        let span = self.part_from.map_or(Duration::ZERO, |from| now.since(from));
+        let is_long = span >= (self.limits.keep / PARTS).max(MIN_PART_SPAN);
+        let is_large = self.file.length() >= self.part_bytes() && span >= MIN_PART_SPAN;
+        is_long || is_large
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.limits.max_bytes / u64::from(PARTS)
     }
 
     /// Renames the file to a part, starts a new one, and removes the oldest parts. Without it the file grows on.
@@ -340,7 +352,8 @@ impl Writer {
             // A part ends where the next one begins.
             let ended_at = self.parts.get(1).map(|next| next.from).or(self.part_from);
             let is_old = ended_at.is_some_and(|end| now.since(end) > self.limits.keep);
-            if !is_old && bytes <= self.limits.max_bytes {
+            // The part that begins has room.
+            if !is_old && bytes + self.part_bytes() <= self.limits.max_bytes {
                 return Ok(());
             }
             let Some(oldest) = self.parts.pop_front() else { return Ok(()) };
@@ -365,13 +378,14 @@ impl Writer {
     }
 }
 
-fn compress(
-    lines: &[u8],
-    span: Option<(Timestamp, Timestamp)>,
-    marks: Vec<Mark>,
-) -> io::Result<Waiting> {
-    let frame = layout::compress(lines)?;
-    Ok(Waiting { frame, lines: u32::try_from(lines.len()).unwrap_or(u32::MAX), span, marks })
+fn micros((from, to): (Timestamp, Timestamp)) -> (i64, i64) {
+    (from.as_micros(), to.as_micros())
+}
+
+fn compress(group: LineGroup) -> io::Result<Waiting> {
+    let LineGroup { text, span, pauses, marks } = group;
+    let lines = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    Ok(Waiting { frame: layout::compress(&text)?, lines, span, pauses, marks })
 }
 
 fn open_file(path: &Path) -> Result<AppendFile, RecordError> {
@@ -445,7 +459,13 @@ mod tests {
 
     fn group(seconds: i64, bytes: usize) -> Waiting {
         let at = Timestamp::from_micros(seconds * 1_000_000);
-        Waiting { frame: vec![0; bytes], lines: 1, span: Some((at, at)), marks: Vec::new() }
+        Waiting {
+            frame: vec![0; bytes],
+            lines: 1,
+            span: Some((at, at)),
+            pauses: Vec::new(),
+            marks: Vec::new(),
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{DeviceState, EventRecord, Node};
-use crate::model::{EventKind, NodeName, Source, stale_after};
+use crate::model::{EventKind, NodeName, Source, SourceFaultKind, stale_after};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
@@ -36,6 +36,8 @@ pub(super) struct CollectedNode {
     pub(super) elsewhere: TimeElsewhere,
     /// Why it was down last.
     pub(super) fault: Option<String>,
+    /// Why a source of its devices gave no values, at last.
+    pub(super) source_fault: Option<(Timestamp, SourceFaultKind)>,
     /// Different times of samples.
     pub(super) samples: u64,
     /// The sampling interval, as last known.
@@ -103,6 +105,18 @@ impl CollectedNode {
         let held = self.devices.iter().filter_map(|device| device.held.as_ref());
         holders.counts_all()
             || held.map(|held| holders.share(&held.holder)).any(|share| share > 0.0)
+    }
+
+    /// Notes why its devices give no values.
+    pub(super) fn note_source_fault(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
+        let is_of_devices =
+            |source: &Source| !source.as_str().starts_with("host") && !source.is_processes();
+        let mut states = node.sources.iter().filter(|state| is_of_devices(&state.source));
+        let fault =
+            states.find_map(|state| state.fault.as_ref().filter(|fault| fault.is_problem()));
+        if let Some(fault) = fault.filter(|_| (scope.from..scope.to).contains(&at)) {
+            self.source_fault = Some((at, fault.kind));
+        }
     }
 
     pub(super) fn on_events(&mut self, node: &Node, scope: &ReportScope) {
@@ -183,6 +197,11 @@ impl CollectedNode {
             }
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
             record.last_health = Some((taken_at, node.health(device)));
+            let energy =
+                device.details.as_ref().and_then(|details| details.energy_millijoules.get());
+            #[expect(clippy::cast_precision_loss, reason = "2^53 mJ are 285 years at 1 kW")]
+            let joules = energy.map(|millijoules| millijoules as f64 / 1000.0);
+            record.on_sample(taken_at, &known, joules, sums);
             let is_counted = sums.holders.share(&known) > 0.0;
             let reasons = if is_counted { node.health_reasons(device) } else { &[] };
             let reasons = reasons.iter().map(|reason| (reason.id(), reason.clone()));
@@ -226,7 +245,13 @@ impl CollectedNode {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self, numbers: &[usize]) {
+    pub(super) fn merge(
+        &mut self,
+        other: Self,
+        numbers: &[usize],
+        (scope, holders): (&ReportScope, &mut HolderSums),
+    ) {
+        self.source_fault = other.source_fault.or(self.source_fault);
         self.listed.extend(&other.listed);
         self.down.extend(&other.down);
         self.elsewhere.merge(other.elsewhere);
@@ -243,10 +268,10 @@ impl CollectedNode {
         }
         for more in other.devices {
             if let Some(known) = self.devices.iter_mut().find(|known| known.uuid == more.uuid) {
-                known.merge(more, numbers);
+                known.merge(more, numbers, (scope, &mut *holders));
             } else {
                 let mut device = DeviceRecord::new(Arc::clone(&more.uuid));
-                device.merge(more, numbers);
+                device.merge(more, numbers, (scope, &mut *holders));
                 self.devices.push(device);
             }
         }

@@ -137,6 +137,10 @@ impl UsageCollector {
 
     fn on_jobs(&mut self, jobs: Option<&Arc<JobList>>) {
         self.placing.set_jobs(jobs);
+        if let Some(jobs) = jobs {
+            let listed = jobs.with_nodes().map(|job| job.id.clone());
+            self.holders.listed_jobs = Some(listed.collect());
+        }
         let listed = jobs.iter().flat_map(|list| &list.jobs);
         for job in listed.filter(|job| job.state != JobState::Pending) {
             if !self.jobs.contains_key(&job.id) {
@@ -201,6 +205,7 @@ impl UsageCollector {
             return;
         }
         let is_counted = record.note_sample(at, node, sums.scope);
+        record.note_source_fault(at, node, sums.scope);
         record.on_events(node, sums.scope);
         if record.has_new_sample(node) {
             record.holders.refresh(node, placing.jobs(), sums.holders, sums.scope.has_commands);
@@ -259,7 +264,9 @@ impl UsageCollector {
         let position = known.unwrap_or(devices.len());
         if known.is_none() {
             let uuid = format!("{}{index}", Device::INDEX_PREFIX);
-            devices.push(DeviceRecord { index: Some(index), ..DeviceRecord::new(uuid.into()) });
+            let mut device = DeviceRecord::new(uuid.into());
+            device.index = Some(index);
+            devices.push(device);
         }
         let Some(device) = devices.get_mut(position) else { return };
         device.close(at, parts, &mut UsageSums { scope, holders, commands, node: name });
@@ -281,6 +288,14 @@ impl UsageCollector {
         }
     }
 
+    /// Adds the time in which a device was not seen at the end to the jobs that are still listed then.
+    pub(super) fn end_unseen(&mut self, scope: &ReportScope) {
+        let Self { nodes, holders, .. } = self;
+        for device in nodes.values().flat_map(|node| &node.devices) {
+            device.end_unseen(scope, holders);
+        }
+    }
+
     /// Adds what a collector of another span has collected.
     pub(super) fn merge(&mut self, other: Self) {
         let numbers: Vec<usize> = other
@@ -289,10 +304,12 @@ impl UsageCollector {
             .iter()
             .map(|record| self.holders.number(&record.holder, other.shown_id(&record.holder)))
             .collect();
+        let listed_jobs = other.holders.listed_jobs;
         for (number, more) in numbers.iter().zip(other.holders.records) {
             let Some(record) = self.holders.records.get_mut(*number) else { continue };
             record.is_counted |= more.is_counted;
             record.unsure_seconds += more.unsure_seconds;
+            record.unseen_seconds += more.unseen_seconds;
             record.usage += &more.usage;
             record.series.merge(&more.series);
             record.nodes.extend(more.nodes);
@@ -302,8 +319,10 @@ impl UsageCollector {
             }
         }
         for (name, more) in other.nodes {
-            self.nodes.entry(name).or_default().merge(more, &numbers);
+            let Self { nodes, scope, holders, .. } = self;
+            nodes.entry(name).or_default().merge(more, &numbers, (scope, holders));
         }
+        self.holders.listed_jobs = listed_jobs.or(self.holders.listed_jobs.take());
         self.known_nodes.extend(other.known_nodes);
         self.jobs.extend(other.jobs);
         self.pending.extend(other.pending);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Health, HealthReason, Node};
 use crate::model::{Celsius, Device, NodeName, Percent};
+use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
 use crate::report::intervals::TimeIntervals;
@@ -39,6 +40,11 @@ pub(super) struct DeviceRecord {
     /// What was added up to now: a clock that is set back does not count a time twice.
     pub(super) counted_to: Timestamp,
     pub(super) held: Option<HeldValues>,
+    energy: EnergyMeter,
+    /// Who held it first, and since when.
+    first_held: Option<(Timestamp, CachedHolder)>,
+    /// Who held it when it was last seen, and until when that was counted.
+    last_held: Option<(Timestamp, CachedHolder)>,
 }
 
 /// Values that hold until the next sample.
@@ -75,7 +81,40 @@ impl DeviceRecord {
             sampled_at: None,
             counted_to: Timestamp::default(),
             held: None,
+            energy: EnergyMeter::default(),
+            first_held: None,
+            last_held: None,
         }
+    }
+
+    /// Takes who holds it at a sample, and the driver's counter of energy in joules. What was not seen since the sample
+    /// before is time of those who held it before and hold it now.
+    pub(super) fn on_sample(
+        &mut self,
+        at: Timestamp,
+        holder: &CachedHolder,
+        joules: Option<f64>,
+        sums: &mut UsageSums<'_>,
+    ) {
+        let scope = sums.scope;
+        if at < scope.from || at >= scope.to {
+            return;
+        }
+        self.first_held.get_or_insert_with(|| (at, holder.clone()));
+        let before = self.last_held.replace((at, holder.clone()));
+        let correction = joules.and_then(|joules| self.energy.correction(at, joules, &scope.spans));
+        let Some((until, before)) = before else { return };
+        let share = sums.holders.share(&before);
+        self.usage.add_energy(correction.map(|joules| joules * share));
+        let unseen = scope.recorded_seconds(until, at);
+        sums.holders.add_unseen(&before, holder, unseen, correction);
+    }
+
+    /// Adds the time since it was last seen to a holder that still has it, as the scheduler's list shows.
+    pub(super) fn end_unseen(&self, scope: &ReportScope, holders: &mut HolderSums) {
+        let Some((until, holder)) = &self.last_held else { return };
+        let listed = holders.still_listed(holder);
+        holders.add_unseen(holder, &listed, scope.recorded_seconds(*until, scope.to), None);
     }
 
     /// Adds what has held until now.
@@ -93,6 +132,9 @@ impl DeviceRecord {
             return;
         }
         self.counted_to = span.1;
+        if let Some((until, _)) = &mut self.last_held {
+            *until = span.1.max(*until);
+        }
         let seconds = span.1.since(span.0).as_secs_f64();
         let share = sums.holders.share(&held.holder);
         if scope.filter.is_of_holders() {
@@ -102,6 +144,7 @@ impl DeviceRecord {
             return;
         }
         self.usage.add(&held.values, seconds * share);
+        self.energy.add(held.values.power.map_or(0.0, |watts| f64::from(watts) * seconds));
         self.series.add(scope.grid, span, &held.values, share);
         parts.add(scope.grid, span, &held.values, share);
         let count = u16::try_from(held.holder.holders.len()).unwrap_or(u16::MAX).max(1);
@@ -145,7 +188,23 @@ impl DeviceRecord {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self, numbers: &[usize]) {
+    /// Adds what was collected of the span that follows; `numbers` are those of its holders here.
+    pub(super) fn merge(
+        &mut self,
+        other: Self,
+        numbers: &[usize],
+        (scope, holders): (&ReportScope, &mut HolderSums),
+    ) {
+        let correction = self.energy.merge(other.energy, &scope.spans);
+        let first = other.first_held.map(|(at, holder)| (at, holder.numbered(numbers)));
+        let last = other.last_held.map(|(at, holder)| (at, holder.numbered(numbers)));
+        if let (Some((until, before)), Some((from, after))) = (&self.last_held, &first) {
+            let share = holders.share(before);
+            self.usage.add_energy(correction.map(|joules| joules * share));
+            holders.add_unseen(before, after, scope.recorded_seconds(*until, *from), correction);
+        }
+        self.first_held = self.first_held.take().or(first);
+        self.last_held = last.or(self.last_held.take());
         self.index = other.index.or(self.index);
         self.model = other.model.or(self.model.take());
         self.health_reasons.extend(other.health_reasons);
@@ -177,7 +236,12 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
     let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
     DeviceValues {
         state,
-        utilization: device.load().get().map(Percent::get).filter(|_| is_known),
+        // What a faulty device reports says nothing about how it is used.
+        utilization: device
+            .load()
+            .get()
+            .map(Percent::get)
+            .filter(|_| is_known && state != DeviceState::Faulty),
         memory: memory.filter(|_| is_known),
         power: node.unit_power(device).filter(|_| is_known),
         temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),

@@ -148,6 +148,7 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
     }
     let interval = watched / node.expected.max(1.0);
     let silent = watched - node.down_seconds - node.record.samples as f64 * interval;
+    add_silent_devices(findings, node, silent.max(0.0));
     if silent >= MIN_SECONDS && silent >= watched * MIN_SHARE {
         let text = format!("{label} was connected, and sent nothing for {}", span_text(silent));
         findings.push(ReportFinding {
@@ -155,6 +156,42 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
             ..finding(FindingKind::NotSeen, text, advice::source::NOT_SEEN, silent * devices)
         });
     }
+}
+
+/// Finds devices that gave no values for longer than their node was silent: their driver hung.
+fn add_silent_devices(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, silent: f64) {
+    let label = &node.label;
+    let unseen = node.devices.iter().map(|device| node.unseen_seconds(device));
+    let unseen: Vec<f64> = unseen
+        .zip(&node.devices)
+        .filter(|(seconds, device)| {
+            let beyond = seconds - silent;
+            beyond >= MIN_SECONDS && beyond >= node.watched_seconds(device) * MIN_SHARE
+        })
+        .map(|(seconds, _)| seconds)
+        .collect();
+    let fault = node.record.source_fault.map(|(_, kind)| kind);
+    let longest = unseen.iter().copied().fold(0.0, f64::max);
+    let what = match (unseen.len(), fault) {
+        (0, Some(_)) if node.devices.is_empty() && node.record.samples > 0 => {
+            "no device was seen".to_owned()
+        }
+        (0, _) => return,
+        (1, _) => format!("a device gave no values for {}", span_text(longest)),
+        (count, _) => format!("{count} devices gave no values for up to {}", span_text(longest)),
+    };
+    let why = fault.map_or_else(String::new, |kind| format!(": {}", kind.label()));
+    let remedy = fault.map_or(advice::source::NOT_SEEN, advice::source::of_source);
+    findings.push(ReportFinding {
+        node: Some(label.clone()),
+        severity: FindingSeverity::Medium,
+        ..finding(
+            FindingKind::NotSeen,
+            format!("{label}: {what}{why}"),
+            remedy,
+            unseen.iter().sum(),
+        )
+    });
 }
 
 fn device_text(node: &NodeSpan<'_>, device: &DeviceRecord) -> String {

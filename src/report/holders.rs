@@ -20,6 +20,8 @@ pub(super) struct HolderSums {
     filter: ReportFilter,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
+    /// The jobs that the scheduler listed with nodes at last; `None` if it listed none at any time.
+    pub(super) listed_jobs: Option<BTreeSet<JobId>>,
 }
 
 /// What was collected of a user or a job of theirs.
@@ -33,6 +35,8 @@ pub(super) struct HolderRecord {
     pub(super) is_counted: bool,
     /// Seconds of `usage` in which it is not certain that it held the device.
     pub(super) unsure_seconds: f64,
+    /// Seconds in which its devices were not seen, although it held them before and after.
+    pub(super) unseen_seconds: f64,
     /// The first and the last time.
     pub(super) span: Option<(Timestamp, Timestamp)>,
     pub(super) nodes: BTreeSet<NodeName>,
@@ -92,6 +96,7 @@ impl HolderSums {
             holder: holder.clone(),
             is_counted: self.filter.has_holder(holder, shown_id),
             unsure_seconds: 0.0,
+            unseen_seconds: 0.0,
             usage: DeviceUsage::default(),
             series: StepSeries::default(),
             span: None,
@@ -130,11 +135,53 @@ impl HolderSums {
         part(counted) / part(device.holders.len().max(1))
     }
 
+    /// Adds time in which a device was not seen to those that held it before and after, and what its counter of energy tells
+    /// beyond what was seen, in joules. Each has an equal part of the device.
+    pub(super) fn add_unseen(
+        &mut self,
+        before: &CachedHolder,
+        after: &CachedHolder,
+        seconds: f64,
+        joules: Option<f64>,
+    ) {
+        let count = u16::try_from(before.holders.len()).unwrap_or(u16::MAX).max(1);
+        let still = |number: usize| after.holders.iter().any(|holder| holder.number == number);
+        for holder in before.holders.iter().filter(|holder| still(holder.number)) {
+            let record = self.records.get_mut(holder.number);
+            if let Some(record) = record.filter(|record| record.is_counted) {
+                record.unseen_seconds += seconds / f64::from(count);
+                record.usage.add_energy(joules.map(|joules| joules / f64::from(count)));
+            }
+        }
+    }
+
+    /// Returns those holders of a device whose jobs the scheduler still lists.
+    pub(super) fn still_listed(&self, device: &CachedHolder) -> CachedHolder {
+        let is_listed = |holder: &&NumberedHolder| {
+            let record = self.records.get(holder.number);
+            let job = record.and_then(|record| record.holder.job.as_ref());
+            job.zip(self.listed_jobs.as_ref()).is_some_and(|(job, listed)| listed.contains(job))
+        };
+        let holders = device.holders.iter().filter(is_listed).copied().collect();
+        CachedHolder { holders, commands: Arc::default() }
+    }
+
     /// Returns true if what a holder runs counts.
     pub(super) fn counts(&self, holder: &Holder) -> bool {
         let number = self.numbers.get(holder);
         let record = number.and_then(|number| self.records.get(*number));
         self.counts_all() || record.is_some_and(|record| record.is_counted)
+    }
+}
+
+impl CachedHolder {
+    /// Returns the holders under other numbers.
+    pub(super) fn numbered(&self, numbers: &[usize]) -> Self {
+        let numbered = |holder: &NumberedHolder| {
+            Some(NumberedHolder { number: *numbers.get(holder.number)?, ..*holder })
+        };
+        let holders = self.holders.iter().filter_map(numbered).collect();
+        Self { holders, commands: Arc::clone(&self.commands) }
     }
 }
 

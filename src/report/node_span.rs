@@ -23,6 +23,24 @@ pub(super) struct NodeSpan<'a> {
     pub(super) down_seconds: f64,
     /// Samples that should have come.
     pub(super) expected: f64,
+    /// Only the time counts in which those that count held a device.
+    is_of_holders: bool,
+}
+
+impl NodeSpan<'_> {
+    /// Returns for how many seconds a device was watched.
+    pub(super) fn watched_seconds(&self, device: &DeviceRecord) -> f64 {
+        if self.is_of_holders {
+            device.usage.seconds() + device.held_time.unseen_seconds(&self.watched)
+        } else {
+            device.present.clone().union().intersection(&self.watched).seconds()
+        }
+    }
+
+    /// Returns for how many seconds a device gave no values although its node was connected.
+    pub(super) fn unseen_seconds(&self, device: &DeviceRecord) -> f64 {
+        (self.watched_seconds(device) - device.usage.seconds() - self.down_seconds).max(0.0)
+    }
 }
 
 /// Returns the nodes that were watched, or have devices, and count under their own name.
@@ -53,6 +71,7 @@ pub(super) fn node_spans<'a>(
                 label: names.node(name),
                 down_seconds: record.down.clone().union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
+                is_of_holders: scope.filter.is_of_holders(),
                 watched,
             }
         })

@@ -81,7 +81,8 @@ pub fn report_recordings(
         return Ok(None);
     }
     let bounds = bounds(recordings, &scope, options.threads);
-    let (collector, lost) = collect(recordings, &scope, &bounds, progress);
+    let (mut collector, lost) = collect(recordings, &scope, &bounds, progress);
+    collector.end_unseen(&scope);
     let unmatched = check_filter(&options.filter, &collector, options.unmatched)?;
     let mut names = options.names();
     let mut report = UsageReport {

@@ -19,3 +19,13 @@ pub(super) struct ReportScope {
     /// Whose devices and time count.
     pub(super) filter: ReportFilter,
 }
+
+impl ReportScope {
+    /// Returns the recorded seconds between two times.
+    pub(super) fn recorded_seconds(&self, from: Timestamp, to: Timestamp) -> f64 {
+        if to <= from {
+            return 0.0;
+        }
+        self.spans.intersection(&TimeIntervals::new(vec![(from, to)])).seconds()
+    }
+}

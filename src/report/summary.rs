@@ -55,11 +55,7 @@ pub(super) fn summarize(
         let mut watched_seconds = 0.0;
         let mut node_power = PowerSteps::new(scope.grid);
         for device in sorted_devices(&node.devices) {
-            let watched = if scope.filter.is_of_holders() {
-                device.usage.seconds() + device.held_time.unseen_seconds(&node.watched)
-            } else {
-                device.present.clone().union().intersection(&node.watched).seconds()
-            };
+            let watched = node.watched_seconds(device);
             watched_seconds += watched;
             of_node += &device.usage;
             cluster.merge(&device.series);
@@ -169,15 +165,10 @@ impl UsageSummary {
             memory_used: usage.memory_used.get(),
             power: usage.power.get(),
             max_power,
-            energy_kwh: usage.power.get().map(|_| usage.power.sum / 3.6e6),
+            energy_kwh: usage.energy_kwh(),
             max_temperature,
             samples: None,
         }
-    }
-
-    /// Returns the summary of devices of which only the seen time counts.
-    fn of_seen(usage: &DeviceUsage) -> Self {
-        Self::of(usage, usage.seconds())
     }
 }
 
@@ -270,21 +261,22 @@ fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4
 }
 
 fn add_users(report: &mut UsageReport, collector: &UsageCollector, holders: &[HolderNames]) {
-    let mut users: BTreeMap<&str, (DeviceUsage, usize)> = BTreeMap::new();
+    let mut users: BTreeMap<&str, (DeviceUsage, f64, usize)> = BTreeMap::new();
     for (record, names) in collector.holders.records.iter().zip(holders) {
         if record.usage.seconds() <= 0.0 {
             continue;
         }
-        let (usage, jobs) = users.entry(&names.user).or_default();
+        let (usage, unseen, jobs) = users.entry(&names.user).or_default();
         *usage += &record.usage;
+        *unseen += record.unseen_seconds;
         *jobs += usize::from(names.job.is_some());
     }
     report.users = users
         .into_iter()
-        .map(|(user, (usage, jobs))| UserReport {
+        .map(|(user, (usage, unseen, jobs))| UserReport {
             user: user.to_owned(),
             jobs,
-            summary: UsageSummary::of_seen(&usage),
+            summary: UsageSummary::of(&usage, usage.seconds() + unseen),
         })
         .collect();
     report.users.sort_by(|one, other| by_hours(&one.summary, &other.summary));
@@ -316,7 +308,10 @@ fn add_jobs(
             devices: record.devices.len(),
             from,
             to,
-            summary: UsageSummary::of_seen(&record.usage),
+            summary: UsageSummary::of(
+                &record.usage,
+                record.usage.seconds() + record.unseen_seconds,
+            ),
             steps: Some(steps),
         });
     }
@@ -367,11 +362,13 @@ impl UsageSummary {
         (self.watched_seconds - self.states.iter().sum::<f64>()).max(0.0)
     }
 
-    /// Returns samples seen as a share of those expected, in percent, at most 100; `None` if none were expected.
+    /// Returns how much of what should have been seen was, in percent: the smaller share of device-time and of samples;
+    /// `None` if nothing was to be seen.
     pub fn coverage_percent(&self) -> Option<f64> {
-        let (seen, expected) = self.samples?;
+        let share = |seen: f64, all: f64| (all > 0.0).then(|| (seen / all * 100.0).min(100.0));
+        let of_time = share(self.states.iter().sum(), self.watched_seconds);
         #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-        let share = seen as f64 / expected * 100.0;
-        (expected > 0.0).then(|| share.min(100.0))
+        let of_samples = self.samples.and_then(|(seen, expected)| share(seen as f64, expected));
+        [of_time, of_samples].into_iter().flatten().min_by(f64::total_cmp)
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct DeviceUsage {
     max_memory_percent: Option<f32>,
     pub(super) power: TimedMean,
     max_power: Option<f32>,
+    /// In joules; `None` if nothing is known of it.
+    energy: Option<f64>,
     max_temperature: Option<f32>,
     pub(super) throttled_seconds: f64,
     pub(super) degraded_seconds: f64,
@@ -83,6 +85,7 @@ impl Default for DeviceUsage {
             max_memory_percent: None,
             power: TimedMean::default(),
             max_power: None,
+            energy: None,
             max_temperature: None,
             throttled_seconds: 0.0,
             degraded_seconds: 0.0,
@@ -110,6 +113,7 @@ impl DeviceUsage {
         }
         if let Some(watts) = values.power {
             self.power.add(f64::from(watts), seconds);
+            self.add_energy(Some(f64::from(watts) * seconds));
         }
         self.max_power = larger(self.max_power, values.power);
         self.max_temperature = larger(self.max_temperature, values.temperature);
@@ -119,6 +123,18 @@ impl DeviceUsage {
         if values.is_degraded {
             self.degraded_seconds += seconds;
         }
+    }
+
+    /// Adds energy in joules, if it is known.
+    pub(super) fn add_energy(&mut self, joules: Option<f64>) {
+        if let Some(joules) = joules {
+            self.energy = Some(self.energy.unwrap_or_default() + joules);
+        }
+    }
+
+    /// Returns the energy in kWh, if it is known.
+    pub(super) fn energy_kwh(&self) -> Option<f64> {
+        self.energy.map(|joules| joules.max(0.0) / 3.6e6)
     }
 
     /// Returns the seconds in which anything was known.
@@ -159,6 +175,7 @@ impl AddAssign<&Self> for DeviceUsage {
         self.max_memory_percent = larger(self.max_memory_percent, other.max_memory_percent);
         self.power += other.power;
         self.max_power = larger(self.max_power, other.max_power);
+        self.add_energy(other.energy);
         self.max_temperature = larger(self.max_temperature, other.max_temperature);
         self.throttled_seconds += other.throttled_seconds;
         self.degraded_seconds += other.degraded_seconds;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::fleet::{Fleet, FleetStore};
 use crate::model::Mark;
-use crate::record::{Recording, RecordingError};
+use crate::record::{MAX_PAUSE, Recording, RecordingError, Segment};
 use crate::source::replay::fold::Fold;
 use crate::time::Timestamp;
 
@@ -26,9 +26,6 @@ mod moments;
 mod player;
 mod snapshots;
 mod walk;
-
-/// Times of a recording that are further apart have a gap between them.
-const GAP: Duration = Duration::from_secs(15);
 
 /// Files that are played together.
 #[derive(Clone, Debug)]
@@ -50,12 +47,12 @@ impl Recordings {
     /// Returns the recorded times, in rising order and apart.
     pub fn spans(&self) -> Vec<(Timestamp, Timestamp)> {
         let segments = self.0.iter().flat_map(|recording| recording.segments());
-        let mut spans: Vec<_> = segments.map(|segment| (segment.first, segment.last)).collect();
+        let mut spans: Vec<_> = segments.flat_map(Segment::spans).collect();
         spans.sort_unstable();
         let mut merged: Vec<(Timestamp, Timestamp)> = Vec::new();
         for (first, last) in spans {
             match merged.last_mut() {
-                Some((_, end)) if first <= end.plus(GAP) => *end = last.max(*end),
+                Some((_, end)) if first <= end.plus(MAX_PAUSE) => *end = last.max(*end),
                 _ => merged.push((first, last)),
             }
         }

@@ -120,6 +120,7 @@ class Usage:
         self.by_percent = [0.0] * 101
         self.util, self.used, self.power = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]     # value x seconds, seconds
         self.total = 0.0
+        self.energy = None             # joules
         self.most = {}
 
     def add(self, values, span):
@@ -130,6 +131,8 @@ class Usage:
             if values[key] is not None:
                 sums[0] += values[key] * span
                 sums[1] += span
+        if values["power"] is not None:
+            self.add_energy(values["power"] * span)
         if values["util"] is not None:
             self.by_percent[int(values["util"] + 0.5)] += span
         share = None
@@ -160,9 +163,17 @@ class Usage:
             "memory_percent": {"mean": ratio(100 * self.used[0], self.total), "max": self.most.get("share")},
             "memory_used_bytes": ratio(*self.used),
             "power_watts": {"mean": ratio(*self.power), "max": self.most.get("power")},
-            "energy_kwh": self.power[0] / 3.6e6 if self.power[1] else None,
+            "energy_kwh": None if self.energy is None else max(self.energy, 0) / 3.6e6,
             "temperature_celsius": {"max": self.most.get("temperature")},
+            "coverage_percent": ratio(100 * seen, watched),
         }
+
+    def report_of_owner(self, unseen):
+        """Returns what a report says of a user or a job, whose devices were not seen for some seconds."""
+        return self.report(sum(self.states.values()) + unseen)
+
+    def add_energy(self, joules):
+        self.energy = (self.energy or 0.0) + joules
 
 
 # The nodes.
@@ -196,6 +207,7 @@ class Device:
         self.is_impossible = False     # more memory is in use than there is
         self.present, self.since = [], None
         self.held, self.pieces = None, []
+        self.samples = []              # time, owners, joules by the counter
 
     def take(self, sent):
         """Takes what a sample says: a key that it leaves out is as before."""
@@ -219,7 +231,8 @@ class Device:
         total = checked(keys.get("memory_total"), 0, 1 << 50)
         used = None if self.is_impossible or total is None else checked(keys.get("memory_used"), 0, 1 << 50)
         power = checked(whole.keys.get("power"), 0, 100_000_000)
-        return {"state": state, "is_lost": "fault" in whole.keys, "util": self.load(), "used": used, "total": total,
+        util = None if state == "faulty" else self.load()
+        return {"state": state, "is_lost": "fault" in whole.keys, "util": util, "used": used, "total": total,
                 "power": None if power is None else power / 1000 * part,
                 "temperature": checked(whole.keys.get("temperature"), -100, 300)}
 
@@ -410,6 +423,8 @@ class Node:
                 state = self.state(device, bool(allocated))
                 owners = allocated or self.users(device)
                 values = device.values(state, *self.part(device))
+                energy = checked(device.keys.get("energy"), 0, 1 << 62)
+                device.samples.append((at, owners if state != "free" else set(), energy and energy / 1000))
                 if not self.was_down:
                     device.held = (at, at + max(3 * source, 3), values, set() if state == "free" else owners)
 
@@ -570,10 +585,10 @@ def report(path):
         nodes[name].listed.append((nodes[name].listed_since, end))
     for node in nodes.values():
         node.finish(end)
-    return summary(nodes, spans, facts)
+    return summary(nodes, spans, facts, {job["id"] for job in jobs if job["state"] != "pending" and job.get("allocations")})
 
 
-def summary(nodes, spans, facts):
+def summary(nodes, spans, facts, listed_jobs):
     totals, of_owners, found = Usage(), {}, {"spans": spans, "nodes": [], "devices": []}
     seen_samples, expected, watched_devices = 0, 0.0, 0.0
     known = [node.interval("host") for node in nodes.values() if node.samples]
@@ -585,6 +600,7 @@ def summary(nodes, spans, facts):
             usage = Usage()
             watched = common(union(device.present), listed)
             counted = 0
+            powers = []
             for start, end, values, owners in device.pieces:
                 # No time counts twice, also where the clock went back.
                 parts = common([(max(start, counted), end)], watched)
@@ -593,6 +609,7 @@ def summary(nodes, spans, facts):
                 parts = [part for part in parts if any(a <= start <= b and part[1] <= b for a, b in spans)]
                 for part in parts:
                     span = part[1] - part[0]
+                    powers.append((part, values["power"] or 0))
                     for sums in [usage, of_node, totals]:
                         sums.add(values, span)
                     for owner in owners:
@@ -600,6 +617,15 @@ def summary(nodes, spans, facts):
                         of_owner["usage"].add(values, span / len(owners))
                         of_owner["devices"].add((name, device.uuid))
                         of_owner["times"] += part
+            corrected = corrections(device, powers, spans)
+            for sums in [usage, of_node, totals]:
+                if corrected:
+                    sums.add_energy(sum(corrected.values()))
+            for until, unseen, owners, count in gaps(device, powers, spans, facts, listed_jobs, spans[-1][1]):
+                for owner in owners & set(of_owners):
+                    of_owners[owner]["unseen"] = of_owners[owner].get("unseen", 0) + unseen / count
+                    if until in corrected:
+                        of_owners[owner]["usage"].add_energy(corrected[until] / count)
             node_watched += seconds(watched)
             about = {"node": name.split(" ")[0], "index": device.index, "uuid": device.uuid,
                      "model": device.model and shown(device.model, 96)}
@@ -612,25 +638,57 @@ def summary(nodes, spans, facts):
         watched_devices += node_watched
         found["nodes"].append({"node": name.split(" ")[0], "devices": len(node.all_devices()),
                                "down_hours": seconds(common(union(node.down), listed)) / 3600,
-                               **of_node.report(node_watched), **coverage(samples, samples_expected)})
+                               **coverage(of_node.report(node_watched), samples, samples_expected)})
     found["users"], found["jobs"] = owners_of(of_owners, facts)
     counts = {"nodes": len(nodes), "nodes_seen": sum(bool(node.samples) for node in nodes.values()),
               "devices": len(found["devices"]), "users": len(found["users"]), "jobs": len(found["jobs"])}
-    found["totals"] = {**counts, **totals.report(watched_devices), **coverage(seen_samples, expected)}
+    found["totals"] = {**counts, **coverage(totals.report(watched_devices), seen_samples, expected)}
     return found
 
 
-def coverage(samples, expected):
-    percent = ratio(100 * samples, expected)
-    return {"coverage_percent": percent, "samples_seen": samples, "samples_expected": expected}
+def coverage(usage, samples, expected):
+    """Adds the samples to what a report says; the smaller coverage counts."""
+    known = [percent for percent in [usage["coverage_percent"], ratio(100 * samples, expected)] if percent is not None]
+    return {**usage, "coverage_percent": min(known, default=None), "samples_seen": samples, "samples_expected": expected}
+
+
+def corrections(device, pieces, spans):
+    """Returns, for each sample at which the driver's counter has moved on, by how much the energy from power since it moved
+    before has to be corrected."""
+    found, last = {}, None
+    for at, _, joules in device.samples:
+        if joules is None:
+            continue
+        is_later = last and joules >= last[1] and any(start <= last[0] and at <= end for start, end in spans)
+        if is_later and joules > last[1]:
+            by_power = sum(seconds(common([(last[0], at)], [piece])) * power for piece, power in pieces)
+            found[at] = joules - last[1] - by_power
+        if not is_later or joules > last[1]:
+            last = (at, joules)
+    return found
+
+
+def gaps(device, pieces, spans, facts, listed, end):
+    """Returns the times in which a device was not seen, with those who held it before and after, and among how many."""
+    found = []
+    for number, (at, owners, _) in enumerate(device.samples):
+        seen_to = max([at] + [piece[1] for piece, _ in pieces if piece[0] <= at < piece[1]])
+        if number + 1 < len(device.samples):
+            until, after = device.samples[number + 1][:2]
+        else:
+            until, after = end, {owner for owner in owners if owner[1] in listed}
+        unseen = seconds(common([(seen_to, until)], spans))
+        found.append((until, unseen, owners & after, len(owners)))
+    return found
 
 
 def owners_of(of_owners, facts):
     """Returns the users and the jobs."""
-    users, jobs, numbers = {}, [], {}
+    users, jobs, numbers, unseen = {}, [], {}, {}
     for (user, job), found in of_owners.items():
         known = users.setdefault(user, Usage())
         merge(known, found["usage"])
+        unseen[user] = unseen.get(user, 0) + found.get("unseen", 0)
         numbers[user] = numbers.get(user, 0) + (job is not None)
         if job is None:
             continue
@@ -638,8 +696,8 @@ def owners_of(of_owners, facts):
         jobs.append({"job": fact.get("shown_id", job), "name": shown(fact.get("name", ""), 1000), "user": user,
                      "partition": fact.get("partition"), "nodes": sorted({node.split(" ")[0] for node, _ in found["devices"]}),
                      "devices": len(found["devices"]), "from": min(found["times"]), "to": max(found["times"]),
-                     **found["usage"].report()})
-    return [{"user": user, "jobs": numbers[user], **usage.report()} for user, usage in users.items()], jobs
+                     **found["usage"].report_of_owner(found.get("unseen", 0))})
+    return [{"user": user, "jobs": numbers[user], **usage.report_of_owner(unseen[user])} for user, usage in users.items()], jobs
 
 
 def merge(usage, more):
@@ -649,6 +707,8 @@ def merge(usage, more):
                          (usage.power, more.power)]:
         mine[:] = [one + other for one, other in zip(mine, others)]
     usage.total += more.total
+    if more.energy is not None:
+        usage.add_energy(more.energy)
     for key, value in more.most.items():
         usage.most[key] = max(value, usage.most.get(key, value))
 

@@ -93,10 +93,10 @@ fn the_oldest_parts_are_removed_and_the_rest_is_played_as_one() {
     assert_eq!((spans.len(), super::seconds(spans[0].1)), (1, 600));
     assert_eq!(state.from, Some(spans[0].0));
     let kept = after(600).since(spans[0].0).as_secs();
-    assert!((240..=420).contains(&kept), "{kept} s");
+    assert!((240..=264).contains(&kept), "{kept} s");
     assert_eq!(super::json(&recordings.fleet_at(after(600), HISTORY), after(600)), live);
     let parts = Recording::parts(&path);
-    assert!((2..=5).contains(&parts.len()), "{parts:?}");
+    assert!((18..=22).contains(&parts.len()), "{parts:?}");
     assert!(foreign.exists());
 }
 
@@ -104,7 +104,7 @@ fn the_oldest_parts_are_removed_and_the_rest_is_played_as_one() {
 fn a_part_that_cannot_be_started_leaves_a_file_that_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.gtop");
-    let limits = Limits { keep: Duration::from_secs(240), max_bytes: 1 << 30 };
+    let limits = Limits { keep: Duration::from_secs(2_400), max_bytes: 1 << 30 };
     let options = RecorderOptions { limits, ..options() };
     let mut session = Session::at(&path, &FleetSpec::busy(1, 1, 1, 1), START, options);
     session.run(50);
@@ -135,15 +135,19 @@ fn the_size_is_limited() {
     let path = folder.path().join("test.gtop");
     let limits = Limits { max_bytes: 1 << 20, ..super::NO_LIMITS };
     let options = RecorderOptions { limits, ..options() };
-    let mut session = Session::at(&path, &FleetSpec::busy(16, 8, 5, 1), START, options);
-    let mut largest = 0;
-    for _ in 0..30 {
+    let mut session = Session::at(&path, &FleetSpec::busy(4, 8, 5, 1), START, options);
+    let mut sizes = Vec::new();
+    for _ in 0..40 {
         session.run(10);
         let files = fs::read_dir(folder.path()).unwrap();
-        let size: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
-        largest = largest.max(size);
+        sizes.push(files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>());
     }
-    // A part ends with a segment, so it may be a little larger.
-    assert!((600_000..1_700_000).contains(&largest), "{largest}");
+    let limit = 1 << 20;
+    assert!(sizes.iter().all(|size| *size <= limit * 11 / 10), "{sizes:?}");
+    let full = sizes.iter().skip_while(|size| **size < limit * 9 / 10);
+    assert!(
+        full.clone().count() > 5 && full.clone().all(|size| *size >= limit * 9 / 10),
+        "{sizes:?}"
+    );
     assert!(session.recorder.state().borrow().from.unwrap() > START);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::internals::fleet::{EventRecord, Fleet};
-use gtop::internals::model::{Device, EventKind, JobList, Link, MarkKind, PlaybackCommand};
+use gtop::internals::model::{Device, EventKind, JobList, Link, Mark, MarkKind, PlaybackCommand};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::{PlaybackHandle, Player, Recordings};
@@ -567,6 +567,36 @@ async fn what_is_still_written_can_be_paused_while_one_looks_back() {
     assert!(handle.clock.now() >= end);
     drop(handle);
     playing.await.unwrap();
+}
+
+#[test]
+fn what_a_recorder_slept_through_is_no_recorded_time() {
+    let mut session = Session::start(&FleetSpec::busy(2, 2, 1, 1));
+    session.run(20);
+    // The machine of the recorder sleeps: no line is written, and no segment ends.
+    let hour = Duration::from_secs(3_600);
+    session.clock.advance(hour);
+    let at = session.clock.now();
+    let lines = session.recorder.sink();
+    lines.mark(Mark::plain(at, MarkKind::Job, "job 7 started"));
+    session.recorder.flush();
+    session.clock.advance(Duration::from_secs(12));
+    session.recorder.flush();
+    let awake = session.clock.now();
+    let path = session.path.clone();
+    let spans = |path: &std::path::Path| Recordings::open([path]).unwrap().spans();
+    let slept = at.since(after(20)).as_secs();
+    let assert_spans = |spans: Vec<(Timestamp, Timestamp)>| {
+        assert_eq!(spans.len(), 2, "{spans:?}");
+        assert_eq!((seconds(spans[0].0), seconds(spans[0].1)), (0, 19));
+        assert_eq!((spans[1].0.since(spans[0].1).as_secs()), slept);
+        // Nothing has happened since, but the recorder ran.
+        assert_eq!(spans[1], (at, awake));
+    };
+    assert_spans(spans(&path));
+    let Session { recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    assert_spans(spans(&path));
 }
 
 trait ParseName {

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use gtop::internals::export::{ReportFormat, write_report};
 use gtop::internals::model::Link;
-use gtop::internals::report::{ReportRequest, UsageReport, UsageSummary, report_recordings};
+use gtop::internals::report::{
+    FindingKind, FindingSeverity, ReportRequest, UsageReport, UsageSummary, report_recordings,
+};
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::NodeEvent;
+use gtop::internals::wire::{Frame, NodeEvent};
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use super::{START, Session, after, options};
 
@@ -151,4 +154,150 @@ fn an_anonymous_report_has_no_names() {
             assert!(!is_in_data.iter().any(|one| text.contains(one)), "{format:?}: {name}");
         }
     }
+}
+
+/// Returns the event with what `change` makes of its body, if it is a frame.
+fn changed(event: NodeEvent, change: &mut dyn FnMut(&mut Value)) -> NodeEvent {
+    let NodeEvent::Frame(frame) = &event else { return event };
+    let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
+    change(&mut body);
+    NodeEvent::Frame(Box::new(Frame::parse(serde_json::to_vec(&body).unwrap().into()).unwrap()))
+}
+
+/// Runs a session for some seconds with changed frames.
+fn run_changed(session: &mut Session, seconds: u32, change: &mut dyn FnMut(&mut Value)) {
+    for _ in 0..seconds {
+        for (name, delivery) in session.feed.next_second() {
+            let passed = delivery.at.since(session.clock.now());
+            session.clock.advance(passed);
+            let event = changed(delivery.event, change);
+            session.deliver(&name, event);
+        }
+        session.recorder.flush();
+    }
+}
+
+fn devices_of(body: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let backends = body.get_mut("backends").and_then(Value::as_array_mut).into_iter().flatten();
+    backends.filter_map(|backend| backend.get_mut("devices")?.as_array_mut()).flatten()
+}
+
+/// The driver hangs: samples of the host go on, and those of the devices stay away.
+fn without_devices(body: &mut Value) {
+    if let Some(map) = body.as_object_mut() {
+        map.remove("backends");
+    }
+}
+
+/// Adds a counter of energy that shows 300 W, whatever the device draws by its readings.
+fn with_counter(seconds: &mut u64) -> impl FnMut(&mut Value) + '_ {
+    move |body| {
+        if body["t"] == "sample" {
+            *seconds += 1;
+            for device in devices_of(body) {
+                device["energy"] = (*seconds * 300_000).into();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
+    let spec = FleetSpec::busy(1, 2, 2, 3);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    let mut clock = 0;
+    run_changed(&mut session, 60, &mut with_counter(&mut clock));
+    let uptime = session.fleet().nodes[0].host.fast.uptime_seconds.get().unwrap();
+    let fault = format!(
+        r#"{{"t":"error","at":{uptime},"source":"nvml","scope":"device","code":"stuck","call":"x"}}"#
+    );
+    let name = gtop::internals::model::NodeName::new("gpu01").unwrap();
+    let frame = Frame::parse(fault.into_bytes().into()).unwrap();
+    session.deliver(&name, NodeEvent::Frame(Box::new(frame)));
+    run_changed(&mut session, 480, &mut without_devices);
+    clock += 480;
+    run_changed(&mut session, 60, &mut with_counter(&mut clock));
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    for threads in [1, 2] {
+        let request = ReportRequest { threads: Some(threads), ..ReportRequest::default() };
+        let report = report(&path, &request).unwrap();
+        let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
+        assert!(hang.text.contains("2 devices gave no values for up to 7m5"), "{}", hang.text);
+        assert!(hang.text.ends_with(": stuck"), "{}", hang.text);
+        assert!(hang.severity == FindingSeverity::High && !hang.remedy.is_empty());
+        let about = |summary: &UsageSummary, what: &str| {
+            let coverage = summary.coverage_percent().unwrap();
+            assert!((19.0..22.0).contains(&coverage), "{what}: {coverage} %");
+            let hours = summary.watched_seconds / 3600.0;
+            // What a device draws by its counter, in the hang, too.
+            let watts = summary.energy_kwh.unwrap() * 1000.0 / hours;
+            assert!((290.0..310.0).contains(&watts), "{what}: {watts} W");
+        };
+        about(&report.totals, "all");
+        about(&report.nodes[0].summary, "node");
+        let device_seconds = report.devices.iter().map(|one| one.summary.watched_seconds);
+        assert!(device_seconds.clone().all(|seconds| (seconds - 599.0).abs() < 2.0));
+        report.devices.iter().for_each(|device| about(&device.summary, "device"));
+        let held = &report.jobs[0];
+        assert!((held.summary.watched_seconds - 599.0 * held.devices as f64).abs() < 4.0);
+        about(&held.summary, "job");
+        let user = report.users.iter().find(|user| user.user == held.user).unwrap();
+        about(&user.summary, "user");
+    }
+}
+
+#[test]
+fn a_hang_that_lasts_to_the_end_counts_for_jobs_that_are_still_listed() {
+    let spec = FleetSpec::busy(1, 2, 2, 3);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    run_changed(&mut session, 15, &mut |_| {});
+    run_changed(&mut session, 534, &mut without_devices);
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let report = report(&path, &ReportRequest::default()).unwrap();
+    let job = &report.jobs[0].summary;
+    assert!(job.coverage_percent().unwrap() < 5.0, "{job:?}");
+    assert!((job.watched_seconds - 548.0 * report.jobs[0].devices as f64).abs() < 4.0, "{job:?}");
+    assert!(report.totals.coverage_percent().unwrap() < 5.0);
+    let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
+    assert!(hang.text.contains("gave no values for up to 8m5"), "{}", hang.text);
+}
+
+#[test]
+fn memory_errors_and_a_failed_remapping_are_findings_and_a_faulty_device_is_not_used() {
+    let mut session = Session::start(&FleetSpec::busy(1, 3, 1, 3));
+    session.publish();
+    run_changed(&mut session, 20, &mut |_| {});
+    run_changed(&mut session, 70, &mut |body| {
+        for (number, device) in devices_of(body).enumerate() {
+            match number {
+                0 => device["ecc_uncorrected"] = 3.into(),
+                1 => device["remap_failed"] = true.into(),
+                _ => {}
+            }
+            device["util"] = 100.into();
+        }
+    });
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let report = report(&path, &ReportRequest::default()).unwrap();
+    let texts: Vec<&str> = report.findings.iter().map(|finding| &*finding.text).collect();
+    let has = |device: u32, words: &str| {
+        let found = report.findings.iter().find(|one| {
+            one.device == Some(device) && one.text.contains(words) && !one.remedy.is_empty()
+        });
+        assert!(found.is_some(), "#{device} {words}: {texts:#?}");
+    };
+    has(0, "uncorrected");
+    has(1, "remapping failed");
+    let utilization = |index: usize| report.devices[index].summary.utilization.unwrap();
+    assert!(utilization(2) > 80.0);
+    // Only what it did while it was sound counts.
+    let seconds_before = report.devices[1].summary.states.iter().sum::<f64>() - 69.0;
+    assert!(seconds_before > 10.0 && utilization(1) < 99.0, "{}", utilization(1));
 }
