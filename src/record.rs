@@ -30,6 +30,7 @@ mod gone;
 mod jobs;
 mod layout;
 mod line;
+mod line_group;
 mod marks;
 mod parts;
 mod proved;

@@ -17,7 +17,7 @@ use crate::model::{
     Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
 };
 use crate::record::line::{self, Header};
-use crate::record::recording::is_pause;
+use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::time::{Clock, ClockOffset, Timestamp, format_duration};
 use crate::wire::body::{self, Body};
@@ -39,8 +39,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_SAMPLES: usize = 2;
 /// Events of a node that a checkpoint repeats.
 const MAX_EVENTS: usize = 64;
-/// Marks of one segment.
-const MAX_MARKS: usize = 1000;
 
 /// What and how to record.
 #[derive(Clone, Debug)]
@@ -90,17 +88,6 @@ struct Lines {
     is_stopping: bool,
     /// How often it was requested to write at once, and how many of these requests are done.
     flushes: (u64, u64),
-}
-
-/// A group of lines.
-#[derive(Debug, Default)]
-pub(super) struct LineGroup {
-    pub(super) text: Vec<u8>,
-    /// Times of the first and the last line.
-    pub(super) span: Option<(Timestamp, Timestamp)>,
-    /// The times within it in which the recorder stood still, as while its machine slept.
-    pub(super) pauses: Vec<(Timestamp, Timestamp)>,
-    pub(super) marks: Vec<Mark>,
 }
 
 /// An event that a node has told of.
@@ -309,24 +296,6 @@ impl RecorderShared {
             node.write_checkpoint(&mut text, &name, self.clock.now());
             // While the node is locked, no line of it can come before its checkpoint is in the group.
             self.lock().group.text.append(&mut text);
-        }
-    }
-}
-
-impl LineGroup {
-    fn add(&mut self, at: Timestamp, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.text);
-        let (first, last) = self.span.unwrap_or((at, at));
-        if is_pause(last, at) {
-            self.pauses.push((last, at));
-        }
-        self.span = Some((first, last.max(at)));
-    }
-
-    fn add_mark(&mut self, mark: Mark) {
-        self.add(mark.at, |text| line::write_mark(text, &mark));
-        if self.marks.len() < MAX_MARKS {
-            self.marks.push(mark);
         }
     }
 }
