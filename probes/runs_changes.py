@@ -116,10 +116,11 @@ def run_entries(folder, run, pulse):
     """Returns what deleting a run removes, as (path, status), and what tells that it is still the same.
 
     A folder stands before what is in it, and the progress file behind its folder: deleted backwards, the run remains
-    one until the rest of it is gone.
+    one until the rest of it is gone. Of a link to a folder, the link goes.
     """
     if run.name == '.':
         raise Refused('folder', 'the folder itself is the run; it is not deleted')
+    refuse_foreign(folder, run)
     found = []
     if run.flat:
         for name in (run.progress, run.control, 'checkpoint_' + run.name + '.pth'):
@@ -129,6 +130,8 @@ def run_entries(folder, run, pulse):
                 pass
         return found, identity_of(found[0][1]) if found else ''
     top = os.lstat(run.name, dir_fd=folder.handle)
+    if stat.S_ISLNK(top.st_mode):
+        return [(run.name, top)], identity_of(top)
     progress = run.name + '/progress.json'
     walk(folder.handle, run.name, top, top.st_dev, found, pulse)
     status = os.lstat(progress, dir_fd=folder.handle)
@@ -163,12 +166,25 @@ def plan(folder, request, tick):
             'identity': identity}
 
 
-def refuse_running(folder, run):
-    """Raises if the run's file tells of a process of this host that is alive."""
+def progress_text(folder, run):
     handle, closes = folder.folder_of(run)
     try:
-        text, _ = read_regular(run.progress, handle, MAX_PROGRESS)
-        progress = json.loads(text)
+        return read_regular(run.progress, handle, MAX_PROGRESS)[0]
+    finally:
+        if closes:
+            os.close(handle)
+
+
+def refuse_foreign(folder, run):
+    """Raises if the file is not that of a run: another program may have written it, and all that is beside it."""
+    if not is_progress(progress_text(folder, run)):
+        raise Refused('foreign', '%s is not the progress file of a run' % run.progress)
+
+
+def refuse_running(folder, run):
+    """Raises if the run's file tells of a process of this host that is alive."""
+    try:
+        progress = json.loads(progress_text(folder, run))
         about = progress['metadata']
         status = progress.get('status') or about.get('status')
         if status != 'RUNNING' or about['hostname'] != socket.gethostname():
@@ -177,9 +193,6 @@ def refuse_running(folder, run):
         started = float(about['start_time'])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
-    finally:
-        if closes:
-            os.close(handle)
     if fields is not None and fields[1] not in 'ZX' and started_at(fields) <= started + 5.0:
         raise Refused('running', 'its process %d is running' % int(about['pid']))
 

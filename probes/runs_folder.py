@@ -86,6 +86,16 @@ def read_regular(name, folder, limit):
         os.close(handle)
 
 
+def is_progress(text):
+    """Returns true for the progress file of a run, of which a half-written one has at least the beginning."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text.startswith('{') and '"metadata"' in text and '"pid"' in text
+    about = value.get('metadata') if isinstance(value, dict) else None
+    return isinstance(about, dict) and ('pid' in about or 'status' in about)
+
+
 class Watch:
     """Which entries of folders have changed, by inotify; `handle` is None where it does not work."""
 
@@ -154,8 +164,8 @@ class Folder:
         self.mode, self.handle, self.identity = mode, None, None
         self.runs, self.total, self.watch, self.listed_at = {}, 0, None, None
         self.gone, self.kind = [], None
-        # Folders that may become runs.
-        self.candidates = 0
+        # Folders that may become runs, and what the JSON files were that are none.
+        self.candidates, self.others = 0, {}
 
     def label(self):
         return 'inotify' if self.watch is not None else 'polling'
@@ -187,7 +197,7 @@ class Folder:
 
     def list(self):
         """Finds the runs that came and went. Raises OSError."""
-        flat, folders = {}, {}
+        flat, folders, others = {}, {}, {}
         for entry in os.listdir(self.handle):
             if entry.startswith('.') or len(entry) > MAX_NAME or not entry.isprintable():
                 continue
@@ -195,16 +205,26 @@ class Folder:
                 folders['.'] = False
             elif entry.endswith('.json'):
                 name = entry[:-5]
-                if name and not name.startswith(('control_', 'checkpoint_')) and name != 'control':
+                if name and self.is_flat_run(name, others):
                     flat[name] = True
             else:
                 folders[entry] = False
-        found, self.candidates = dict(flat), 0
+        self.others = others
+        found, self.candidates, links, seen = dict(flat), 0, {}, set()
         for name in folders:
-            if self.is_run(name):
-                found[name] = False
-            else:
+            identity, is_link = self.run_folder(name)
+            if identity is None:
                 self.candidates += 1
+            elif is_link:
+                links[name] = identity
+            else:
+                found[name] = False
+                seen.add(identity)
+        # A link to a neighbour, such as `latest`, is no other run.
+        for name, identity in sorted(links.items()):
+            if identity not in seen:
+                found[name] = False
+                seen.add(identity)
         names = sorted(found, key=natural_key)
         self.total = len(names)
         names = set(names[:MAX_RUNS])
@@ -216,15 +236,30 @@ class Folder:
             if name not in self.runs:
                 self.add(Run(name, found[name]))
 
-    def is_run(self, name):
-        """Returns true for a folder, not a link to one, that has a progress file."""
-        if name == '.':
+    def run_folder(self, name):
+        """Returns which folder it is, None without a progress file, and whether it is named by a link."""
+        try:
+            status = os.stat(name, dir_fd=self.handle)
+            if name != '.':
+                os.lstat(name + '/progress.json', dir_fd=self.handle)
+            is_link = stat.S_ISLNK(os.lstat(name, dir_fd=self.handle).st_mode)
+            return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None, is_link
+        except OSError:
+            return None, False
+
+    def is_flat_run(self, name, others):
+        """Returns true for the progress file of a run; notes in `others` what is none, which is not read again."""
+        if name in self.runs and self.runs[name].flat:
             return True
         try:
-            return (stat.S_ISDIR(os.lstat(name, dir_fd=self.handle).st_mode)
-                    and os.lstat(name + '/progress.json', dir_fd=self.handle) is not None)
+            status = os.lstat(name + '.json', dir_fd=self.handle)
+            identity = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if self.others.get(name) != identity and is_progress(read_regular(name + '.json', self.handle, MAX_PROGRESS)[0]):
+                return True
         except OSError:
             return False
+        others[name] = identity
+        return False
 
     def add(self, run):
         self.runs[run.name] = run
@@ -238,7 +273,7 @@ class Folder:
         """Returns a descriptor of the folder that has the run's files, and whether it must be closed."""
         if run.flat or run.name == '.':
             return self.handle, False
-        return os.open(run.name, OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=self.handle), True
+        return os.open(run.name, OPEN_FOLDER, dir_fd=self.handle), True
 
     def changed_names(self):
         """Returns the names of runs to look at, and true if the folder must be listed."""
@@ -255,8 +290,9 @@ class Folder:
             if entry in ('progress.json', 'control.json'):
                 names.add('.')
             elif entry.endswith('.json'):
-                base = entry[:-5]
-                names.add(base[8:] if base.startswith('control_') else base)
+                names.add(entry[:-5])
+                if entry.startswith('control_'):
+                    names.add(entry[8:-5])
             lists = True
         return [name for name in names if name in self.runs], lists
 

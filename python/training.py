@@ -17,9 +17,11 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 Change = Tuple[Any, Any]
 OnChange = Callable[[str, Any, Any], None]
 
-# The file is written at most so often, and the variables are read so often.
+# The file is written at most so often, at least so often, and the variables are read so often.
 _WRITE_SECONDS = 0.1
+_RESOURCES_SECONDS = 5.0
 _CONTROL_SECONDS = 1.0
+_MAX_PROCESSES = 500
 _RESTARTING_VARIABLES = ("batch_size", "num_workers")
 
 
@@ -80,9 +82,9 @@ class TrainingMonitor:
         monitor.set_finished()
 
     Or `with TrainingMonitor(…) as monitor:`, which sets the final state itself. A name that ends in `.json` loses that.
-    The file is replaced, never half-written, at most ten times a second, by a thread. Nothing here fails the training:
-    if the file cannot be written, it warns once and tries again. SIGINT and SIGTERM set the state CANCELED, and raise
-    KeyboardInterrupt.
+    The file is replaced, never half-written, at most ten times a second, by a thread. Every few seconds it tells what the
+    process and all below it use. Nothing here fails the training: if the file cannot be written, it warns once and tries
+    again. SIGINT and SIGTERM set the state CANCELED, and raise KeyboardInterrupt.
 
     Variables in `control.json` can be changed by others, such as gtop's editor: see `track_variables`.
     """
@@ -98,6 +100,7 @@ class TrainingMonitor:
         # Signal handlers run in the main thread, which may hold it.
         self._lock = threading.RLock()
         self._dirty = _Wake()
+        self._usage = _Usage()
         self._has_warned = False
         self._clock = {}  # type: Dict[str, float]
         self._told = {}  # type: Dict[str, Tuple[float, float, float]]
@@ -142,7 +145,10 @@ class TrainingMonitor:
     def start_epoch(self, epoch: int, total_batches: int, total_epochs: Optional[int] = None) -> None:
         """Begins an epoch, counted from 0."""
         with self._changed():
-            self.progress_data["state"].update(epoch=epoch, batch=0, total_batches=total_batches, total_epochs=total_epochs)
+            state = self.progress_data["state"]
+            state.update(epoch=epoch, batch=0, total_batches=total_batches, total_epochs=total_epochs)
+            for name in ("validation_batch", "total_validation_batches"):
+                state.pop(name, None)
             self._told = {}
             for name in ("training", "validation"):
                 self.progress_data["estimates"][name].update(rate=0, elapsed=0, remaining=0, total=0)
@@ -155,14 +161,19 @@ class TrainingMonitor:
             self._end("validation")
             self._end("epoch")
 
-    def start_phase(self, phase: str) -> None:
-        """Begins a phase, such as `loading`, `training` or `validation`; the one before ends."""
+    def start_phase(self, phase: str, total_batches: Optional[int] = None) -> None:
+        """Begins a phase, such as `loading`, `training` or `validation`; the one before ends.
+
+        Batches of a validation are counted by themselves; `total_batches` tells how many it has.
+        """
         with self._changed():
             self._end_phase()
             name = phase.lower()
             self.progress_data["state"]["phase"] = name
             if name in ("training", "validation"):
                 self._start(name)
+            if name == "validation":
+                self._count_validation(total_batches)
 
     def end_phase(self) -> None:
         """Ends the phase."""
@@ -180,10 +191,11 @@ class TrainingMonitor:
         with self._changed():
             self._end("training")
 
-    def start_validation(self) -> None:
-        """Begins the validation part of an epoch."""
+    def start_validation(self, total_batches: Optional[int] = None) -> None:
+        """Begins the validation part of an epoch, of so many batches."""
         with self._changed():
             self._start("validation")
+            self._count_validation(total_batches)
 
     def end_validation(self) -> None:
         """Ends the validation part of an epoch."""
@@ -191,9 +203,18 @@ class TrainingMonitor:
             self._end("validation")
 
     def start_batch(self) -> None:
-        """Counts a batch."""
+        """Counts a batch: of the validation while that runs, and otherwise of the epoch."""
         with self._changed():
-            self.progress_data["state"]["batch"] += 1
+            state, never = self.progress_data["state"], -math.inf
+            is_validating = self._clock.get("validation", never) > self._clock.get("training", never)
+            name = "validation_batch" if is_validating else "batch"
+            state[name] = state.get(name, 0) + 1
+
+    def _count_validation(self, total_batches: Optional[int]) -> None:
+        """Counts the batches of a validation from 0. Beyond ttop, which counts on."""
+        self.progress_data["state"]["validation_batch"] = 0
+        if total_batches:
+            self.progress_data["state"]["total_validation_batches"] = total_batches
 
     def _end_phase(self) -> None:
         phase = self.progress_data["state"]["phase"]
@@ -278,13 +299,13 @@ class TrainingMonitor:
         if name in self._told:
             rate, elapsed, remaining = self._told[name]
             return {"rate": rate, "elapsed": elapsed, "remaining": remaining, "total": elapsed + remaining}
-        state = self.progress_data["state"]
+        state, prefix = self.progress_data["state"], "" if name == "training" else "validation_"
         elapsed = now - self._clock[name]
-        done = state["batch"] if name == "training" else 0
+        done, total = state.get(prefix + "batch", 0), state.get("total_%sbatches" % prefix)
         rate = done / elapsed if elapsed > 0 else 0
-        if not rate or not state["total_batches"]:
+        if not rate or not total:
             return {"rate": rate, "elapsed": elapsed, "remaining": None, "total": None}
-        left = max(0, state["total_batches"] - done) / rate
+        left = max(0, total - done) / rate
         return {"rate": rate, "elapsed": elapsed, "remaining": left, "total": elapsed + left}
 
     # ---- the end
@@ -336,7 +357,11 @@ class TrainingMonitor:
 
     def _write_when_dirty(self) -> None:
         while not self._is_closed:
-            self._dirty.wait()
+            used = self._usage.look() if self.progress_data["status"] == "RUNNING" else None
+            if used is not None:
+                with self._changed():
+                    self.progress_data["resources"] = used
+            self._dirty.wait(_RESOURCES_SECONDS)
             self._write_now()
             time.sleep(_WRITE_SECONDS)
 
@@ -528,6 +553,83 @@ class _Changed:
         if os.getpid() == self._monitor._pid:
             self._monitor._lock.release()
             self._monitor._dirty.wake()
+
+
+class _Usage:
+    """What this process and all below it use, by /proc; each process with all its threads."""
+
+    def __init__(self) -> None:
+        self._looked_at = -math.inf
+        self._ticks = {}  # type: Dict[Tuple[int, int], int]
+
+    def look(self) -> Optional[Dict[str, Any]]:
+        """Returns it, once in a while; None meanwhile, and where it cannot be known."""
+        now = time.monotonic()
+        passed = now - self._looked_at
+        if passed < _RESOURCES_SECONDS:
+            return None
+        self._looked_at = now
+        try:
+            return self._sum(passed)
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def _sum(self, passed: float) -> Optional[Dict[str, Any]]:
+        seen, ticks, rows = [os.getpid()], {}, []  # type: List[int], Dict[Tuple[int, int], int], List[Dict[str, Any]]
+        for pid in seen:
+            if len(seen) < _MAX_PROCESSES:
+                seen.extend(child for child in _children(pid) if child not in seen)
+            fields = _stat_fields(pid)
+            if fields is None:
+                continue
+            key = (pid, int(fields[20]))
+            ticks[key] = int(fields[12]) + int(fields[13])
+            before = self._ticks.get(key)
+            share = None if before is None else (ticks[key] - before) / os.sysconf("SC_CLK_TCK") / passed * 100
+            rows.append({"pid": pid, "name": fields[0], "threads": int(fields[18]),
+                         "cpu_percent": None if share is None else round(share, 1),
+                         "ram_mb": round(int(fields[22]) * os.sysconf("SC_PAGE_SIZE") / 1048576, 1)})
+        self._ticks = ticks
+        if not rows:
+            return None
+        known = [row["cpu_percent"] for row in rows if row["cpu_percent"] is not None]
+        return {"processes": len(rows), "threads": sum(row["threads"] for row in rows),
+                "cpu_percent": round(sum(known), 1) if known else None,
+                "ram_mb": round(sum(row["ram_mb"] for row in rows), 1), "gpu_mem_mib": _device_memory(),
+                "timestamp": time.time(), "process_list": rows}
+
+
+def _stat_fields(pid: int) -> Optional[List[str]]:
+    """Returns the name of a process and the fields behind it, by their numbers in proc(5) less 2."""
+    try:
+        with open("/proc/%d/stat" % pid, errors="replace") as file:
+            head, _, rest = file.read().rpartition(") ")
+    except OSError:
+        return None
+    return [head.partition("(")[2]] + rest.split()
+
+
+def _children(pid: int) -> List[int]:
+    """Returns the processes that a process has started; none where the kernel does not list them."""
+    found = []  # type: List[int]
+    try:
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, task)) as file:
+                found.extend(int(word) for word in file.read().split())
+    except OSError:
+        pass
+    return found
+
+
+def _device_memory() -> Optional[float]:
+    """Returns the device memory that torch has reserved in this process, in MiB; None without torch on a device."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    try:
+        if cuda is None or not cuda.is_initialized():
+            return None
+        return round(sum(cuda.memory_reserved(device) for device in range(cuda.device_count())) / 1048576, 1)
+    except Exception:  # pylint: disable=broad-except
+        return None
 
 
 class _Wake:

@@ -178,6 +178,8 @@ enum AppError {
     LoginUnused,
     #[error("{0}: {1} is not watched; name the host, or do not exclude it")]
     NoFolderHost(String, String),
+    #[error("--tmux opens windows of tmux, in which gtop does not run here; start tmux first")]
+    NoTmux,
     #[error("--transport srun needs jobs; add --slurm or --job ID")]
     NoJob,
     #[error(

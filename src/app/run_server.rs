@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::app::runs::tmux::TmuxWindows;
 use crate::fleet::FleetReader;
 use crate::insight::runs::Runs;
-use crate::model::{RunId, RunReply, RunRequest};
+use crate::model::{RunId, RunReply, RunRequest, RunResponse};
 use crate::runs::{OutputPlace, RunsClient};
 use crate::time::Clock;
-use crate::ui::RunFeed;
+use crate::ui::{RunFeed, SettingsEvent};
 
 /// What the screen needs of runs.
 pub(super) struct RunsOnScreen {
@@ -24,6 +25,8 @@ pub(super) struct RunServer {
     pub(super) unfolded: watch::Sender<Vec<RunId>>,
     pub(super) fleet: FleetReader,
     pub(super) clock: Clock,
+    /// Where outputs are opened, if not on the screen.
+    pub(super) windows: Option<TmuxWindows>,
 }
 
 impl RunServer {
@@ -56,10 +59,44 @@ impl RunServer {
         });
     }
 
+    /// Opens the output of a run in a window; `notices` tells why there is none.
+    pub(super) fn open_window(&self, run: RunId, notices: mpsc::Sender<SettingsEvent>) {
+        let Some(windows) = self.windows.clone() else { return };
+        let client = self.client.clone();
+        let runs = Runs::new(client.list(), &self.fleet.borrow().clone(), self.clock.now());
+        tokio::spawn(async move {
+            if let Err(reason) = open_window(&windows, &client, &runs, run).await {
+                // Fails if the screen has ended.
+                notices.send(SettingsEvent::Message(reason)).await.ok();
+            }
+        });
+    }
+
     /// Lists the threads of these runs.
     pub(super) fn unfold(&self, runs: Vec<RunId>) {
         self.unfolded.send_replace(runs);
     }
+}
+
+/// Opens the outputs of a run in a window, if they are files of its owner: the script checks that as it opens them.
+async fn open_window(
+    windows: &TmuxWindows,
+    client: &RunsClient,
+    runs: &Runs,
+    run: RunId,
+) -> Result<(), String> {
+    let title = runs.rows.iter().find(|row| row.run.id == run).map(|row| row.title().to_owned());
+    let title = title.ok_or("the run is no longer there")?;
+    let place = output_place(runs, &run).ok_or("the run is no longer there")?;
+    let request = RunRequest::OpenOutputs(run);
+    let response =
+        client.request(&request, Some(&place)).await.map_err(|error| error.to_string())?;
+    let RunResponse::Outputs(files) = response else { return Ok(()) };
+    let open = files.iter().flatten().map(|file| file.output).collect();
+    // A lost session has closed them.
+    client.request(&RunRequest::CloseOutputs(open), None).await.ok();
+    let node = client.output_node(&place).ok_or("the folder is no longer watched")?;
+    windows.open(&title, &node, &files).await
 }
 
 /// Returns where the outputs of a run are opened.

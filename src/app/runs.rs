@@ -12,6 +12,7 @@ use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::run_server::{RunServer, RunsOnScreen};
 use crate::app::runs::csv_files::CsvWriter;
+use crate::app::runs::tmux::TmuxWindows;
 use crate::app::settings_controller::theme;
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, WatchSession, start};
@@ -31,6 +32,7 @@ pub(super) use csv_files::CsvError;
 
 mod csv_files;
 mod headless;
+pub(super) mod tmux;
 
 /// ttop's interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(2);
@@ -60,6 +62,10 @@ pub(super) fn run(
     };
     let groups = user_groups().with_config_groups(env.settings.groups.clone());
     let sources = sources(options, &groups, &monitor.rosters().borrow())?;
+    let windows = options.uses_tmux().then(|| {
+        TmuxWindows::new(env.transport.clone(), monitor.rosters(), variable("TMUX").as_deref())
+    });
+    let windows = windows.transpose()?;
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let mut runs = RunsMonitor::start(transport, clock, sources, interval, options.limits())?;
     let growth = runs.take_growth();
@@ -92,9 +98,10 @@ pub(super) fn run(
                         list: runs.list(),
                         replies: reply_receiver,
                         growth: growth.unwrap_or(no_growth),
+                        opens_windows: windows.is_some(),
                     };
                     let (fleet, clock) = (monitor.fleet(), env.clock.clone());
-                    let server = RunServer { client, replies, unfolded, fleet, clock };
+                    let server = RunServer { client, replies, unfolded, fleet, clock, windows };
                     let on_screen = RunsOnScreen { feed, server };
                     let screen = screen::run(
                         &env,

@@ -160,6 +160,11 @@ pub(super) async fn run(
                         runs.serve(requests);
                     }
                 }
+                UiRequest::OpenOutputWindow(run) => {
+                    if let Some(runs) = &runs {
+                        runs.open_window(run, notice_sender.clone());
+                    }
+                }
                 UiRequest::UnfoldRuns(unfolded) => {
                     if let Some(runs) = &runs {
                         runs.unfold(unfolded);
@@ -221,6 +226,7 @@ pub(super) async fn run_replay(
                 | UiRequest::HostKeys(_)
                 | UiRequest::LogIn(_)
                 | UiRequest::Runs(_)
+                | UiRequest::OpenOutputWindow(_)
                 | UiRequest::UnfoldRuns(_)
                 | UiRequest::SetInterval(_) => {}
             }

@@ -31,6 +31,9 @@ pub struct RunsOptions {
     /// Show the progress that a log tells, LOG or HOST:LOG: tqdm, Keras, Lightning, Hugging Face, Megatron, step N/M
     #[arg(long, value_name = "LOG")]
     follow: Vec<String>,
+    /// Open the output of a run (o) in a window of tmux, in which gtop must run
+    #[arg(long, conflicts_with_all = ["once", "headless"])]
+    tmux: bool,
     /// The resources to compare with
     #[command(flatten)]
     max: MaxOptions,
@@ -125,6 +128,11 @@ impl RunsOptions {
     pub fn limits(&self) -> RunLimits {
         let MaxOptions { max_cpus, max_ram, max_gpu } = self.max;
         RunLimits { cpus: max_cpus, ram: max_ram.map(gib), gpu: max_gpu.map(gib) }
+    }
+
+    /// Returns true if outputs open in windows of tmux.
+    pub const fn uses_tmux(&self) -> bool {
+        self.tmux
     }
 
     /// Returns the options of CSV files.

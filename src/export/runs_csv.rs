@@ -385,6 +385,7 @@ mod tests {
                 written_at: None,
                 fault: None,
                 advanced_at: None,
+                seen_rate: None,
                 variables: RunVariables::default(),
             }),
             status: RunStatus::Running,

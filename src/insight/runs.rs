@@ -277,7 +277,7 @@ impl RunRow {
         let status = if is_killed { RunStatus::Killed } else { told };
         let is_over = is_killed || !is_open(progress);
         let last_word = progress.ended_at.or(run.written_at);
-        let times = times(progress, last_word.filter(|_| is_over), file_now);
+        let times = times(progress, run.seen_rate, last_word.filter(|_| is_over), file_now);
         let stalled_since =
             (liveness == Liveness::Alive).then(|| stalled_since(run, &times, now)).flatten();
         let (resources, job) = resources(progress, process, fleet_node, now);

@@ -87,6 +87,8 @@ pub struct Progress {
     pub total_batches: Option<u64>,
     /// Batches of this validation so far.
     pub validation_batch: Option<u64>,
+    /// Batches of a validation.
+    pub total_validation_batches: Option<u64>,
     /// Start of the epoch.
     pub epoch_started_at: Option<Timestamp>,
     /// Start of the training phase; `None` outside it.
@@ -221,6 +223,8 @@ pub struct Run {
     pub fault: Option<Arc<str>>,
     /// The last time its epoch, batch, samples or phase changed.
     pub advanced_at: Option<Timestamp>,
+    /// Batches per second, as they were seen to advance.
+    pub seen_rate: Option<f64>,
     /// Variables.
     pub variables: RunVariables,
 }

@@ -235,22 +235,17 @@ impl RunsClient {
         });
         let path = path
             .ok_or_else(|| format!("the run does not tell where its {} goes", stream.as_str()))?;
-        let host = place.node.as_ref().and_then(|node| self.inner.host_commands(node));
-        let (session, label) = if let Some((session, _)) = host {
-            (session, place.node.as_ref().map(ToString::to_string))
-        } else {
-            let folder = self.inner.folders.get(&place.run.id.folder);
-            let (index, node, _) = folder.ok_or("the folder is no longer watched")?;
-            (index_as_session(*index), Some(node.to_string()))
-        };
+        let (session, node) =
+            self.output_session(place).ok_or("the folder is no longer watched")?;
         let process = place.process;
         let values = json!({
             "path": &*path, "stream": stream.as_str(), "pid": process.map(|key| key.pid),
             "start": process.map(|key| key.start_ticks), "uid": place.run.uid,
         });
-        let answer = self.ask_session(session, "open", values).await.map_err(|error| {
-            Arc::from(format!("{path} on {}: {error}", label.unwrap_or_default()))
-        })?;
+        let answer = self
+            .ask_session(session, "open", values)
+            .await
+            .map_err(|error| Arc::from(format!("{path} on {node}: {error}")))?;
         let output = OutputId { session, handle: number_of(&answer, "handle") };
         Ok(OutputFile {
             output,
@@ -260,6 +255,22 @@ impl RunsClient {
             written_at: answer.values.get("mtime").and_then(Value::as_f64).unwrap_or(0.0),
             is_deleted: answer.values.get("deleted").and_then(Value::as_bool) == Some(true),
         })
+    }
+
+    /// Returns the session that opens the outputs of a run, and its node: the host of the run, or else that of its
+    /// folder.
+    fn output_session(&self, place: &OutputPlace) -> Option<(u64, NodeName)> {
+        let node = place.node.as_ref();
+        let host = node.and_then(|node| Some((self.inner.host_commands(node)?.0, node.clone())));
+        host.or_else(|| {
+            let (index, node, _) = self.inner.folders.get(&place.run.id.folder)?;
+            Some((index_as_session(*index), node.clone()))
+        })
+    }
+
+    /// Returns the node on which the outputs of a run are opened.
+    pub fn output_node(&self, place: &OutputPlace) -> Option<NodeName> {
+        self.output_session(place).map(|(_, node)| node)
     }
 
     async fn ask_folder(

@@ -229,6 +229,7 @@ impl FolderState {
             written_at: None,
             fault: None,
             advanced_at: None,
+            seen_rate: None,
             variables: RunVariables::default(),
         }
     }
@@ -302,11 +303,29 @@ fn set_progress(run: &mut Run, progress: Progress, written_at: Option<Timestamp>
     };
     let is_same = run.progress.as_ref().is_some_and(|old| position(old) == position(&progress));
     if !is_same {
+        run.seen_rate = seen_rate(run, &progress, written_at);
         run.advanced_at = written_at;
     }
     run.progress = Some(Arc::new(progress));
     run.written_at = written_at;
     run.fault = None;
+}
+
+/// Returns the batches per second by which a run advances: the newest step counts a third. Another epoch or phase
+/// leaves it as it is.
+fn seen_rate(run: &Run, progress: &Progress, written_at: Option<Timestamp>) -> Option<f64> {
+    let step = || {
+        let old = run.progress.as_deref().filter(|old| old.epoch == progress.epoch)?;
+        let [before, after] = [old, progress].map(|one| one.validation_batch.or(one.batch));
+        let is_same_phase = old.validation_batch.is_some() == progress.validation_batch.is_some();
+        let batches =
+            after?.checked_sub(before?).filter(|batches| *batches > 0 && is_same_phase)?;
+        let seconds = written_at?.since(run.advanced_at?).as_secs_f64();
+        let batches = u32::try_from(batches).ok().map(f64::from)?;
+        (seconds > 0.0).then(|| batches / seconds)
+    };
+    let Some(step) = step() else { return run.seen_rate };
+    Some(run.seen_rate.map_or(step, |rate| rate + (step - rate) / 3.0))
 }
 
 fn on_control(variables: &mut RunVariables, file: FileText) {
@@ -385,5 +404,35 @@ mod tests {
         store.on_tick(0, 1.0, None, now);
         assert!(is_answered(&store));
         assert_eq!(store.folders[0].folder.total, 1);
+    }
+
+    #[test]
+    fn a_run_is_seen_to_advance() {
+        let at = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+        let progress = |epoch, batch| Progress {
+            epoch: Some(epoch),
+            batch: Some(batch),
+            ..Progress::default()
+        };
+        let name = NodeName::new("gpu01").unwrap();
+        let folders = [("runs".into(), name, Vec::new())];
+        let store = Store::new(folders.into_iter(), RunLimits::default());
+        let mut run = store.folders[0].empty_run(&"train".into());
+        for (epoch, batch, second, rate, advanced_at) in [
+            (0, 10, 100, None, 100),
+            (0, 10, 110, None, 100),
+            (0, 30, 110, Some(2.0), 110),
+            // Another epoch begins at 0 again.
+            (1, 0, 111, Some(2.0), 111),
+            (1, 5, 112, Some(3.0), 112),
+            // Fewer than before, in no time, and beyond all numbers.
+            (1, 4, 113, Some(3.0), 113),
+            (1, 5, 113, Some(3.0), 113),
+        ] {
+            set_progress(&mut run, progress(epoch, batch), at(second));
+            assert_eq!((run.seen_rate, run.advanced_at), (rate, at(advanced_at)), "{second}");
+        }
+        set_progress(&mut run, progress(1, u64::MAX), at(114));
+        assert_eq!(run.seen_rate, Some(3.0));
     }
 }

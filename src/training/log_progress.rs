@@ -6,8 +6,59 @@ use crate::model::{Estimate, MetricValue, Progress};
 const MAX_LINE: usize = 2_000;
 /// Lines that are looked at, from the end.
 const MAX_LINES: usize = 200;
-/// Words that are counters of progress or times, not metrics.
-const NO_METRICS: [&str; 8] = ["epoch", "step", "batch", "iter", "iteration", "eta", "time", "it"];
+/// Names that are counters of progress, times, or of the program rather than of its training.
+const NO_METRICS: [&str; 17] = [
+    "epoch",
+    "step",
+    "batch",
+    "iter",
+    "iteration",
+    "eta",
+    "time",
+    "it",
+    "consumed samples",
+    "elapsed time per iteration (ms)",
+    // The number of a run in Lightning's folder of logs.
+    "v_num",
+    "rank",
+    "local_rank",
+    "world_size",
+    "pid",
+    "port",
+    "seed",
+];
+/// What a bar is called: the percent behind it are of the bar.
+const BARS: [&str; 8] = [
+    "training",
+    "train",
+    "validation",
+    "validating",
+    "testing",
+    "evaluating",
+    "predicting",
+    "progress",
+];
+/// Words that belong to the name of the metric behind them.
+const QUALIFIERS: [&str; 16] = [
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "test",
+    "eval",
+    "dev",
+    "best",
+    "avg",
+    "average",
+    "mean",
+    "total",
+    "lm",
+    "learning",
+    "grad",
+];
+/// A line without a counter tells of the training if the name of a metric holds one of these.
+const SURE_METRICS: [&str; 4] = ["loss", "acc", "ppl", "perplexity"];
 /// Maximum number of metrics, and length of their names.
 const MAX_METRICS: usize = 32;
 const MAX_NAME: usize = 40;
@@ -47,7 +98,9 @@ fn plain(line: &str) -> String {
 
 fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, MetricValue)>) {
     let lower = line.to_ascii_lowercase();
+    let mut has_counter = false;
     if let Some((epoch, total)) = counter_after(&lower, "epoch") {
+        has_counter = true;
         // Keras and others count from 1 if there is a total, Lightning from 0.
         let first = u64::from(total.is_some());
         progress.epoch = Some(epoch.saturating_sub(first));
@@ -55,12 +108,14 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
     }
     for word in ["iteration", "step", "batch", "iter"] {
         if let Some((batch, total)) = counter_after(&lower, word) {
+            has_counter = true;
             progress.batch = Some(batch);
             progress.total_batches = total.or(progress.total_batches);
             break;
         }
     }
     if let Some((batch, total)) = bar_counter(line) {
+        has_counter = true;
         (progress.batch, progress.total_batches) = (Some(batch), Some(total));
         progress.training = bar_times(line);
     }
@@ -72,7 +127,7 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
     if let Some(samples) = number_after(&lower, "consumed samples") {
         progress.samples = whole(samples);
     }
-    read_metrics(line, progress, metrics);
+    read_metrics(&lower, has_counter, progress, metrics);
     let is_progress = progress.batch.is_some() || progress.epoch.is_some();
     if is_progress && progress.phase.is_none() {
         progress.phase = Some("training".into());
@@ -196,38 +251,93 @@ fn number(text: &str) -> Option<f64> {
     if is_nan { Some(f64::NAN) } else { word.parse().ok().filter(|_| is_number) }
 }
 
-/// Reads pairs such as `loss: 0.5`, `acc=0.9`, `'loss': 0.5` and `lm loss: 9.7E+00`.
-fn read_metrics(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, MetricValue)>) {
-    for (at, _) in line.match_indices([':', '=']) {
-        let (before, value) = line.split_at_checked(at).unwrap_or((line, ""));
-        let value = value.get(1..).unwrap_or_default().trim_start_matches([' ', '\'', '"']);
-        let Some(value) = number(value) else { continue };
-        let before = before.trim_end_matches([' ', '\'', '"']).to_ascii_lowercase();
-        // Two names of Megatron have two words.
-        let long = ["lm loss", "learning rate"].into_iter().find(|name| before.ends_with(name));
-        let is_end = |one: char| !(one.is_ascii_alphanumeric() || "_-/.".contains(one));
-        let name = long.unwrap_or_else(|| before.rsplit(is_end).next().unwrap_or_default());
-        let name = name.to_owned();
-        let is_name = name.starts_with(|one: char| one.is_ascii_alphabetic())
-            && name.len() <= MAX_NAME
-            && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-/. ".contains(one));
-        if !is_name || NO_METRICS.contains(&name.as_str()) {
-            continue;
-        }
+/// Reads pairs such as `loss: 0.5`, `acc=0.9`, `'loss': 0.5` and `| lm loss: 9.7e+00 |` of a line in lowercase. A line
+/// that shows no progress has none.
+fn read_metrics(
+    line: &str,
+    has_counter: bool,
+    progress: &mut Progress,
+    metrics: &mut Vec<(String, MetricValue)>,
+) {
+    let is_in_cells = line.contains('|');
+    let cells = line.split('|').flat_map(|cell| match pair_of_cell(cell) {
+        Some(pair) if is_in_cells => vec![pair],
+        _ => pairs(cell),
+    });
+    let found: Vec<(&str, f64)> = cells.filter(|(name, _)| !NO_METRICS.contains(name)).collect();
+    let is_sure = |(name, _): &(&str, f64)| SURE_METRICS.iter().any(|sure| name.contains(sure));
+    if !has_counter && !found.iter().any(is_sure) {
+        return;
+    }
+    for (name, value) in found {
         let value = MetricValue::Number(value);
-        match name.as_str() {
-            "loss" | "train_loss" | "lm loss" | "train/loss" => progress.loss = Some(value),
+        match name {
+            "loss" | "train_loss" | "train loss" | "training loss" | "lm loss" | "train/loss" => {
+                progress.loss = Some(value);
+            }
             "lr" | "learning_rate" | "learning rate" => progress.learning_rate = Some(value),
             _ => {
-                let known = metrics.iter().position(|(known, _)| *known == name);
-                if let Some((_, known)) = known.and_then(|at| metrics.get_mut(at)) {
+                let known = metrics.iter_mut().find(|(known, _)| known == name);
+                if let Some((_, known)) = known {
                     *known = value;
                 } else if metrics.len() < MAX_METRICS {
-                    metrics.push((name, value));
+                    metrics.push((name.to_owned(), value));
                 }
             }
         }
     }
+}
+
+/// Returns the pair that a cell of a table is, as Megatron writes them: the name is all that stands before the colon.
+fn pair_of_cell(cell: &str) -> Option<(&str, f64)> {
+    let (name, value) = cell.split_once(':')?;
+    let value = value.trim();
+    let is_number = !value.is_empty()
+        && value.bytes().all(|byte| b"+-.".contains(&byte) || byte.is_ascii_alphanumeric());
+    let name = name.trim();
+    let name = name.strip_prefix("number of ").unwrap_or(name);
+    Some((name, number(value).filter(|_| is_number && is_name(name))?))
+}
+
+/// Returns the pairs of a text: a name, `:` or `=`, and a number that stands by itself.
+fn pairs(text: &str) -> Vec<(&str, f64)> {
+    let pair = |(at, sign): (usize, &str)| {
+        let (before, rest) = text.split_at_checked(at)?;
+        let rest = rest.get(1..)?;
+        let word = rest.trim_start_matches([' ', '\'', '"']);
+        let value = number(word)?;
+        let behind =
+            word.trim_start_matches(|one: char| one.is_ascii_alphanumeric() || "+-.".contains(one));
+        let name = name_at_end(before.trim_end_matches([' ', '\'', '"']));
+        // Positions such as `main.py:12`, hosts with their ports, times and counters.
+        let is_glued = sign == ":" && rest.starts_with(|one: char| one.is_ascii_digit());
+        let is_position = is_glued && value.fract() == 0.0 && !before.ends_with(['\'', '"']);
+        let next = behind.chars().nth(1);
+        let is_part =
+            behind.starts_with([':', '/']) && next.is_some_and(|one| one.is_ascii_digit());
+        let is_of_bar = behind.starts_with('%')
+            && (next.is_some_and(|one| !one.is_ascii()) || BARS.contains(&name));
+        let is_wanted = !is_position && !is_part && !is_of_bar && is_name(name);
+        is_wanted.then_some((name, value))
+    };
+    text.match_indices([':', '=']).filter_map(pair).collect()
+}
+
+/// Returns the name at the end of a text, with the words that belong to it.
+fn name_at_end(text: &str) -> &str {
+    let is_end = |one: char| !(one.is_ascii_alphanumeric() || "_-/.".contains(one));
+    let word = text.rsplit(is_end).next().unwrap_or_default();
+    let before = text.strip_suffix(word).unwrap_or_default();
+    let qualifier = before.strip_suffix(' ').and_then(|before| before.rsplit(is_end).next());
+    let qualifier = qualifier.filter(|qualifier| QUALIFIERS.contains(qualifier));
+    let length = word.len() + qualifier.map_or(0, |qualifier| qualifier.len() + 1);
+    text.get(text.len() - length..).unwrap_or(word)
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|one: char| one.is_ascii_alphabetic())
+        && name.len() <= MAX_NAME
+        && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-/. ()".contains(one))
 }
 
 #[cfg(test)]
@@ -328,6 +438,66 @@ mod tests {
         assert_eq!((bars.batch, bars.training.remaining), (Some(2), Some(7.0)));
         let huggingface = progress_of_log("{'loss': 'nan', 'learning_rate': 5e-05}");
         assert!(matches!(huggingface.loss, Some(MetricValue::Number(loss)) if loss.is_nan()));
+    }
+
+    #[test]
+    fn metrics_keep_their_names_and_none_is_invented() {
+        let megatron = " [2026-11-24 10:00:00] iteration      100/  500000 | consumed samples:        25600 | \
+            elapsed time per iteration (ms): 125.0 | throughput per GPU (TFLOP/s/GPU): 411.5 | \
+            learning rate: 1.500000E-04 | global batch size:   256 | lm loss: 9.7E+00 | loss scale: 1.0 | \
+            grad norm: 1.250 | number of skipped iterations:   2 | number of nan iterations:   3 |";
+        for (line, expected) in [
+            ("Training:  59%|█████▉    | 59/100 [00:10<00:07,  5.90it/s]", vec![]),
+            ("Training:  59%|#####     | 59/100 [00:10<00:07,  5.90it/s]", vec![]),
+            ("Training: 59%", vec![]),
+            ("Epoch 1 Training: 59%", vec![]),
+            ("Epoch 0/9 ━━━━━ 59% 0:00:01 v_num: 3.000", vec![]),
+            (
+                "Epoch 0:  10%|█ | 10/100 [00:01<00:10, 9.90it/s, v_num=7, val_acc=0.5]",
+                vec![("val_acc", 0.5)],
+            ),
+            ("loss: 0.300, acc: 0.9:  42%|████ | 42/100 [00:10<00:14]", vec![("acc", 0.9)]),
+            ("epoch 3 accuracy: 93.5%", vec![("accuracy", 93.5)]),
+            (
+                megatron,
+                vec![
+                    ("throughput per gpu (tflop/s/gpu)", 411.5),
+                    ("global batch size", 256.0),
+                    ("loss scale", 1.0),
+                    ("grad norm", 1.25),
+                    ("skipped iterations", 2.0),
+                    ("nan iterations", 3.0),
+                ],
+            ),
+            ("Epoch 2 Train loss: 0.5, Val loss: 0.6", vec![("val loss", 0.6)]),
+            ("epoch 1 grad norm: 2.5 best acc: 0.7", vec![("grad norm", 2.5), ("best acc", 0.7)]),
+            (
+                "{\"epoch\":3,\"accuracy\":1,\"eval_loss\":2}",
+                vec![("accuracy", 1.0), ("eval_loss", 2.0)],
+            ),
+            ("step 3/10 at train.py:123 on localhost:29500 after 10:30", vec![]),
+            ("step 3/10 files: 12/50 eta: 0:01:02 shards: 1:30 seed=42", vec![]),
+            ("[timer.py:199:stop] epoch=0/micro_step=10", vec![]),
+            // None of a training.
+            ("Namespace(epochs=10, lr=0.1, hidden=512)", vec![]),
+            ("Setting num_workers: 4", vec![]),
+            ("listening on port: 8080", vec![]),
+        ] {
+            let progress = progress_of_log(line);
+            let metrics: Vec<_> =
+                progress.metrics.iter().map(|(name, value)| (&**name, value.clone())).collect();
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(name, value)| (name, MetricValue::Number(value)))
+                .collect();
+            assert_eq!(metrics, expected, "{line}");
+            assert_eq!(progress.learning_rate.is_some(), line == megatron, "{line}");
+        }
+        let megatron = progress_of_log(megatron);
+        assert_eq!(
+            (megatron.samples, megatron.loss),
+            (Some(25_600), Some(MetricValue::Number(9.7)))
+        );
     }
 
     #[test]

@@ -34,8 +34,16 @@ pub fn parse_progress(text: &str, clock_offset: i64) -> Result<Progress, String>
         |name: &str| root.get(name).filter(|value| !value.is_null()).or(metadata.get(name));
     let time = |value: Option<&Value>| time_of(value, clock_offset);
     let estimate = |name: &str| estimate_of(estimates.get(name));
-    let (validation_batch, batch) =
-        (count(state.get("validation_batch")), count(state.get("batch")));
+    // Zero is what a run that tells no total has.
+    let total = |name: &str| count(state.get(name)).filter(|total| *total > 0);
+    let (total_epochs, total_batches) = (total("total_epochs"), total("total_batches"));
+    let epoch_estimate = estimate("epoch");
+    let has_epochs = total_epochs.is_some()
+        || timing.get("epoch_start").is_some_and(Value::is_number)
+        || !epoch_estimate.durations.is_empty();
+    let epoch = count(state.get("epoch")).filter(|epoch| has_epochs || *epoch > 0);
+    let phase = text_of(state.get("phase"));
+    let (batch, validation_batch) = batches(state, phase.as_deref(), total_batches);
     Ok(Progress {
         pid: count(metadata.get("pid"))
             .and_then(|pid| u32::try_from(pid).ok())
@@ -51,17 +59,18 @@ pub fn parse_progress(text: &str, clock_offset: i64) -> Result<Progress, String>
         status: at_top("status").and_then(Value::as_str).map(RunStatus::new),
         ended_at: time(at_top("end_time")),
         error: text_of(at_top("error_message")),
-        phase: text_of(state.get("phase")),
-        epoch: count(state.get("epoch")),
-        total_epochs: count(state.get("total_epochs")),
+        phase,
+        epoch,
+        total_epochs,
         batch,
-        total_batches: count(state.get("total_batches")),
+        total_batches,
         validation_batch,
+        total_validation_batches: total("total_validation_batches"),
         epoch_started_at: time(timing.get("epoch_start")),
         training_started_at: time(timing.get("training_start")),
         validation_started_at: time(timing.get("validation_start")),
         run: estimate("run"),
-        epoch_estimate: estimate("epoch"),
+        epoch_estimate,
         training: estimate("training"),
         validation: estimate("validation"),
         dataset_ratio: positive(estimates.get("dataset_ratio")),
@@ -112,6 +121,25 @@ fn quote_constants(text: &str) -> String {
         rest = rest.get(letter.len_utf8()..).unwrap_or_default();
     }
     quoted
+}
+
+/// Returns the batches of the epoch and those of the validation. ttop counts on from the training to the validation:
+/// what is beyond the batches of the training is of the validation.
+fn batches(
+    state: &Map<String, Value>,
+    phase: Option<&str>,
+    total: Option<u64>,
+) -> (Option<u64>, Option<u64>) {
+    let batch = count(state.get("batch"));
+    if let Some(told) = count(state.get("validation_batch")) {
+        return (batch, Some(told));
+    }
+    let is_validating = phase.is_some_and(|phase| phase.contains("valid"));
+    let beyond = batch.zip(total).and_then(|(batch, total)| batch.checked_sub(total));
+    match beyond.filter(|beyond| is_validating && *beyond > 0) {
+        Some(beyond) => (total, Some(beyond)),
+        None => (batch, None),
+    }
 }
 
 fn text_of(value: Option<&Value>) -> Option<Arc<str>> {
@@ -258,6 +286,51 @@ mod tests {
         assert_eq!(ended.resources.unwrap().processes, Some(1));
         assert_eq!(ended.ended_at, Some(Timestamp::from_micros(1_795_226_192_454_820)));
         assert_eq!(ended.epoch_estimate.durations.len(), 2);
+    }
+
+    #[test]
+    fn a_total_of_zero_is_unknown_and_an_epoch_that_never_began_is_none() {
+        let epoch = |text: &str| {
+            let progress = parse_progress(text, 0).unwrap();
+            (progress.epoch, progress.total_epochs, progress.batch, progress.total_batches)
+        };
+        let tutorial = r#"{"state":{"epoch":0,"batch":3,"total_epochs":0,"total_batches":0},
+            "timing":{"epoch_start":null},"estimates":{"epoch":{"durations":[]}}}"#;
+        assert_eq!(epoch(tutorial), (None, None, Some(3), None));
+        let begun = tutorial.replace("null", "1795226187.5");
+        assert_eq!(epoch(&begun), (Some(0), None, Some(3), None));
+        let ended = tutorial.replace("[]", "[2.5]");
+        assert_eq!(epoch(&ended), (Some(0), None, Some(3), None));
+        let later = tutorial.replace("\"epoch\":0", "\"epoch\":4");
+        assert_eq!(epoch(&later), (Some(4), None, Some(3), None));
+        let told = tutorial.replace("_epochs\":0", "_epochs\":7");
+        assert_eq!(epoch(&told), (Some(0), Some(7), Some(3), None));
+    }
+
+    #[test]
+    fn batches_of_a_validation_are_counted_by_themselves() {
+        for (phase, batch, told, expected) in [
+            ("training", 3, "", (Some(3), None)),
+            // As ttop counts on.
+            ("validation", 7, "", (Some(5), Some(2))),
+            ("validating", 6, "", (Some(5), Some(1))),
+            // Its job counts no batches of the validation, or the training has ended early.
+            ("validation", 5, "", (Some(5), None)),
+            ("validation", 4, "", (Some(4), None)),
+            ("training", 7, "", (Some(7), None)),
+            // As gtop's monitor counts.
+            ("validation", 7, ",\"validation_batch\":0", (Some(7), Some(0))),
+            ("validation", 5, ",\"validation_batch\":2", (Some(5), Some(2))),
+        ] {
+            let text = format!(
+                r#"{{"state":{{"phase":"{phase}","batch":{batch},"total_batches":5{told}}}}}"#
+            );
+            let progress = parse_progress(&text, 0).unwrap();
+            assert_eq!((progress.batch, progress.validation_batch), expected, "{text}");
+        }
+        let text = r#"{"state":{"phase":"validation","batch":7,"total_batches":0}}"#;
+        let progress = parse_progress(text, 0).unwrap();
+        assert_eq!((progress.batch, progress.validation_batch), (Some(7), None));
     }
 
     #[test]

@@ -292,6 +292,8 @@ pub enum UiRequest {
     LogIn(Vec<NodeName>),
     /// Requests about training runs.
     Runs(Vec<RunRequest>),
+    /// Opens the output of this run in a window of its own.
+    OpenOutputWindow(RunId),
     /// Lists the threads of these runs.
     UnfoldRuns(Vec<RunId>),
 }
@@ -312,6 +314,7 @@ impl UiRequest {
             | Self::RememberFilter(_)
             | Self::Playback(_)
             | Self::Runs(_)
+            | Self::OpenOutputWindow(_)
             | Self::UnfoldRuns(_) => false,
         }
     }

@@ -132,14 +132,31 @@ impl Dialog {
     pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
         match self {
             Self::Output(dialog) => dialog.closing_requests(),
+            Self::Variables(dialog) => dialog.closing_requests(),
             Self::HostKeys(dialog) => dialog.closing_request(),
             Self::Menu(..)
             | Self::Setup(_)
             | Self::Signal(_)
             | Self::RunFilter(_)
-            | Self::Variables(_)
             | Self::Delete(_)
             | Self::Explanation(_) => None,
+        }
+    }
+
+    /// Returns the output of a run that is shown, and the room for it in a dialog of `max_lines`.
+    pub(crate) fn output_mut(&mut self, max_lines: usize) -> Option<(&mut OutputDialog, usize)> {
+        match self {
+            Self::Output(dialog) => Some((dialog, max_lines)),
+            Self::Variables(dialog) => {
+                dialog.output_mut().map(|output| (output, VariablesDialog::output_rows(max_lines)))
+            }
+            Self::Menu(..)
+            | Self::Setup(_)
+            | Self::Signal(_)
+            | Self::RunFilter(_)
+            | Self::Delete(_)
+            | Self::Explanation(_)
+            | Self::HostKeys(_) => None,
         }
     }
 

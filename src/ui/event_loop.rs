@@ -76,6 +76,8 @@ pub struct RunFeed {
     pub list: watch::Receiver<Arc<RunList>>,
     pub replies: mpsc::Receiver<RunReply>,
     pub growth: mpsc::Receiver<OutputGrowth>,
+    /// Outputs open in windows of their own.
+    pub opens_windows: bool,
 }
 
 #[derive(Debug)]
@@ -194,6 +196,9 @@ impl EventLoop {
             Ui::new(title, interval, zone, theme).with_options(display, context.keys.clone());
         ui = ui.with_recent_filters(context.recent_filters.clone());
         ui.apply_config(context.config.clone());
+        if context.runs.as_ref().is_some_and(|feed| feed.opens_windows) {
+            ui.open_output_windows();
+        }
         if let Some(words) = context.message.clone() {
             ui.show_message_for(words, STARTUP_MESSAGE_DURATION, context.clock.now());
         }

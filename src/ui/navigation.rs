@@ -438,8 +438,12 @@ impl Navigation {
         self.shared.selection.set_job(job);
     }
 
-    /// Returns true in the view of the only node, which gtop opens with: the list of nodes behind it says no more.
+    /// Returns true in the view that gtop opens with: that of runs, or of the only node, where the list of nodes behind
+    /// it says no more.
     fn is_at_home(&self, fleet_view: &FleetView) -> bool {
+        if self.view == View::Runs {
+            return fleet_view.runs.is_some();
+        }
         let is_single = fleet_view.fleet.nodes.len() == 1;
         is_single && (self.view, self.origin) == (View::Node, View::Fleet)
     }
@@ -474,6 +478,10 @@ impl Navigation {
                 self.processes.is_on_table().then_some(default)
             }
             (Action::Rows(RowAction::Back), View::Node) if self.is_at_home(fleet_view) => None,
+            (Action::Rows(RowAction::Back), View::Runs) if self.is_at_home(fleet_view) => {
+                let clears = self.runs.is_changed() || !fleet_view.filter.is_empty();
+                clears.then_some(default)
+            }
             // In the fleet view, Esc has only a filter to clear.
             (Action::Rows(RowAction::Back), View::Fleet) => {
                 (!fleet_view.filter.is_empty()).then_some(default)

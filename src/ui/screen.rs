@@ -760,6 +760,11 @@ impl Ui {
         closing
     }
 
+    /// Opens the outputs of runs in windows of their own from now on.
+    pub(super) const fn open_output_windows(&mut self) {
+        self.navigation.runs.opens_windows = true;
+    }
+
     /// Notes the newest list of training runs.
     pub fn on_runs(&mut self, list: &Arc<RunList>) {
         if self.shown.live.runs.is_none() {
@@ -795,8 +800,8 @@ impl Ui {
 
     /// Handles news of an output that is followed; returns what to request next.
     pub fn on_output(&mut self, growth: &OutputGrowth) -> Option<UiRequest> {
-        let Some(Dialog::Output(dialog)) = &mut self.dialog else { return None };
-        dialog.on_growth(growth)
+        let (output, _) = self.dialog.as_mut()?.output_mut(0)?;
+        output.on_growth(growth)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
@@ -1006,9 +1011,13 @@ impl Ui {
             message.until <= now || message.view.is_some_and(|concerned| concerned != view)
         };
         self.message.take_if(is_over);
-        if let Some(Dialog::Output(dialog)) = &mut self.dialog {
-            dialog.resize(area.width, body_height.saturating_sub(1));
-            let wanted = dialog.due();
+        // Below the rule.
+        let room = body_height.saturating_sub(1);
+        if let Some((output, rows)) =
+            self.dialog.as_mut().and_then(|dialog| dialog.output_mut(room))
+        {
+            output.resize(area.width, rows);
+            let wanted = output.due();
             self.due_runs.extend(wanted);
         }
         self.refresh_explanation(area);

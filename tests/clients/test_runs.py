@@ -176,11 +176,23 @@ class Folder(ScriptCase):
     def test_both_layouts_are_read_and_nothing_else(self):
         write(self.path("run_2", "progress.json"), {"a": 2})
         write(self.path("run_2", "control.json"), {"lr": 1})
-        write(self.path("flat.json"), {"a": 1})
+        write(self.path("flat.json"), {"metadata": {"pid": 1}})
         write(self.path("control_flat.json"), {"x": 1})
-        write(self.path("both.json"), {"is": "flat"})
+        write(self.path("both.json"), {"metadata": {"pid": 1}, "is": "flat"})
+        # As ttop writes: in place. The rest comes.
+        write(self.path("half.json"), '{"metadata": {"pid": 12, "hostname": "gpu01", "scr')
+        write(self.path("older.json"), {"metadata": {"status": "FINISHED"}})
+        # A run may be called so; a control file is none.
+        write(self.path("control_group.json"), {"metadata": {"pid": 1}})
         write(self.path("both", "progress.json"), {"is": "folder"})
         write(self.path("checkpoint_flat.json"), {})
+        # JSON of other programs.
+        write(self.path("package.json"), {"name": "x", "version": "1"})
+        write(self.path("model.safetensors.index.json"), {"metadata": {"total_size": 5}, "weight_map": {}})
+        write(self.path("signal.json"), {"pid": 5, "signal_name": "SIGTERM"})
+        write(self.path("list.json"), [1, 2])
+        write(self.path("broken.json"), "{")
+        write(self.path("large.json"), "x" * (2 << 20))
         write(self.path("empty", "notes.txt"), "")
         write(self.path(".hidden", "progress.json"), {})
         write(self.path("bad\x1bname", "progress.json"), {})
@@ -191,7 +203,8 @@ class Folder(ScriptCase):
             script = self.script(self.folder, watch=watch)
             found, gone, error = script.look()
             self.assertEqual(self.hello["watch"], watch or "inotify")
-            self.assertEqual((sorted(found), gone, error), (["big", "both", "flat", "pipe", "run_2", "run_\u00b2"], set(), None))
+            names = ["big", "both", "control_group", "flat", "half", "older", "run_2", "run_\u00b2"]
+            self.assertEqual((sorted(found), gone, error), (names, set(), None))
             self.assertEqual(json.loads(found["run_2"]["progress"]["text"]), {"a": 2})
             self.assertEqual(json.loads(found["run_2"]["control"]["text"]), {"lr": 1})
             self.assertEqual(found["run_2"]["uid"], os.geteuid())
@@ -199,21 +212,47 @@ class Folder(ScriptCase):
             self.assertEqual(json.loads(found["flat"]["control"]["text"]), {"x": 1})
             self.assertEqual(json.loads(found["both"]["progress"]["text"]), {"is": "folder"})
             self.assertEqual(found["both"]["control"]["error"], "missing")
-            self.assertEqual(found["pipe"]["progress"]["error"], "not a regular file")
             self.assertIn("larger than 1 MiB", found["big"]["progress"]["error"])
             self.assertEqual(script.close(), 0)
 
-    def test_links_are_not_followed(self):
+    def test_a_linked_folder_is_a_run_and_linked_files_are_not_followed(self):
         outside = rig.folder()
-        write(os.path.join(outside, "progress.json"), {"secret": 1})
+        write(os.path.join(outside, "progress.json"), {"n": 1})
         os.symlink(outside, self.path("linked"))
+        os.symlink(outside, self.path("linked_again"))
+        os.symlink("nowhere", self.path("dangling"))
         os.mkdir(self.path("run"))
         os.symlink("/etc/shadow", self.path("run", "progress.json"))
+        os.symlink("run", self.path("latest"))
         os.symlink("/etc/shadow", self.path("flat.json"))
-        found, _, _ = self.script(self.folder).look()
-        self.assertEqual(sorted(found), ["flat", "run"])
-        for run in found.values():
+        for watch in (None, "polling"):
+            script = self.script(self.folder, watch=watch)
+            found, _, _ = script.look()
+            self.assertEqual(sorted(found), ["linked", "run"])
+            run = found["run"]
             self.assertEqual((run["progress"]["text"], run["progress"]["error"]), (None, "not a regular file"))
+            self.assertIn('"n"', found["linked"]["progress"]["text"])
+            write(os.path.join(outside, "progress.json"), {"n": 22})
+            found = script.until(lambda message: message["t"] == "runs" and message["runs"])
+            self.assertEqual([run["run"] for run in found["runs"]], ["linked"])
+            write(os.path.join(outside, "progress.json"), {"n": 1})
+            script.close()
+
+    def test_a_file_becomes_a_run_with_its_content_and_stays_one_while_it_is_written(self):
+        for watch in (None, "polling"):
+            path = self.path("late.json")
+            write(path, "")
+            script = self.script(self.folder, watch=watch)
+            self.assertEqual(script.look()[0], {})
+            write(path, progress())
+            found = script.until(lambda message: message["t"] == "runs" and message["runs"])
+            self.assertEqual([run["run"] for run in found["runs"]], ["late"])
+            write(path, "")
+            found = script.until(lambda message: message["t"] == "runs" and message["runs"])
+            self.assertEqual((found["gone"], found["runs"][0]["progress"]["text"]), ([], ""))
+            os.unlink(path)
+            script.until(lambda message: message["t"] == "runs" and message["gone"] == ["late"])
+            script.close()
 
     def test_only_changes_are_told(self):
         for watch in (None, "polling"):
@@ -350,6 +389,37 @@ class Changes(ScriptCase):
         self.assertEqual((answer["ok"], answer["count"]), (True, 7), answer)
         self.assertFalse(os.path.exists(self.path("a")))
         self.assertEqual(os.listdir(outside), ["kept"])
+
+    def test_of_a_linked_run_the_link_is_deleted(self):
+        outside = rig.folder()
+        write(os.path.join(outside, "progress.json"), progress(status="FINISHED"))
+        write(os.path.join(outside, "control.json"), {"lr": 1})
+        os.symlink(outside, self.path("linked"))
+        self.started.until(lambda message: message["t"] == "runs" and message["runs"])
+        answer = self.started.ask("set", run="linked", base='{"lr": 1}', name="lr", value="2")
+        self.assertTrue(answer["ok"], answer)
+        self.assertEqual(json.loads(read(os.path.join(outside, "control.json"))), {"lr": 2})
+        plan = self.started.ask("plan", run="linked")
+        self.assertEqual([entry[0] for entry in plan["entries"]], ["linked"])
+        self.assertTrue(self.started.ask("delete", run="linked", identity=plan["identity"])["ok"])
+        self.assertFalse(os.path.lexists(self.path("linked")))
+        self.assertEqual(sorted(os.listdir(outside)), ["control.json", "progress.json"])
+
+    def test_only_a_run_is_deleted(self):
+        write(self.path("b.json"), progress(status="FINISHED"))
+        write(self.path("website", "progress.json"), {"steps": ["design", "build"]})
+        write(self.path("website", "index.html"), "")
+        self.started.until(lambda message: message["t"] == "runs" and any(run["run"] == "b" for run in message["runs"]))
+        until("the other folder", lambda: self.started.ask("plan", run="website").get("kind") != "gone")
+        answer = self.started.ask("plan", run="website")
+        self.assertEqual((answer["ok"], answer["kind"]), (False, "foreign"), answer)
+        plan = self.started.ask("plan", run="b")
+        # Another program writes a file of the name meanwhile.
+        write(self.path("b.json"), {"name": "b"})
+        for request in ("plan", "delete"):
+            answer = self.started.ask(request, run="b", identity=plan["identity"])
+            self.assertEqual((answer["ok"], answer["kind"]), (False, "foreign"), answer)
+        self.assertTrue(os.path.exists(self.path("b.json")) and os.path.exists(self.path("website", "index.html")))
 
     def test_the_progress_file_goes_last(self):
         write(self.path("a", "zz", "file"), "")

@@ -69,6 +69,7 @@ fn run(name: &str, progress: Option<Progress>) -> Run {
         written_at: Some(ago(2)),
         fault: None,
         advanced_at: Some(ago(2)),
+        seen_rate: None,
         variables: RunVariables {
             text: Some(CONTROL.into()),
             list: parse_variables(CONTROL).unwrap().into(),

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
 use crate::insight::runs::Runs;
-use crate::model::RunStatus;
+use crate::model::{RunFolder, RunStatus};
 use crate::time::Timestamp;
 use crate::ui::runs::{REPORT_WIDTH, report};
 use crate::ui::{StopSignals, Theme, render_text};
@@ -57,7 +57,8 @@ pub(super) async fn print_once(
         reason = signals.next() => return Ok(reason.into()),
     }
     let runs = view.read();
-    let is_answered = runs.list.folders.iter().any(|folder| folder.answered_at.is_some());
+    let is_read = |folder: &RunFolder| folder.answered_at.is_some() && folder.fault.is_none();
+    let is_answered = runs.list.folders.iter().any(is_read);
     let fleet = view.fleet.borrow().clone();
     let lines = report(runs, fleet, view.clock.now());
     write!(out, "{}", render_text(&lines, theme, REPORT_WIDTH, false))?;

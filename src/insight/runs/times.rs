@@ -7,26 +7,41 @@ use crate::model::{Estimate, Progress};
 use crate::time::Timestamp;
 
 /// Returns the times of a run that has ended at `end`, or goes on. Nothing is negative, and nothing is guessed: without
-/// a total, or at a rate of zero, the remaining time is unknown.
-pub fn times(progress: &Progress, end: Option<Timestamp>, now: Timestamp) -> RunTimes {
+/// a total, or before the first batch, the remaining time is unknown. `seen_rate` are the batches per second by which
+/// the run was seen to advance, which count where its file does not tell.
+pub fn times(
+    progress: &Progress,
+    seen_rate: Option<f64>,
+    end: Option<Timestamp>,
+    now: Timestamp,
+) -> RunTimes {
     let is_over = end.is_some();
     // A clock that was set back must not make a time negative.
     let until = end.unwrap_or(now);
     let since =
         |start: Option<Timestamp>| start.filter(|at| *at <= until).map(|at| until.since(at));
-    let part = |estimate: &Estimate, start: Option<Timestamp>| {
-        let remaining = if is_over { None } else { remaining_of(estimate) };
-        let elapsed = since(start).or_else(|| begun(estimate));
-        span(elapsed, remaining)
-    };
-    let training = part(&progress.training, progress.training_started_at);
-    let validation = part(&progress.validation, progress.validation_started_at);
-    let epoch_remaining = if is_over { None } else { epoch_remaining(progress) };
+    let elapsed_of =
+        |estimate: &Estimate, start: Option<Timestamp>| since(start).or_else(|| begun(estimate));
+    let training_elapsed = elapsed_of(&progress.training, progress.training_started_at);
+    let validation_elapsed = elapsed_of(&progress.validation, progress.validation_started_at);
+    let phase = Phase::of(progress);
+    let phase_elapsed = if phase.is_validation { validation_elapsed } else { training_elapsed };
+    let rate = phase.rate(phase_elapsed).or(seen_rate).filter(|_| !is_over);
+    let [training_left, validation_left] = [false, true].map(|is_validation| {
+        let estimate = if is_validation { &progress.validation } else { &progress.training };
+        let counted = || phase.left(rate?).filter(|_| phase.is_validation == is_validation);
+        if is_over { None } else { remaining_of(estimate).or_else(counted) }
+    });
+    let training = span(training_elapsed, training_left);
+    let validation = span(validation_elapsed, validation_left);
+    let epoch_remaining =
+        if is_over { None } else { epoch_remaining(progress, training_left, validation_left) };
     let epoch_elapsed =
         since(progress.epoch_started_at).or_else(|| begun(&progress.epoch_estimate));
     let epoch = span(epoch_elapsed, epoch_remaining);
     let run_elapsed = since(progress.started_at);
-    let run_remaining = if is_over { None } else { run_remaining(progress, &epoch) };
+    let epoch_length = || phase.length(rate?);
+    let run_remaining = if is_over { None } else { run_remaining(progress, &epoch, epoch_length) };
     RunTimes {
         run: RunTime {
             total: if is_over { run_elapsed } else { span(run_elapsed, run_remaining).total },
@@ -36,8 +51,52 @@ pub fn times(progress: &Progress, end: Option<Timestamp>, now: Timestamp) -> Run
         training,
         validation,
         validation_mean: mean(&progress.validation.durations).and_then(seconds),
-        rate: if is_over { None } else { rate(progress, &training) },
+        rate,
     }
+}
+
+/// The phase of a run that is counted in batches.
+struct Phase<'a> {
+    is_validation: bool,
+    /// Batches so far, and of how many.
+    batch: Option<u64>,
+    total: Option<u64>,
+    estimate: &'a Estimate,
+}
+
+impl<'a> Phase<'a> {
+    fn of(progress: &'a Progress) -> Self {
+        if is_in(progress, "valid") {
+            let (batch, total) = (progress.validation_batch, progress.total_validation_batches);
+            return Self { is_validation: true, batch, total, estimate: &progress.validation };
+        }
+        let (batch, total) = (progress.batch, progress.total_batches);
+        Self { is_validation: false, batch, total, estimate: &progress.training }
+    }
+
+    /// Returns the batches per second: as the file tells them, or as they were on average.
+    fn rate(&self, elapsed: Option<Duration>) -> Option<f64> {
+        let told = self.estimate.rate.filter(|rate| *rate > 0.0 && rate.is_finite());
+        told.or_else(|| {
+            let elapsed = elapsed?.as_secs_f64();
+            let batches = count(self.batch?)?;
+            (elapsed > 0.0 && batches > 0.0).then(|| batches / elapsed)
+        })
+    }
+
+    /// Returns how long the batches that are left take.
+    fn left(&self, rate: f64) -> Option<Duration> {
+        seconds(count(self.total?.checked_sub(self.batch?)?)? / rate)
+    }
+
+    /// Returns how long all its batches take.
+    fn length(&self, rate: f64) -> Option<Duration> {
+        seconds(count(self.total?)? / rate)
+    }
+}
+
+fn count(number: u64) -> Option<f64> {
+    u32::try_from(number).ok().map(f64::from)
 }
 
 fn span(elapsed: Option<Duration>, remaining: Option<Duration>) -> RunTime {
@@ -73,14 +132,18 @@ fn is_in(progress: &Progress, name: &str) -> bool {
 }
 
 /// Returns what is left of the epoch: of its phase, and of the validation that follows the training.
-fn epoch_remaining(progress: &Progress) -> Option<Duration> {
+fn epoch_remaining(
+    progress: &Progress,
+    training: Option<Duration>,
+    validation: Option<Duration>,
+) -> Option<Duration> {
     if is_in(progress, "valid") {
-        return remaining_of(&progress.validation);
+        return validation;
     }
     if !is_in(progress, "train") && !is_in(progress, "batch") {
         return None;
     }
-    let training = remaining_of(&progress.training)?;
+    let training = training?;
     // Without validations so far and without a ratio, there may be none.
     let ratio = progress.dataset_ratio.zip(progress.training.total);
     let validation = mean(&progress.validation.durations)
@@ -89,8 +152,16 @@ fn epoch_remaining(progress: &Progress) -> Option<Duration> {
     Some(training.saturating_add(seconds(validation)?))
 }
 
-/// Returns what is left of the run: of this epoch, and all epochs behind it, each as long as the mean.
-fn run_remaining(progress: &Progress, epoch: &RunTime) -> Option<Duration> {
+/// Returns what is left of the run: of this epoch, and all epochs behind it, each as long as the mean. The batches of a
+/// run without epochs are those of the whole run.
+fn run_remaining(
+    progress: &Progress,
+    epoch: &RunTime,
+    epoch_length: impl Fn() -> Option<Duration>,
+) -> Option<Duration> {
+    if (progress.total_epochs, progress.epoch) == (None, None) {
+        return epoch.remaining;
+    }
     let (total, number) = (progress.total_epochs?, progress.epoch?);
     let behind = total.checked_sub(number.checked_add(1)?)?;
     let behind = u32::try_from(behind).ok()?;
@@ -100,22 +171,12 @@ fn run_remaining(progress: &Progress, epoch: &RunTime) -> Option<Duration> {
     let length = mean(&progress.epoch_estimate.durations)
         .and_then(seconds)
         .or(epoch.total)
+        .or_else(epoch_length)
         .filter(|length| !length.is_zero())?;
     // Between two phases, the epoch is as long as the others.
     let of_this =
         epoch.remaining.or_else(|| epoch.elapsed.map(|elapsed| length.saturating_sub(elapsed)))?;
     Some(of_this.saturating_add(length.saturating_mul(behind)))
-}
-
-/// Returns the batches per second of the phase: as the file tells them, or as they were on average.
-fn rate(progress: &Progress, training: &RunTime) -> Option<f64> {
-    let told = if is_in(progress, "valid") { &progress.validation } else { &progress.training };
-    let told = told.rate.filter(|rate| *rate > 0.0 && rate.is_finite());
-    told.or_else(|| {
-        let elapsed = training.elapsed?.as_secs_f64();
-        let batches = u32::try_from(progress.batch?).ok().map(f64::from)?;
-        (is_in(progress, "train") && elapsed > 0.0 && batches > 0.0).then(|| batches / elapsed)
-    })
 }
 
 #[cfg(test)]
@@ -160,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_left_counts_all_remaining_epochs() {
-        let times = times(&running(), None, at(70));
+        let times = times(&running(), None, None, at(70));
         assert_eq!(secs(times.run.elapsed), Some(70));
         // 40 s of training, 10 s of validation, and 8 epochs of 60 s.
         assert_eq!(secs(times.epoch.remaining), Some(50));
@@ -175,7 +236,7 @@ mod tests {
         let none = |change: fn(&mut Progress)| {
             let mut progress = running();
             change(&mut progress);
-            secs(times(&progress, None, at(70)).run.remaining)
+            secs(times(&progress, None, None, at(70)).run.remaining)
         };
         assert_eq!(none(|progress| progress.total_epochs = None), None);
         assert_eq!(none(|progress| progress.epoch = None), None);
@@ -184,19 +245,21 @@ mod tests {
         let stopped = |progress: &mut Progress| {
             (progress.training.rate, progress.training.total) = (Some(0.0), Some(0.0));
             progress.epoch_estimate = Estimate::default();
+            progress.batch = Some(0);
         };
         assert_eq!(none(stopped), None, "a rate of zero");
     }
 
     #[test]
     fn nothing_is_negative_and_nothing_grows_after_the_end() {
-        let before = times(&running(), None, at(-100));
+        let before = times(&running(), None, None, at(-100));
         assert_eq!(
             (before.run.elapsed, before.epoch.elapsed),
             (None, None),
             "the clock was set back"
         );
-        let ended = [100, 1_000_000].map(|second| times(&running(), Some(at(80)), at(second)));
+        let ended =
+            [100, 1_000_000].map(|second| times(&running(), Some(1.0), Some(at(80)), at(second)));
         assert_eq!(ended[0], ended[1]);
         assert_eq!(secs(ended[0].run.elapsed), Some(80));
         assert_eq!((ended[0].run.remaining, ended[0].rate), (None, None));
@@ -206,9 +269,45 @@ mod tests {
     fn a_run_between_phases_expects_a_mean_epoch() {
         let mut progress = running();
         progress.phase = Some("loading".into());
-        let times = times(&progress, None, at(70));
+        let times = times(&progress, None, None, at(70));
         assert_eq!(times.epoch.remaining, None);
         // 60 s less the 10 s of this epoch, and 8 epochs.
         assert_eq!(secs(times.run.remaining), Some(50 + 480));
+    }
+
+    #[test]
+    fn what_is_left_follows_from_the_batches_where_no_bar_tells_it() {
+        let left = |change: fn(&mut Progress), seen_rate| {
+            let mut progress = Progress {
+                phase: Some("training".into()),
+                batch: Some(20),
+                total_batches: Some(100),
+                ..Progress::default()
+            };
+            change(&mut progress);
+            let times = times(&progress, seen_rate, None, at(70));
+            (secs(times.epoch.remaining), secs(times.run.remaining), times.rate)
+        };
+        assert_eq!(left(|_| {}, None), (None, None, None));
+        // A log that tells no epochs: its batches are all there are.
+        assert_eq!(left(|_| {}, Some(2.0)), (Some(40), Some(40), Some(2.0)));
+        let megatron = |progress: &mut Progress| progress.training.rate = Some(8.0);
+        assert_eq!(left(megatron, Some(2.0)), (Some(10), Some(10), Some(8.0)));
+        let epochs = |progress: &mut Progress| {
+            (progress.epoch, progress.total_epochs) = (Some(1), Some(4));
+        };
+        assert_eq!(left(epochs, Some(2.0)), (Some(40), Some(140), Some(2.0)));
+        let endless = |progress: &mut Progress| progress.epoch = Some(1);
+        assert_eq!(left(endless, Some(2.0)), (Some(40), None, Some(2.0)));
+        let average = |progress: &mut Progress| progress.training_started_at = Some(at(60));
+        assert_eq!(left(average, None), (Some(40), Some(40), Some(2.0)));
+        let beyond = |progress: &mut Progress| progress.batch = Some(101);
+        assert_eq!(left(beyond, Some(2.0)), (None, None, Some(2.0)));
+        let validating = |progress: &mut Progress| {
+            progress.phase = Some("validation".into());
+            progress.validation_started_at = Some(at(65));
+            (progress.validation_batch, progress.total_validation_batches) = (Some(5), Some(20));
+        };
+        assert_eq!(left(validating, None), (Some(15), Some(15), Some(1.0)));
     }
 }

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::insight::runs::RunRow;
 use crate::model::{
     Bytes, OutputFile, OutputGrowth, OutputStream, RunId, RunReply, RunRequest, RunResponse,
 };
@@ -64,13 +63,35 @@ struct Search {
     is_backwards: bool,
     /// Where the search goes on; `None` if it is over.
     at: Option<u64>,
+    /// Where it began: having gone around the end, it is over there.
+    began_at: u64,
+    has_wrapped: bool,
+}
+
+impl Search {
+    /// Goes around the end of the text; returns false if the whole text has been searched.
+    fn wrap(&mut self, length: u64) -> bool {
+        if self.has_wrapped {
+            self.at = None;
+            return false;
+        }
+        self.has_wrapped = true;
+        self.at = Some(if self.is_backwards { length } else { 0 });
+        true
+    }
+
+    /// Returns true if the search has come around to where it began.
+    fn is_around(&self, at: u64) -> bool {
+        let is_behind = if self.is_backwards { at <= self.began_at } else { at >= self.began_at };
+        self.has_wrapped && is_behind
+    }
 }
 
 impl OutputDialog {
-    pub(crate) fn new(row: &RunRow) -> Self {
+    pub(crate) fn new(run: RunId, title: Arc<str>) -> Self {
         Self {
-            run: row.run.id.clone(),
-            title: row.title().into(),
+            run,
+            title,
             files: [OutputState::Opening, OutputState::Opening],
             document: Document::default(),
             top: 0,
@@ -184,28 +205,32 @@ impl OutputDialog {
         self.is_following = false;
         // Not the match that is on top already.
         let at = if is_backwards { self.top } else { self.top.saturating_add(1) };
-        self.search = Some(Search { pattern, is_backwards, at: Some(at) });
+        let search =
+            Search { pattern, is_backwards, at: Some(at), began_at: at, has_wrapped: false };
+        self.search = Some(search);
         self.continue_search()
     }
 
-    /// Asks for the next part of the search.
+    /// Asks for the next part of the search, which goes around the end once.
     fn continue_search(&mut self) -> Option<UiRequest> {
         let search = self.search.as_mut()?;
-        let at = search.at?;
-        let position = if search.is_backwards { at.checked_sub(1) } else { Some(at) };
-        let place = position.and_then(|position| self.document.place(position));
-        let file = place.as_ref().and_then(|(file, ..)| self.files.get(*file));
-        let (Some((_, offset, _)), Some(OutputState::Open(file))) = (&place, file) else {
-            search.at = None;
-            let text = format!(
-                "{:?} is not found {}",
-                search.pattern,
-                if search.is_backwards { "before" } else { "behind" }
-            );
-            self.notice = Some((text, Tone::Warn));
-            return None;
+        let length = self.document.length();
+        let (at, offset, file) = loop {
+            let at = search.at?;
+            let position = if search.is_backwards { at.checked_sub(1) } else { Some(at) };
+            let place = position.filter(|_| !search.is_around(at));
+            let place = place.and_then(|position| self.document.place(position));
+            let file = place.as_ref().and_then(|(file, ..)| self.files.get(*file));
+            if let (Some((_, offset, _)), Some(OutputState::Open(file))) = (&place, file) {
+                break (at, *offset, file);
+            }
+            if !search.wrap(length) {
+                let text = format!("{:?} is not found", search.pattern);
+                self.notice = Some((text, Tone::Warn));
+                return None;
+            }
         };
-        let length = self.document.length().max(1);
+        let length = length.max(1);
         let done = if search.is_backwards { length.saturating_sub(at) } else { at };
         let percent = u128::from(done) * 100 / u128::from(length);
         self.notice = Some((format!("searching… {percent} %"), Tone::Faint));
@@ -226,7 +251,9 @@ impl OutputDialog {
         let hit = found.filter(|offset| range.contains(offset));
         if let Some(position) = hit.and_then(|offset| self.document.position_of(file, offset)) {
             search.at = None;
-            self.notice = None;
+            let around = if search.is_backwards { "the end" } else { "the beginning" };
+            let wrapped = || (format!("searched on from {around}"), Tone::Faint);
+            self.notice = search.has_wrapped.then(wrapped);
             self.top = position;
             // The line of the match begins before it.
             self.scroll = 0;

@@ -14,6 +14,7 @@ use crate::training::variables::{
 use crate::ui::RenderContext;
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
+use crate::ui::dialog::output::OutputDialog;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
@@ -41,6 +42,8 @@ pub struct VariablesDialog {
     written: Vec<Arc<str>>,
     message: Option<(String, Tone)>,
     is_readonly: bool,
+    /// What the run prints, below the variables, if it is shown.
+    output: Option<Box<OutputDialog>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,11 +70,43 @@ impl VariablesDialog {
             written: Vec::new(),
             message: None,
             is_readonly,
+            output: None,
         }
     }
 
-    pub(crate) const fn is_typing(&self) -> bool {
-        matches!(self.step, EditStep::Edit(..))
+    pub(crate) fn is_typing(&self) -> bool {
+        matches!(self.step, EditStep::Edit(..)) || self.is_searching()
+    }
+
+    /// Returns true while a pattern for the output is typed.
+    fn is_searching(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.is_typing())
+    }
+
+    /// Returns the output, if it is shown.
+    pub(crate) fn output_mut(&mut self) -> Option<&mut OutputDialog> {
+        self.output.as_deref_mut()
+    }
+
+    pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
+        self.output.as_ref().and_then(|output| output.closing_requests())
+    }
+
+    /// Shows the output, or hides it.
+    fn toggle_output(&mut self) -> Option<UiRequest> {
+        if self.output.is_some() {
+            let closing = self.closing_requests();
+            self.output = None;
+            return closing;
+        }
+        let output = OutputDialog::new(self.run.clone(), Arc::clone(&self.title));
+        self.output = Some(Box::new(output));
+        Some(UiRequest::Runs(vec![RunRequest::OpenOutputs(self.run.clone())]))
+    }
+
+    /// Returns how many lines of the dialog are of the output: half of them.
+    pub(crate) const fn output_rows(max_lines: usize) -> usize {
+        max_lines / 2
     }
 
     /// Notes the newest values; what is being typed stays.
@@ -109,20 +144,36 @@ impl VariablesDialog {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     fn browse(&mut self, key: Key) -> DialogStep {
+        if self.is_searching() {
+            return self.press_in_output(key);
+        }
         match key {
             Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q' | 'e') => {
                 return ControlFlow::Break(None);
             }
             Key::Named(NamedKey::Enter) if self.step == EditStep::Browse => self.edit(),
-            key => {
-                if let Some(movement) = Movement::from_dialog_key(key) {
-                    let list = &self.variables.list;
-                    let to = movement.new_index(self.position(), list.len(), 8);
-                    self.selected = list.get(to).map(|variable| Arc::clone(&variable.name));
-                }
+            Key::Letter('o') => return ControlFlow::Continue(self.toggle_output()),
+            Key::Named(NamedKey::Up | NamedKey::Down) | Key::Letter('j' | 'k') => {
+                self.select(key);
             }
+            key if self.output.is_some() => return self.press_in_output(key),
+            key => self.select(key),
         }
         ControlFlow::Continue(None)
+    }
+
+    fn select(&mut self, key: Key) {
+        let Some(movement) = Movement::from_dialog_key(key) else { return };
+        let list = &self.variables.list;
+        let to = movement.new_index(self.position(), list.len(), 8);
+        self.selected = list.get(to).map(|variable| Arc::clone(&variable.name));
+    }
+
+    /// Passes a key on to the output: to scroll and to search it, to follow it and to hide a stream.
+    fn press_in_output(&mut self, key: Key) -> DialogStep {
+        let Some(output) = &mut self.output else { return ControlFlow::Continue(None) };
+        let request = output.on_key(key).continue_value().flatten();
+        ControlFlow::Continue(request)
     }
 
     /// Begins to edit the selected variable.
@@ -176,6 +227,12 @@ impl VariablesDialog {
         &mut self,
         reply: &RunReply,
     ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+        if let Some(step) = self.output.as_mut().and_then(|output| output.on_reply(reply)) {
+            return Some(step.map_break(|reason| {
+                self.output = None;
+                reason
+            }));
+        }
         let RunRequest::SetVariable { run, base, name, .. } = &reply.request else { return None };
         if *run != self.run {
             return None;
@@ -220,6 +277,16 @@ impl VariablesDialog {
         width: u16,
         max_lines: usize,
     ) -> Vec<Line> {
+        let Some(output) = &self.output else { return self.upper_lines(context, width, max_lines) };
+        let rows = Self::output_rows(max_lines);
+        let mut lines = self.upper_lines(context, width, max_lines - rows);
+        lines.resize(max_lines - rows, Line::new());
+        lines.extend(output.lines(width, rows));
+        lines
+    }
+
+    /// Draws the variables.
+    fn upper_lines(&self, context: RenderContext<'_>, width: u16, max_lines: usize) -> Vec<Line> {
         let mut lines = vec![self.title_line(context).truncated(width)];
         let message = self.message.as_ref();
         let message = message.map(|(text, tone)| Line::styled(text.as_str(), *tone));
@@ -279,8 +346,9 @@ impl VariablesDialog {
         let pid = or_unknown(progress.and_then(|progress| progress.pid), |pid| pid.to_string());
         let units = context.options.units();
         let resources = &row.resources;
+        let rate = or_unknown(row.times.rate, |rate| format!("{rate:.2}"));
         let text = format!(
-            "  {}  pid {pid}  CPU {}  RAM {}  GPU {}",
+            "  {}  {rate} it/s  pid {pid}  CPU {}  RAM {}  GPU {}",
             row.status.as_str(),
             or_unknown(resources.cpu_percent, |percent| format!("{percent:.0}%")),
             or_unknown(resources.resident, |bytes| units.amount(bytes)),
@@ -289,11 +357,23 @@ impl VariablesDialog {
         line.text(text, Tone::Faint)
     }
 
-    pub(crate) const fn hints(&self) -> &'static [(&'static str, &'static str)] {
-        match self.step {
-            EditStep::Edit(..) => &[("Enter", "write"), ("Esc", "cancel")],
-            EditStep::Browse => &[("↑ ↓", "move"), ("Enter", "edit"), ("Esc", "close")],
-            EditStep::Sent => &[("Esc", "close")],
+    pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
+        match (&self.step, &self.output) {
+            (EditStep::Edit(..), _) => &[("Enter", "write"), ("Esc", "cancel")],
+            (EditStep::Sent, _) => &[("Esc", "close")],
+            (EditStep::Browse, Some(output)) if output.is_typing() => output.hints(),
+            (EditStep::Browse, Some(_)) => &[
+                ("↑ ↓", "move"),
+                ("Enter", "edit"),
+                ("o", "hide the output"),
+                ("PgUp PgDn", "scroll it"),
+                ("/ n N", "search"),
+                ("1 2", "streams"),
+                ("Esc", "close"),
+            ],
+            (EditStep::Browse, None) => {
+                &[("↑ ↓", "move"), ("Enter", "edit"), ("o", "show the output"), ("Esc", "close")]
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::insight::{FleetView, RowId};
 use crate::model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
 use crate::query::DisplaySelection;
 use crate::time::Timestamp;
-use crate::ui::action::{RowAction, RunAction};
+use crate::ui::action::{RowAction, RunAction, UiRequest};
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::delete::DeleteDialog;
 use crate::ui::dialog::output::OutputDialog;
@@ -22,6 +22,7 @@ use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::views::runs::table::SeenColumns;
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::line::{Line, Tone};
@@ -68,6 +69,9 @@ pub struct State {
     cursor: ListCursor<RunRowId>,
     /// The first column after the fixed ones.
     first_column: usize,
+    seen_columns: SeenColumns,
+    /// Outputs open in windows of their own, not in a dialog.
+    pub(crate) opens_windows: bool,
 }
 
 /// Identifies a row.
@@ -180,7 +184,8 @@ impl ViewState for State {
         let titles = usize::from(height > 1);
         self.cursor.viewport.scroll_to(room.saturating_sub(titles), rows.len(), Some(selected));
         let visible = rows.get(self.cursor.viewport.range(rows.len())).unwrap_or_default();
-        let table = table::RunTable::new(context, &runs, visible, self.first_column, width);
+        let columns = (&mut self.seen_columns, self.first_column);
+        let table = table::RunTable::new(context, &runs, visible, columns, width);
         // Columns that are all visible need no scrolling.
         self.first_column = table.first_column();
         self.cursor.viewport.draw_below(
@@ -244,8 +249,12 @@ impl State {
                     is_readonly,
                 ))));
             }
+            (RunAction::Output, Some(run)) if self.opens_windows => {
+                return Effect::Request(UiRequest::OpenOutputWindow(run.run.id.clone()));
+            }
             (RunAction::Output, Some(run)) => {
-                return Effect::OpenDialog(Dialog::Output(Box::new(OutputDialog::new(&run))));
+                let dialog = OutputDialog::new(run.run.id.clone(), run.title().into());
+                return Effect::OpenDialog(Dialog::Output(Box::new(dialog)));
             }
             (RunAction::Delete, Some(_)) if is_readonly => {
                 return Effect::Message("deleting is disabled (--readonly)".to_owned());
@@ -262,16 +271,21 @@ impl State {
         Effect::Handled
     }
 
+    /// Returns true if runs are left out or unfolded.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.status.is_some()
+            || !self.name.is_empty()
+            || self.job.is_some()
+            || !self.unfolded.is_empty()
+    }
+
     /// Clears the filters and folds all runs; returns false if there was nothing to clear.
     fn reset(&mut self) -> bool {
-        let is_reset = self.status.is_none()
-            && self.name.is_empty()
-            && self.job.is_none()
-            && self.unfolded.is_empty();
+        let is_changed = self.is_changed();
         (self.status, self.job) = (None, None);
         self.name.clear();
         self.unfolded.clear();
-        !is_reset
+        is_changed
     }
 
     /// Returns the filters as text.
@@ -363,11 +377,12 @@ impl State {
         found.unwrap_or_else(|| self.cursor_index(rows))
     }
 
+    /// The same; a run that is gone leaves the cursor where it was.
     fn cursor_index(&self, rows: &[TableRow]) -> usize {
         let Some(id) = self.cursor.key() else { return 0 };
         let exact = rows.iter().position(|row| row.id() == *id);
         let of_run = || rows.iter().position(|row| row.run.run.id == id.run);
-        exact.or_else(of_run).unwrap_or(0)
+        exact.or_else(of_run).unwrap_or_else(|| self.cursor.last_index(rows.len()))
     }
 }
 
@@ -382,7 +397,8 @@ pub fn report(runs: Runs, fleet: Fleet, now: Timestamp) -> Vec<Line> {
     let context = RenderContext { view: &view, options: &options, zone: &zone };
     let mut lines = summary::lines(context, &runs, None, u16::MAX, usize::MAX);
     if !rows.is_empty() {
-        let table = table::RunTable::new(context, &runs, &rows, 0, REPORT_WIDTH);
+        let columns = (&mut SeenColumns::default(), 0);
+        let table = table::RunTable::new(context, &runs, &rows, columns, REPORT_WIDTH);
         lines.push(table.titles());
         lines.extend(rows.iter().map(|row| table.row(row)));
     }

@@ -84,6 +84,12 @@ impl<K> ListCursor<K> {
         (self.index, self.key) = (index, key);
     }
 
+    /// Returns the index of the row that was last selected, in a list that has `count` rows now.
+    pub(crate) const fn last_index(&self, count: usize) -> usize {
+        let last = count.saturating_sub(1);
+        if self.index < last { self.index } else { last }
+    }
+
     /// Selects nothing; returns true if a row was selected.
     pub(crate) fn clear(&mut self) -> bool {
         self.key.take().is_some()
@@ -107,7 +113,7 @@ impl<K> ListCursor<K> {
     pub(crate) fn moved(&self, movement: Movement, count: usize, selected: Option<usize>) -> usize {
         match (selected, movement) {
             (Some(at), _) => movement.new_index(at, count, self.viewport.rows),
-            (None, _) if self.key.is_some() => self.index.min(count.saturating_sub(1)),
+            (None, _) if self.key.is_some() => self.last_index(count),
             (None, Movement::End) => count.saturating_sub(1),
             (None, Movement::Home) => 0,
             (None, _) => self.viewport.top,

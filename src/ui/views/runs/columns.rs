@@ -120,9 +120,11 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
     RunColumn::right("IT/S", "batches per second", |_, row| {
         plain(row.times.rate.map(|rate| number(rate, 2)))
     }),
-    RunColumn::right("VAL BATCH", "batch of the validation", |_, row| {
+    RunColumn::right("VAL BATCH", "batch of the validation, of how many", |_, row| {
         let progress = row.run.progress.as_ref();
-        plain(progress.and_then(|progress| Some(progress.validation_batch?.to_string())))
+        plain(progress.and_then(|progress| {
+            Some(of_total(progress.validation_batch?, progress.total_validation_batches))
+        }))
     }),
     RunColumn::right("EP ELAPSED", "time since the epoch started", |_, row| {
         plain(elapsed(&row.times.epoch))

@@ -1,5 +1,6 @@
 //! Lays out the table of runs: the name and the status stay, the other columns scroll.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::insight::runs::Runs;
@@ -25,6 +26,49 @@ const MAX_LAST_WIDTH: u16 = 160;
 const ALWAYS: [&str; 10] =
     ["PHASE", "EPOCH", "BATCH", "LOSS", "LR", "ELAPSED", "LEFT", "CPU%", "RAM", "HOST"];
 
+/// The columns that had a value once. They stay, so that the others stand still when all runs begin another phase.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenColumns {
+    titles: BTreeSet<String>,
+    metrics: Vec<String>,
+}
+
+impl SeenColumns {
+    /// Returns all columns between the status and the end, without those that never had a value.
+    fn update(&mut self, context: RenderContext<'_>, runs: &Runs) -> Vec<RunColumn> {
+        self.add_metrics(runs);
+        let metrics = self.metrics.iter().map(|name| RunColumn::metric(name));
+        let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
+        let is_empty =
+            |column: &RunColumn| runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN);
+        let mut seen = Vec::new();
+        for column in all {
+            let title = &*column.title;
+            if !ALWAYS.contains(&title) && !self.titles.contains(title) {
+                if is_empty(&column) {
+                    continue;
+                }
+                self.titles.insert(title.to_owned());
+            }
+            seen.push(column);
+        }
+        seen
+    }
+
+    /// Adds the names of the custom metrics of all runs, in the order in which they first occur.
+    fn add_metrics(&mut self, runs: &Runs) {
+        let progress = runs.rows.iter().filter_map(|row| row.run.progress.as_ref());
+        for (name, _) in progress.flat_map(|progress| progress.metrics.iter()) {
+            if self.metrics.len() >= MAX_METRICS {
+                break;
+            }
+            if !self.metrics.iter().any(|known| **known == **name) {
+                self.metrics.push(name.to_string());
+            }
+        }
+    }
+}
+
 /// The table with the columns that fit.
 pub(super) struct RunTable<'a> {
     context: RenderContext<'a>,
@@ -46,7 +90,7 @@ impl<'a> RunTable<'a> {
         context: RenderContext<'a>,
         runs: &Runs,
         visible: &[TableRow],
-        first_column: usize,
+        (seen, first_column): (&mut SeenColumns, usize),
         width: u16,
     ) -> Self {
         let names = visible.iter().map(|row| width_of(&name(row)));
@@ -59,14 +103,7 @@ impl<'a> RunTable<'a> {
             cells.max().unwrap_or(0).max(width_of(&column.title)).max(usual).min(MAX_WIDTH)
         };
         let status_width = width_in(&STATUS, visible);
-        // A column without any value takes no room.
-        let is_empty =
-            |column: &RunColumn| runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN);
-        let metrics = metric_names(runs);
-        let metrics = metrics.iter().map(|name| RunColumn::metric(name));
-        let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
-        let mut all: Vec<RunColumn> =
-            all.filter(|column| ALWAYS.contains(&&*column.title) || !is_empty(column)).collect();
+        let mut all = seen.update(context, runs);
         let room = width.saturating_sub(name_width + GAP + status_width + GAP);
         let widths: Vec<u16> = all.iter().map(|column| width_in(column, visible)).collect();
         // The last columns fill the screen; scrolling ends there.
@@ -92,8 +129,10 @@ impl<'a> RunTable<'a> {
             columns.push((column, width));
         }
         let right = count - first_column - columns.len();
+        // Numbers stand at the right edge of their column: only a text has use for more room.
         if right == 0
-            && let Some((_, last)) = columns.last_mut()
+            && let Some((column, last)) = columns.last_mut()
+            && !column.is_right
         {
             *last = (*last + spare).min(MAX_LAST_WIDTH.max(*last));
         }
@@ -195,19 +234,4 @@ fn name(row: &TableRow) -> String {
         (None, Some(process)) => format!("  [P] {} {}", process.key.pid, process.name),
         (None, None) => row.run.title().to_owned(),
     }
-}
-
-/// Returns the names of the custom metrics of all runs, in the order in which they first occur.
-fn metric_names(runs: &Runs) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let progress = runs.rows.iter().filter_map(|row| row.run.progress.as_ref());
-    for (name, _) in progress.flat_map(|progress| progress.metrics.iter()) {
-        if names.len() >= MAX_METRICS {
-            break;
-        }
-        if !names.iter().any(|known| **known == **name) {
-            names.push(name.to_string());
-        }
-    }
-    names
 }
