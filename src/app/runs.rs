@@ -276,3 +276,49 @@ impl RunsReader {
         Runs::new(list, &self.fleet.borrow().clone(), self.now())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssh::{Profile, SshTarget};
+
+    fn roster() -> Roster {
+        let target = |name: &str, reach| Target { name: NodeName::new(name).unwrap(), reach };
+        let ssh = |host: &str| {
+            Reach::Ssh(SshTarget {
+                host: host.to_owned(),
+                user: None,
+                port: None,
+                profile: Profile::System,
+            })
+        };
+        let targets = vec![
+            target("login1", Reach::Local),
+            target("gpu01", ssh("gpu01")),
+            target("ada@gpu02", ssh("gpu02")),
+        ];
+        Roster { targets, ..Roster::default() }
+    }
+
+    fn found(host: Option<&str>) -> Result<Vec<String>, String> {
+        let place = RunPlace {
+            text: "word".to_owned(),
+            host: host.map(str::to_owned),
+            path: "runs".to_owned(),
+        };
+        let targets = targets_of(&place, &Groups::default(), &roster());
+        let names = |all: Vec<Target>| all.iter().map(|one| one.name.to_string()).collect();
+        targets.map(names).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_folder_is_read_on_the_hosts_that_it_names() {
+        let names = |all: &[&str]| Ok(all.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(found(None), names(&["login1"]));
+        assert_eq!(found(Some("gpu01")), names(&["gpu01"]));
+        assert_eq!(found(Some("gpu[01-02]")), names(&["gpu01", "ada@gpu02"]));
+        assert_eq!(found(Some("bob@gpu02")), names(&["ada@gpu02"]));
+        let error = found(Some("gpu[01,03]")).unwrap_err();
+        assert!(error.contains("gpu03 is not watched"), "{error}");
+    }
+}

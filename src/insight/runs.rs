@@ -490,3 +490,200 @@ fn resources(
 fn bytes_of_mib(mib: f64) -> Option<Bytes> {
     (mib.is_finite() && mib >= 0.0).then_some(Bytes((mib * 1_048_576.0) as u64))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FileResources, ProcessKey, RunId, RunVariables};
+
+    const START: i64 = 1_795_226_000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros((START + second) * 1_000_000)
+    }
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn running() -> Progress {
+        Progress {
+            pid: Some(7),
+            host: Some("gpu01".into()),
+            started_at: Some(at(0)),
+            status: Some(RunStatus::Running),
+            ..Progress::default()
+        }
+    }
+
+    fn run(progress: Progress) -> Run {
+        Run {
+            id: RunId { folder: "runs".into(), name: "train".into() },
+            is_flat: false,
+            uid: Some(1_000),
+            user: None,
+            progress: Some(Arc::new(progress)),
+            written_at: Some(at(10)),
+            fault: None,
+            advanced_at: Some(at(10)),
+            seen_rate: None,
+            variables: RunVariables::default(),
+        }
+    }
+
+    fn found() -> FoundProcess {
+        FoundProcess {
+            key: ProcessKey { pid: 7, start_ticks: 1 },
+            state: Some(ProcessState::Running),
+            started_at: at(-1),
+            uid: 1_000,
+            is_kernel: false,
+            pid_namespace: None,
+            cpu_percent: None,
+            resident: Bytes(0),
+            threads: 1,
+            tree: Arc::default(),
+            outputs: [None, None],
+        }
+    }
+
+    fn host(process: RunProcess) -> RunHost {
+        RunHost {
+            node: node("gpu01"),
+            host_name: "gpu01".into(),
+            pid_namespace: Some("pid:[1]".into()),
+            fault: None,
+            answered_at: Some(at(20)),
+            clock_offset: 0,
+            processes: [(7, process)].into(),
+            user: None,
+        }
+    }
+
+    fn judged(run: &Run, host: Option<&RunHost>) -> Liveness {
+        let progress = run.progress.as_deref().unwrap();
+        liveness(run, progress, &HostMatch::Node(node("gpu01")), host, None, 0).0
+    }
+
+    #[test]
+    fn a_process_is_the_runs_by_its_start_its_owner_and_its_state() {
+        let other_user = Liveness::Unknown("its pid is that of another user's process here");
+        type Change = fn(&mut FoundProcess);
+        let cases: [(Change, Liveness); 8] = [
+            (|_| {}, Liveness::Alive),
+            // The clocks of both may differ a little.
+            (|process| process.started_at = at(5), Liveness::Alive),
+            (|process| process.started_at = at(6), Liveness::PidReused),
+            (|process| process.uid = 0, other_user.clone()),
+            (|process| process.is_kernel = true, other_user),
+            (|process| process.state = Some(ProcessState::Zombie), Liveness::Zombie),
+            (|process| process.state = Some(ProcessState::Stopped), Liveness::Stopped),
+            (|process| process.state = None, Liveness::Alive),
+        ];
+        for (at, (change, expected)) in cases.into_iter().enumerate() {
+            let mut process = found();
+            change(&mut process);
+            let host = host(RunProcess::Found(Box::new(process)));
+            assert_eq!(judged(&run(running()), Some(&host)), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_run_whose_process_is_not_seen_is_not_called_dead() {
+        let alive = || RunProcess::Found(Box::new(found()));
+        let gone = |second| host(RunProcess::Gone { since: at(second) });
+        let run = run(running());
+        assert_eq!(judged(&run, Some(&gone(10))), Liveness::Gone);
+        // Its file was written after that.
+        assert!(matches!(judged(&run, Some(&gone(4))), Liveness::Unknown(_)));
+        assert_eq!(judged(&run, None), Liveness::Unknown(NOT_ANSWERED));
+        let silent = RunHost { answered_at: None, ..host(alive()) };
+        assert_eq!(judged(&run, Some(&silent)), Liveness::Unknown(NOT_ANSWERED));
+        let lost = RunHost { fault: Some("timed out".into()), ..gone(10) };
+        assert_eq!(judged(&run, Some(&lost)), Liveness::Unreachable);
+        let unasked = RunHost { processes: BTreeMap::new(), ..host(alive()) };
+        assert_eq!(judged(&run, Some(&unasked)), Liveness::Unknown(NOT_LOOKED_AT));
+        let in_container = self::run(Progress {
+            pid_namespace: Some("pid:[2]".into()),
+            ..running()
+        });
+        assert!(matches!(judged(&in_container, Some(&gone(10))), Liveness::Unknown(_)));
+    }
+
+    #[test]
+    fn what_a_file_says_of_the_end_counts_before_any_process() {
+        let host = host(RunProcess::Found(Box::new(found())));
+        for progress in [
+            Progress { status: Some(RunStatus::Finished), ..running() },
+            Progress { ended_at: Some(at(9)), ..running() },
+            Progress { status: None, ended_at: Some(at(9)), ..running() },
+        ] {
+            assert_eq!(judged(&run(progress), Some(&host)), Liveness::Ended);
+        }
+        let untold = Progress { status: None, ..running() };
+        assert_eq!(judged(&run(untold), Some(&host)), Liveness::Alive);
+    }
+
+    #[test]
+    fn a_run_is_stalled_after_two_minutes_and_twenty_batches() {
+        let run = run(running());
+        for (rate, second, is_stalled) in [
+            (None, 130, false),
+            (None, 131, true),
+            (Some(100.0), 131, true),
+            (Some(0.1), 131, false),
+            (Some(0.1), 211, true),
+        ] {
+            let times = RunTimes { rate, ..RunTimes::default() };
+            let since = stalled_since(&run, &times, at(second));
+            assert_eq!(since, is_stalled.then_some(at(10)), "{rate:?} {second}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_short_name_and_not_if_two_have_it() {
+        let named = |node_name: &str, host_name: &str| {
+            let host = host(RunProcess::Gone { since: at(0) });
+            Arc::new(RunHost { node: node(node_name), host_name: host_name.into(), ..host })
+        };
+        let hosts = vec![
+            named("gpu01", "gpu01.cluster"),
+            named("gpu02", "twin.a"),
+            named("gpu03", "twin.b"),
+        ];
+        let (list, fleet) = (RunList { hosts, ..RunList::default() }, Fleet::default());
+        let names = NodesByHost::new(&fleet, &list);
+        let elsewhere = |host: &str| HostMatch::Elsewhere(host.into());
+        for (host, expected) in [
+            ("gpu01.cluster", HostMatch::Node(node("gpu01"))),
+            ("gpu01", HostMatch::Node(node("gpu01"))),
+            ("gpu01.other", HostMatch::Node(node("gpu01"))),
+            ("twin.b", HostMatch::Node(node("gpu03"))),
+            ("twin", elsewhere("twin")),
+            ("10.0.0.1", elsewhere("10.0.0.1")),
+        ] {
+            let progress = Progress { host: Some(host.into()), ..running() };
+            assert_eq!(names.place(&progress), expected, "{host}");
+        }
+        assert_eq!(names.place(&Progress::default()), HostMatch::Unknown);
+    }
+
+    #[test]
+    fn what_a_file_tells_of_resources_is_old() {
+        let told = FileResources {
+            processes: Some(2),
+            ram_mib: Some(1.5),
+            device_memory_mib: Some(-1.0),
+            taken_at: Some(at(3)),
+            ..FileResources::default()
+        };
+        let progress = Progress { resources: Some(told), ..running() };
+        let (resources, _) = resources(&progress, None, None, at(20));
+        assert!(resources.is_from_file);
+        assert_eq!((resources.processes, resources.taken_at), (Some(2), Some(at(3))));
+        assert_eq!((resources.resident, resources.device_memory), (Some(Bytes(1_572_864)), None));
+        let measured = super::resources(&progress, Some(&found()), None, at(20)).0;
+        assert!(!measured.is_from_file);
+        assert_eq!(measured.threads, Some(1));
+    }
+}

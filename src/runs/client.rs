@@ -373,3 +373,160 @@ pub(super) fn growth_of(session: u64, growth: Growth) -> Option<OutputGrowth> {
         is_rotated: growth.rotated,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Commands = mpsc::Receiver<SessionCommand>;
+
+    /// Returns a client of two folders, and what their sessions are told.
+    fn client() -> (RunsClient, [Commands; 2]) {
+        let (starts, _) = mpsc::channel(1);
+        let mut folders = Folders::new();
+        let mut receive = |index: usize, label: &str| {
+            let (sender, receiver) = mpsc::channel(4);
+            folders.insert(label.into(), (index, NodeName::new("gpu01").unwrap(), sender));
+            receiver
+        };
+        let receivers = [receive(0, "a"), receive(1, "b")];
+        let list = watch::channel(Arc::<RunList>::default()).1;
+        (RunsClient::new(Arc::new(Inner::new(folders, starts, 4)), list), receivers)
+    }
+
+    fn run_of(folder: &str) -> RunId {
+        RunId { folder: folder.into(), name: "train".into() }
+    }
+
+    /// Answers the next request of a session.
+    async fn answer(commands: &mut Commands, answer: Value) -> (&'static str, Map<String, Value>) {
+        let Some(SessionCommand::Ask(verb, values, asked)) = commands.recv().await else { panic!() };
+        asked.send(serde_json::from_value(answer).unwrap()).unwrap();
+        (verb, values)
+    }
+
+    #[tokio::test]
+    async fn nothing_is_changed_read_only() {
+        let (client, mut commands) = client();
+        let client = client.readonly();
+        let run = run_of("a");
+        for request in [
+            RunRequest::Delete { run: run.clone(), identity: "1".into() },
+            RunRequest::SetVariable {
+                run,
+                base: "{}".into(),
+                name: "lr".into(),
+                json: "1".into(),
+            },
+        ] {
+            assert_eq!(client.request(&request, None).await, Err(RunRequestError::ReadOnly));
+        }
+        assert!(commands[0].try_recv().is_err());
+        let plan = RunRequest::PlanDeletion(run_of("nowhere"));
+        assert_eq!(client.request(&plan, None).await, Err(RunRequestError::NoRun));
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_to_the_folder_of_its_run_and_a_refusal_comes_back() {
+        let (client, [_, mut second]) = client();
+        for (reply, expected) in [
+            (
+                json!({"id": 1, "ok": false, "kind": "conflict", "why": "changed"}),
+                Err(RunRequestError::Conflict),
+            ),
+            (
+                json!({"id": 1, "ok": false, "kind": "owner", "why": "of \u{1b}[31mada"}),
+                Err(RunRequestError::Refused("of ?[31mada".into())),
+            ),
+            (json!({"id": 1, "ok": true, "count": 3}), Ok(RunResponse::Deleted(3))),
+        ] {
+            let request = RunRequest::Delete { run: run_of("b"), identity: "1:2".into() };
+            let asking = client.request(&request, None);
+            let (found, (verb, values)) = tokio::join!(asking, answer(&mut second, reply));
+            assert_eq!((verb, &values["run"], &values["identity"]), ("delete", &json!("train"), &json!("1:2")));
+            match (found, expected) {
+                (Err(RunRequestError::Refused(found)), Err(RunRequestError::Refused(_))) => {
+                    assert!(!found.contains('\u{1b}') && found.contains("ada"), "{found}");
+                }
+                (found, expected) => assert_eq!(found, expected),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_outputs_of_the_last_request_are_followed() {
+        let (client, mut commands) = client();
+        let output = OutputId { session: 1, handle: 7 };
+        client.request(&RunRequest::FollowOutputs(vec![output]), None).await.unwrap();
+        for (commands, handles) in commands.iter_mut().zip([json!([]), json!([7])]) {
+            let Some(SessionCommand::Tell("follow", values)) = commands.recv().await else { panic!() };
+            assert_eq!(values["handles"], handles);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_finds_both_cases_unless_the_pattern_has_capitals() {
+        for (pattern, fold) in [("loss", true), ("Loss", false), ("verlust 日本", true)] {
+            let (client, [mut first, _]) = client();
+            let request = RunRequest::FindInOutput {
+                output: OutputId { session: 0, handle: 1 },
+                offset: 5,
+                pattern: pattern.to_owned(),
+                is_backwards: true,
+            };
+            let reply = json!({"id": 1, "ok": true, "found": null, "searched": 2, "size": 9});
+            let asking = client.request(&request, None);
+            let (found, (verb, values)) = tokio::join!(asking, answer(&mut first, reply));
+            assert_eq!(found, Ok(RunResponse::Found { at: None, searched: 2, size: 9 }));
+            let sent = (verb, &values["fold"], &values["backwards"]);
+            assert_eq!(sent, ("find", &json!(fold), &json!(true)), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn growth_is_decoded_and_what_is_no_base64_is_dropped() {
+        let growth = |data: &str| Growth {
+            handle: 3,
+            size: 9,
+            from: 4,
+            data: data.to_owned(),
+            truncated: true,
+            rotated: false,
+        };
+        let found = growth_of(2, growth("aGVsbG8=")).unwrap();
+        assert_eq!(found.output, OutputId { session: 2, handle: 3 });
+        assert_eq!((found.from, found.size, &*found.data), (4, 9, &b"hello"[..]));
+        assert!(found.is_truncated && !found.is_rotated);
+        assert_eq!(growth_of(2, growth("\u{1b}")), None);
+    }
+
+    #[test]
+    fn an_output_is_opened_on_the_host_of_its_run_if_that_is_asked_already() {
+        let (client, _commands) = client();
+        let host = NodeName::new("gpu07").unwrap();
+        let run = Run {
+            id: run_of("b"),
+            is_flat: false,
+            uid: None,
+            user: None,
+            progress: None,
+            written_at: None,
+            fault: None,
+            advanced_at: None,
+            seen_rate: None,
+            variables: crate::model::RunVariables::default(),
+        };
+        let place = OutputPlace { run: Arc::new(run), node: Some(host.clone()), process: None };
+        let folder = NodeName::new("gpu01").unwrap();
+        assert_eq!(client.output_session(&place), Some((1, folder.clone())));
+        let session = HostSession {
+            session: FIRST_HOST_SESSION,
+            commands: mpsc::channel(1).0,
+            watched: (Arc::default(), Arc::default()),
+        };
+        client.inner.hosts.lock().unwrap().insert(host.clone(), session);
+        assert_eq!(client.output_node(&place), Some(host));
+        let unknown = OutputPlace { node: None, ..place };
+        assert_eq!(client.output_node(&unknown), Some(folder));
+    }
+}

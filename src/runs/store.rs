@@ -435,4 +435,97 @@ mod tests {
         set_progress(&mut run, progress(1, u64::MAX), at(114));
         assert_eq!(run.seen_rate, Some(3.0));
     }
+
+    fn new_store() -> Store {
+        let name = NodeName::new("gpu01").unwrap();
+        let logs = vec!["train.log".into()];
+        Store::new([("runs".into(), name, logs)].into_iter(), RunLimits::default())
+    }
+
+    fn changed(store: &mut Store, runs: &str, second: i64) {
+        let text = format!(r#"{{"now": {second}, "total": 9, {runs}}}"#);
+        let now = Timestamp::from_micros(second * 1_000_000);
+        store.on_runs(0, serde_json::from_str(&text).unwrap(), now);
+    }
+
+    fn runs(store: &Store) -> Vec<Arc<Run>> {
+        store.publish();
+        let list = store.list.borrow();
+        list.runs.clone()
+    }
+
+    #[test]
+    fn runs_come_and_go_in_natural_order() {
+        let mut store = new_store();
+        let listener = store.subscribe();
+        let named = |name: &str| format!(r#"{{"run": "{name}", "uid": 5, "user": "ada"}}"#);
+        let all = ["run_10", "run_2", "run_1"].map(named).join(",");
+        changed(&mut store, &format!(r#""runs": [{all}]"#), 1);
+        changed(&mut store, r#""gone": ["run_1", "other"], "runs": [{"run": "run_2"}]"#, 2);
+        let found = runs(&store);
+        let names: Vec<&str> = found.iter().map(|run| &*run.id.name).collect();
+        assert_eq!(names, ["run_2", "run_10"]);
+        // What is not told again stays.
+        assert_eq!((found[0].uid, found[0].user.as_deref()), (Some(5), Some("ada")));
+        assert_eq!(listener.borrow().runs.len(), 2);
+    }
+
+    #[test]
+    fn a_broken_file_leaves_the_last_good_values_with_the_reason() {
+        let mut store = new_store();
+        let file = |name: &str, text: &str| {
+            let text = serde_json::to_string(text).unwrap();
+            format!(r#""runs": [{{"run": "a", "{name}": {{"text": {text}, "mtime": 3.0}}}}]"#)
+        };
+        changed(&mut store, &file("progress", r#"{"state": {"batch": 4}}"#), 4);
+        changed(&mut store, &file("control", r#"{"lr": 1}"#), 4);
+        changed(&mut store, &file("progress", "{"), 5);
+        changed(&mut store, &file("control", "["), 5);
+        let batch = |run: &Run| run.progress.as_ref().and_then(|progress| progress.batch);
+        let run = &runs(&store)[0];
+        assert_eq!((batch(run), run.fault.as_deref()), (Some(4), Some("incomplete JSON")));
+        assert_eq!(run.written_at, Some(Timestamp::from_micros(3_000_000)));
+        assert_eq!((run.variables.list.len(), run.variables.fault.is_some()), (1, true));
+        changed(&mut store, &file("progress", r#"{"state": {"batch": 5}}"#), 6);
+        changed(&mut store, r#""runs": [{"run": "a", "control": {"error": "missing"}}]"#, 6);
+        let run = &runs(&store)[0];
+        assert_eq!((batch(run), run.fault.as_deref()), (Some(5), None));
+        assert_eq!(run.variables, RunVariables::default());
+    }
+
+    #[test]
+    fn a_process_is_gone_since_it_was_first_missing() {
+        let mut store = new_store();
+        let node = NodeName::new("gpu01").unwrap();
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        for (second, process, since) in [
+            (1, r#"{"pid": 7, "gone": true}"#, Some(1)),
+            (2, r#"{"pid": 7, "gone": true}"#, Some(1)),
+            (3, r#"{"pid": 7, "start": 9}"#, None),
+            (4, r#"{"pid": 7, "gone": true}"#, Some(4)),
+        ] {
+            let text = format!(r#"{{"now": {second}, "list": [{process}]}}"#);
+            store.on_processes(&node, serde_json::from_str(&text).unwrap(), at(second));
+            let found = match &store.hosts[&node].processes[&7] {
+                RunProcess::Gone { since } => Some(*since),
+                RunProcess::Found(_) => None,
+            };
+            assert_eq!(found, since.map(at), "{second}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_not_written_any_more_tells_no_status() {
+        for (now, status) in [(219, RunStatus::Running), (220, RunStatus::Unknown)] {
+            let mut store = new_store();
+            let now = Timestamp::from_micros(now * 1_000_000);
+            store.on_tick(0, 219.0, None, Timestamp::from_micros(219_000_000));
+            let log = r#"[{"log": 0, "mtime": 100.0, "tail": "step 3/9", "path": "/train.log"}]"#;
+            store.on_logs(0, serde_json::from_str(log).unwrap(), now);
+            let run = &runs(&store)[0];
+            let progress = run.progress.as_ref().unwrap();
+            assert_eq!((progress.status, progress.batch), (Some(status), Some(3)));
+            assert_eq!(progress.stdout.as_deref(), Some("/train.log"));
+        }
+    }
 }

@@ -594,11 +594,14 @@ class Processes(ScriptCase):
 class Program(ScriptCase):
     """The program itself, printing its table once or a line per interval."""
 
-    def table(self, *arguments):
+    def run_once(self, *arguments):
         done = subprocess.run([rig.GTOP, "runs", *arguments, "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        lines = done.stdout.decode().splitlines()
+        return done.stdout.decode().splitlines()
+
+    def table(self, *arguments):
+        lines = self.run_once(*arguments)
         header = next(at for at, line in enumerate(lines) if line.startswith("RUN "))
         rows = {}
         for line in lines[header + 1:]:
@@ -717,6 +720,77 @@ class Program(ScriptCase):
                 self.assertEqual(sorted(names), ["live_matrix.csv", "live_overall.csv"])
                 self.assertIn(",accuracy", rows[0])
 
+    def test_a_run_that_tells_no_totals_has_none(self):
+        value = progress(status="FINISHED", end_time=time.time())
+        # As a program of ttop's tutorial leaves it: no epoch has begun.
+        value["state"].update(phase="phase_name", epoch=0, batch=3, total_epochs=0, total_batches=0)
+        value["timing"] = {"epoch_start": None, "validation_start": None}
+        value["metadata"]["wandb_run_name"] = None
+        write(self.path("runs", "tutorial", "progress.json"), value)
+        rows, _ = self.table(self.path("runs"))
+        self.assertRegex(rows["tutorial"], r"^tutorial +FINISHED +phase_name +– +3 ")
+
+    def test_batches_of_validations_are_counted(self):
+        state = dict(phase="validation", epoch=0, batch=8, total_epochs=2, total_batches=5)
+        theirs = progress(status="FINISHED", end_time=time.time(), state=state)
+        ours = progress(status="FINISHED", end_time=time.time(),
+                        state=dict(state, batch=5, validation_batch=3, total_validation_batches=4))
+        for name, value in (("ttop", theirs), ("gtop", ours)):
+            value["metadata"]["wandb_run_name"] = None
+            write(self.path("runs", name, "progress.json"), value)
+        lines = self.run_once(self.path("runs"))
+        titles = next(line for line in lines if line.startswith("RUN "))
+        end = titles.index("VAL BATCH") + len("VAL BATCH")
+        for name, expected in (("ttop", "3"), ("gtop", "3/4")):
+            row = next(line for line in lines if line.startswith(name + " "))
+            self.assertRegex(row, r" 1/2 +5/5 ")
+            self.assertEqual(row[:end].split()[-1], expected, row)
+
+    def test_what_is_left_follows_from_a_log_that_tells_totals(self):
+        megatron = (" iteration      100/     500 | elapsed time per iteration (ms): 500.0 | lm loss: 9.7E+00 |"
+                    " number of skipped iterations:   2 | number of nan iterations:   3 |\n")
+        write(self.path("train.log"), megatron)
+        lines = self.run_once("--follow", self.path("train.log"))
+        titles, row = [next(line for line in lines if line.startswith(start)) for start in ("RUN ", self.path("train.log")[:8])]
+        for title, expected in (("LEFT", "3m20s"), ("IT/S", "2.00"), ("SKIPPED ITERATIONS", "2.0000"),
+                                ("NAN ITERATIONS", "3.0000")):
+            end = titles.index(" " + title) + len(title) + 1
+            self.assertEqual(row[:end].split()[-1], expected, (title, row))
+
+    @unittest.skipUnless(shutil.which("tmux"), "needs tmux")
+    def test_tmux_shows_an_output_in_a_window_of_its_own(self):
+        self.train()
+        socket_name = "gtop-test-%d" % os.getpid()
+
+        def tmux(*words):
+            done = subprocess.run(["tmux", "-L", socket_name, "-f", "/dev/null", *words], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=60, check=False)
+            return done.stdout.decode()
+
+        self.addCleanup(tmux, "kill-server")
+        tmux("new-session", "-d", "-x", "120", "-y", "30", rig.GTOP, "runs", self.path("runs"), "--tmux")
+        until("the run", lambda: "live" in tmux("capture-pane", "-p", "-t", ":0"))
+        tmux("send-keys", "-t", ":0", "o")
+        until("the window", lambda: "live" in tmux("list-windows", "-F", "#{window_name}").split())
+        until("the output", lambda: re.search(r"epoch 0 batch \d+", tmux("capture-pane", "-p", "-t", ":1")))
+        # The screen goes on, and says why another run has none.
+        self.assertIn("live", tmux("capture-pane", "-p", "-t", ":0"))
+        value = progress(status="FINISHED")
+        value["metadata"].update(wandb_run_name="a#(touch x)", stdout_path="/dev/null", stderr_path=None)
+        write(self.path("runs", "a", "progress.json"), value)
+        until("the other run", lambda: "touch x" in tmux("capture-pane", "-p", "-t", ":0"))
+        tmux("send-keys", "-t", ":0", "Home")
+        tmux("send-keys", "-t", ":0", "o")
+        until("the reason", lambda: "does not tell where its stderr goes" in tmux("capture-pane", "-p", "-t", ":0"))
+
+    def test_tmux_is_needed_for_its_windows(self):
+        environment = dict(os.environ)
+        environment.pop("TMUX", None)
+        done = subprocess.run(["script", "-qec", f"{rig.GTOP} runs {self.folder} --tmux", "/dev/null"], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--tmux opens windows of tmux", done.stdout.decode())
+
     def test_a_log_without_files_of_a_run_is_followed(self):
         write(self.path("train.log"), "Epoch 3/10\n 50%|#####     | 21/42 [00:10<00:10,  2.10it/s, loss=0.25]")
         rows, _ = self.table("--follow", self.path("train.log"))
@@ -747,6 +821,11 @@ class Program(ScriptCase):
             self.assertIn(text, done.stderr.decode())
         done = subprocess.run([rig.GTOP, "runs", self.path("missing/"), "--once"], stdout=subprocess.PIPE, check=False)
         self.assertIn("No such file or directory", done.stdout.decode())
+        self.assertEqual(done.returncode, 1)
+        # Something is shown.
+        done = subprocess.run([rig.GTOP, "runs", self.path("missing/"), self.folder, "--once"], stdout=subprocess.PIPE,
+                              check=False)
+        self.assertEqual(done.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,114 @@ print(json.dumps(estimates()))
         self.assertEqual(second["run"], {"rate": 0.35, "elapsed": 35, "remaining": 65, "total": 100})
         self.assertEqual(last["run"], {"rate": 0.5, "elapsed": 50, "remaining": 50, "total": 100})
 
+    def test_batches_of_a_validation_are_counted_by_themselves(self):
+        out = self.run_on("""
+import json
+monitor = TrainingMonitor(RUN)
+now = [1000.0]
+time.monotonic = lambda: now[0]
+def show():
+    monitor._estimate()
+    state = monitor.progress_data["state"]
+    part = monitor.progress_data["estimates"]["validation"]
+    print(json.dumps([state["batch"], state.get("validation_batch"), state.get("total_validation_batches"), part["remaining"]]))
+monitor.start_epoch(0, 5, 2)
+monitor.start_phase("training")
+for batch in range(5):
+    monitor.start_batch()
+    now[0] += 1
+show()
+monitor.start_phase("Validation", total_batches=4)
+# As programs of ttop do, which has no total.
+monitor.start_validation()
+for batch in range(3):
+    monitor.start_batch()
+    now[0] += 2
+show()
+monitor.end_validation()
+monitor.start_batch()
+monitor.start_epoch(1, 5, 2)
+monitor.start_training()
+monitor.start_batch()
+now[0] += 1
+monitor.end_training()
+monitor.start_validation(7)
+monitor.start_batch()
+now[0] += 1
+show()
+# An epoch that begins amid a validation.
+monitor.start_epoch(2, 5, 2)
+monitor.start_batch()
+show()
+""")
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(rows, [[5, None, None, 0], [5, 3, 4, 2], [1, 1, 7, 6], [0, 1, None, None]])
+
+    def test_what_the_process_and_all_below_it_use_is_told(self):
+        self.run_on("""
+import subprocess, threading, types
+cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 2, memory_reserved=lambda device: (device + 1) << 20)
+sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+child = subprocess.Popen([sys.executable, "-c", "x = 'x' * 50000000\\nprint(flush=True)\\nwhile True: pass"],
+                         stdout=subprocess.PIPE)
+child.stdout.readline()
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+monitor = TrainingMonitor(RUN)
+def is_told():
+    resources = monitor.progress_data.get("resources")
+    return resources is not None and resources["cpu_percent"] is not None and resources["cpu_percent"] > 0
+wait_until(is_told)
+monitor.set_finished()
+monitor.shutdown()
+with open("/proc/%d/status" % child.pid) as file:
+    kib = int(file.read().split("VmRSS:")[1].split()[0])
+child.kill()
+child.wait()
+print(os.getpid(), child.pid, kib / 1024)
+""")
+        resources = self.progress()["resources"]
+        known = fixture("ttop-progress-finished-with-resources.json")["resources"]
+        self.assertEqual([name for name in resources if name in known], [name for name in known])
+        self.assertEqual((resources["processes"], resources["gpu_mem_mib"]), (2, 3))
+        own, child = resources["process_list"]
+        # The main thread, that of the monitor, and the sleeper.
+        self.assertEqual((own["pid"], own["threads"], child["threads"]), (self.progress()["metadata"]["pid"], 3, 1))
+        self.assertGreater(child["ram_mb"], 45)
+        self.assertGreater(child["cpu_percent"], 0)
+        self.assertEqual(resources["threads"], 4)
+
+    def test_without_torch_on_a_device_its_memory_is_unknown(self):
+        self.run_on("""
+monitor = TrainingMonitor(RUN)
+wait_until(lambda: "resources" in monitor.progress_data)
+monitor.shutdown()
+""")
+        self.assertEqual(self.progress()["resources"]["gpu_mem_mib"], None)
+
+    def test_the_calls_of_ttops_tutorial(self):
+        self.run_on("""
+run_name, value1, value2 = "my_run", 0.25, 7
+monitor = TrainingMonitor(
+    output_file=f"{RUN}/progress/{run_name}.json"
+)
+monitor.track_variables({
+    'param1': value1,
+    'param2': value2
+})
+monitor.start_monitoring()
+monitor.start_phase("phase_name")
+for iteration in range(3):
+    monitor.start_batch()
+    monitor.update_metrics(metric1=value1, metric2=value2)
+monitor.end_phase()
+monitor.set_finished()
+""")
+        progress = self.progress("progress/my_run/progress.json")
+        self.assertEqual((progress["status"], progress["state"]["batch"]), ("FINISHED", 3))
+        self.assertEqual(progress["state"]["total_batches"], 0)
+        self.assertEqual((progress["metrics"]["metric1"], progress["metrics"]["metric2"]), (0.25, 7))
+        self.assertEqual(self.progress("progress/my_run/control.json"), {"param1": 0.25, "param2": 7})
+
     def test_what_is_not_known_is_null(self):
         self.run_on("""
 monitor = TrainingMonitor(RUN)

@@ -341,3 +341,133 @@ fn rows_act_on_their_own_run_and_running_ones_are_not_deleted() {
         assert!(screen.contains(reason), "{screen}");
     }
 }
+
+/// Returns a list of the runs that are kept.
+fn list_of(keeps: impl Fn(&Run) -> bool) -> Arc<RunList> {
+    let mut list = list();
+    list.runs.retain(|run| keeps(run));
+    Arc::new(list)
+}
+
+fn titles(ui: &mut Ui, width: u16) -> String {
+    let screen = text(&draw(ui, width, 30));
+    screen.into_iter().find(|line| line.starts_with("RUN ")).unwrap()
+}
+
+#[test]
+fn the_last_metric_stands_beside_the_other_columns() {
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
+    ui.on_runs(&list_of(|run| &*run.id.name == "run_1"));
+    // To the last column, which is a metric as there is no note.
+    press(&mut ui, &[KeyCode::Right; 60]);
+    let screen = text(&draw(&mut ui, 300, 30));
+    for start in ["RUN ", "run_1 "] {
+        let row = screen.iter().find(|line| line.starts_with(start)).unwrap().trim_end();
+        assert!(row.ends_with(if start == "RUN " { "PPL" } else { "NaN" }), "{row}");
+        assert!(!row.contains(&" ".repeat(60)), "{row}");
+    }
+}
+
+#[test]
+fn columns_stand_still_when_all_runs_validate() {
+    let in_phase = |is_validating: bool| {
+        let mut progress = progress("gpu01", 41_211, RunStatus::Running);
+        if is_validating {
+            progress.phase = Some("validation".into());
+            (progress.training, progress.training_started_at) = (Estimate::default(), None);
+            progress.validation_started_at = Some(ago(5));
+            (progress.validation_batch, progress.total_validation_batches) = (Some(3), Some(9));
+        } else {
+            progress.validation = Estimate::default();
+        }
+        let mut list = list();
+        list.runs = vec![Arc::new(run("run_1", Some(progress)))];
+        Arc::new(list)
+    };
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
+    ui.on_runs(&in_phase(false));
+    const TRAINING: [&str; 6] = ["EP LEFT", "TR ELAPSED", "TR LEFT", "TR TOTAL", "IT/S", "GPU%"];
+    let training = titles(&mut ui, 400);
+    ui.on_runs(&in_phase(true));
+    let validating = titles(&mut ui, 400);
+    assert!(text(&draw(&mut ui, 400, 30)).join("\n").contains(" 3/9 "));
+    for title in TRAINING {
+        assert!(training.contains(title) && validating.contains(title), "{title}: {validating:?}");
+    }
+    assert!(validating.contains("VAL BATCH") && !training.contains("VAL BATCH"));
+    ui.on_runs(&in_phase(false));
+    assert_eq!(titles(&mut ui, 400), validating);
+}
+
+#[test]
+fn esc_stays_with_the_runs() {
+    let mut ui = ui(DARK);
+    press(&mut ui, &[letter('t')]);
+    for is_unfolded in [true, false, false] {
+        let screen = text(&draw(&mut ui, 200, 50));
+        assert!(screen.iter().any(|line| line.starts_with("RUN ")), "{screen:#?}");
+        assert_eq!(screen.iter().any(|line| line.contains("[P]")), is_unfolded);
+        let hints = screen.last().unwrap();
+        assert_eq!(hints.contains("Esc back"), is_unfolded, "{hints}");
+        press(&mut ui, &[KeyCode::Esc]);
+    }
+}
+
+#[test]
+fn the_cursor_stays_where_a_run_was_deleted() {
+    for (down, deleted, next) in [(3, "run_4", "run_5"), (11, "run_12_empty", "日本語")] {
+        let mut ui = ui(DARK);
+        press(&mut ui, &vec![DOWN; down]);
+        ui.on_runs(&list_of(|run| &*run.id.name != deleted));
+        draw(&mut ui, 120, 40);
+        press(&mut ui, &[letter('e')]);
+        let screen = text(&draw(&mut ui, 120, 40)).join("\n");
+        assert!(screen.contains(&format!("variables of {next}")), "{screen}");
+    }
+}
+
+#[test]
+fn the_editor_shows_the_rate_and_the_output_of_the_run() {
+    let run = RunId { folder: "./progress".into(), name: "run_10_no_total".into() };
+    let mut ui = ui(DARK);
+    press(&mut ui, &[DOWN; 9]);
+    press(&mut ui, &[letter('e')]);
+    let screen = text(&draw(&mut ui, 160, 40)).join("\n");
+    assert!(screen.contains("RUNNING  1.37 it/s  pid 41211"), "{screen}");
+    assert!(!screen.contains("output of"), "{screen}");
+    press(&mut ui, &[letter('o')]);
+    let output = OutputId { session: 0, handle: 1 };
+    let lines = "step 1\n".repeat(50) + "the last step\n";
+    let size = u64::try_from(lines.len()).unwrap();
+    let file = OutputFile {
+        output,
+        path: "/home/alice/run.log".into(),
+        size,
+        identity: "1:2".into(),
+        written_at: 1.0,
+        is_deleted: false,
+    };
+    let request = RunRequest::OpenOutputs(run.clone());
+    let outputs = RunResponse::Outputs([Ok(file), Err("a pipe".into())]);
+    ui.on_run_reply(&RunReply { request, result: Ok(outputs) }, NOW);
+    let request = RunRequest::ReadOutput { output, offset: 0, length: 131_072 };
+    let data = RunResponse::Read { offset: 0, data: lines.into_bytes().into(), size };
+    ui.on_run_reply(&RunReply { request, result: Ok(data) }, NOW);
+    let shown = |ui: &mut Ui| text(&draw(ui, 160, 40)).join("\n");
+    let screen = shown(&mut ui);
+    for part in ["batch_size", "warmup", "output of run_10_no_total", "the last step"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    // The variables are edited beside it, and it scrolls and is searched.
+    press(&mut ui, &[DOWN, KeyCode::Enter, letter('o')]);
+    assert!(shown(&mut ui).contains("\"1e-3o\" is not a number"));
+    press(&mut ui, &[KeyCode::Esc, KeyCode::Home]);
+    assert!(!shown(&mut ui).contains("the last step"));
+    press(&mut ui, &[letter('/'), letter('q')]);
+    assert!(shown(&mut ui).contains("search: q"));
+    press(&mut ui, &[KeyCode::Esc, letter('o')]);
+    let screen = shown(&mut ui);
+    assert!(screen.contains("batch_size") && !screen.contains("output of"), "{screen}");
+    press(&mut ui, &[KeyCode::Esc]);
+    assert!(!shown(&mut ui).contains("variables of"));
+}

@@ -280,3 +280,100 @@ fn file_name(name: &str) -> String {
     let name = name.trim_start_matches('.');
     if name.is_empty() { "run".to_owned() } else { name.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{MetricValue, NodeName, Progress, Run, RunFolder, RunList, RunVariables};
+    use std::sync::Arc;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("gtop-csv-{}-{name}", std::process::id()));
+        std::fs::remove_dir_all(&folder).ok();
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// Returns a run of a folder, of this name and with this status.
+    fn runs(of: &[(&str, &str, RunStatus)], now: Timestamp) -> Runs {
+        let run = |(label, name, status): &(&str, &str, RunStatus)| {
+            let loss = Some(MetricValue::Number(0.5));
+            let progress =
+                Progress { status: Some(*status), batch: Some(3), loss, ..Progress::default() };
+            Arc::new(Run {
+                id: RunId { folder: (*label).into(), name: (*name).into() },
+                is_flat: false,
+                uid: None,
+                user: None,
+                progress: Some(Arc::new(progress)),
+                written_at: Some(now),
+                fault: None,
+                advanced_at: None,
+                seen_rate: None,
+                variables: RunVariables::default(),
+            })
+        };
+        let folders = vec![RunFolder {
+            label: "a".into(),
+            node: NodeName::new("gpu01").unwrap(),
+            total: of.len(),
+            is_polled: false,
+            fault: None,
+            answered_at: None,
+            clock_offset: 0,
+        }];
+        let list = RunList { folders, runs: of.iter().map(run).collect(), ..RunList::default() };
+        Runs::new(Arc::new(list), &Fleet::default(), now)
+    }
+
+    fn lines(path: &Path) -> usize {
+        std::fs::read_to_string(path).unwrap().lines().count()
+    }
+
+    #[test]
+    fn a_run_that_is_over_gets_its_last_row_once() {
+        let folder = folder("once");
+        let now = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let mut files = CsvFiles::new(folder.clone(), RunCsvFormat::Runs, now(0)).unwrap();
+        let status = [RunStatus::Running, RunStatus::Running, RunStatus::Failed, RunStatus::Failed];
+        for (second, status) in (0..).zip(status) {
+            files.write(&runs(&[("a", "x", status)], now(second)), now(second)).unwrap();
+        }
+        // The header, two rows while it ran, and the last one.
+        assert_eq!(lines(&folder.join("x_matrix.csv")), 4);
+        let overall = std::fs::read_to_string(folder.join("x_overall.csv")).unwrap();
+        assert!(overall.lines().nth(1).unwrap().contains(",FAILED,"), "{overall}");
+        std::fs::remove_dir_all(&folder).ok();
+    }
+
+    #[test]
+    fn runs_of_one_name_and_files_of_others_are_kept_apart() {
+        let folder = folder("names");
+        std::fs::write(folder.join("y_matrix.csv"), "mine\n").unwrap();
+        let now = Timestamp::from_micros(1_000_000);
+        let mut files = CsvFiles::new(folder.clone(), RunCsvFormat::Runs, now).unwrap();
+        let of = [("a", "x", RunStatus::Running), ("b", "x", RunStatus::Running), ("a", "y", RunStatus::Running)];
+        files.write(&runs(&of, now), now).unwrap();
+        for name in ["x_matrix.csv", "x-2_matrix.csv", "y_matrix-2.csv"] {
+            assert_eq!(lines(&folder.join(name)), 2, "{name}");
+        }
+        assert_eq!(std::fs::read_to_string(folder.join("y_matrix.csv")).unwrap(), "mine\n");
+        std::fs::remove_dir_all(&folder).ok();
+    }
+
+    #[test]
+    fn a_name_of_a_run_leads_nowhere_else() {
+        for (name, expected) in [
+            ("run_1.a-b", "run_1.a-b"),
+            ("../../etc/passwd", "_.._etc_passwd"),
+            ("..", "run"),
+            (".hidden", "hidden"),
+            ("a b\u{1b}", "a_b_"),
+            ("日本", "日本"),
+        ] {
+            assert_eq!(file_name(name), expected);
+        }
+        assert_eq!(file_name(&"x".repeat(500)).len(), 100);
+    }
+}

@@ -41,6 +41,8 @@ pub struct OutputDialog {
     asked: Vec<Missing>,
     input: Option<LineEditor>,
     search: Option<Search>,
+    /// Where the last match is, until the user moves away from it.
+    hit: Option<u64>,
     notice: Option<(String, Tone)>,
 }
 
@@ -102,6 +104,7 @@ impl OutputDialog {
             asked: Vec::new(),
             input: None,
             search: None,
+            hit: None,
             notice: None,
         }
     }
@@ -172,6 +175,7 @@ impl OutputDialog {
 
     fn move_by(&mut self, movement: Movement) {
         let page = i64::try_from(self.size.1).unwrap_or(i64::MAX);
+        self.hit = None;
         self.is_following = movement == Movement::End;
         match movement {
             Movement::Up => self.scroll -= 1,
@@ -192,6 +196,7 @@ impl OutputDialog {
             return;
         }
         let place = self.document.place(self.top);
+        self.hit = None;
         self.document.set_hidden(index, is_shown(index));
         // The line on top stays if it is still shown.
         let top = place.and_then(|(file, offset, _)| self.document.position_of(file, offset));
@@ -203,8 +208,18 @@ impl OutputDialog {
             return None;
         }
         self.is_following = false;
-        // Not the match that is on top already.
-        let at = if is_backwards { self.top } else { self.top.saturating_add(1) };
+        let at = match (self.hit, is_backwards) {
+            // Not in the line of the match that was found last.
+            (Some(hit), false) => match self.document.line_at(hit) {
+                Ok(Some((_, _, next))) => next,
+                Ok(None) | Err(_) => hit.saturating_add(1),
+            },
+            (Some(hit), true) => match self.document.line_before(hit.saturating_add(1)) {
+                Ok(Some(start)) => start.min(hit),
+                Ok(None) | Err(_) => hit,
+            },
+            (None, _) => self.top,
+        };
         let search =
             Search { pattern, is_backwards, at: Some(at), began_at: at, has_wrapped: false };
         self.search = Some(search);
@@ -254,7 +269,7 @@ impl OutputDialog {
             let around = if search.is_backwards { "the end" } else { "the beginning" };
             let wrapped = || (format!("searched on from {around}"), Tone::Faint);
             self.notice = search.has_wrapped.then(wrapped);
-            self.top = position;
+            (self.top, self.hit) = (position, Some(position));
             // The line of the match begins before it.
             self.scroll = 0;
             self.align_top();
@@ -395,6 +410,7 @@ impl OutputDialog {
         let before = file.size;
         file.size = growth.size;
         if growth.is_truncated || growth.size < before {
+            self.hit = None;
             self.document.forget(index);
             self.document.append(index, 0..growth.size);
             self.top = self.top.min(self.document.length());
@@ -553,5 +569,98 @@ impl OutputDialog {
             ("1 2", "streams"),
             ("Esc", "close"),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::OutputId;
+
+    const TEXT: &str = "a needle 1\nb\nc needle needle 2\nd\ne\n";
+
+    fn opened() -> OutputDialog {
+        let run = RunId { folder: "runs".into(), name: "train".into() };
+        let mut dialog = OutputDialog::new(run, "train".into());
+        let file = OutputFile {
+            output: OutputId { session: 0, handle: 1 },
+            path: "/log".into(),
+            size: u64::try_from(TEXT.len()).unwrap(),
+            identity: "1:2".into(),
+            written_at: 1.0,
+            is_deleted: false,
+        };
+        dialog.on_open(&[Ok(file), Err("a pipe".into())]);
+        dialog.document.add(0, 0, TEXT.as_bytes());
+        dialog.resize(80, 4);
+        dialog
+    }
+
+    /// Answers the requests of a search as the script does, from the text.
+    fn serve(dialog: &mut OutputDialog, request: Option<UiRequest>) {
+        let mut next = request;
+        while let Some(UiRequest::Runs(requests)) = next {
+            let [RunRequest::FindInOutput { offset, pattern, is_backwards, .. }] = &*requests
+            else {
+                panic!("{requests:?}")
+            };
+            let at = usize::try_from(*offset).unwrap();
+            let (found, searched) = if *is_backwards {
+                let starts = TEXT.match_indices(pattern.as_str()).map(|(start, _)| start);
+                (starts.filter(|start| *start < at).last(), 0)
+            } else {
+                (TEXT.get(at..).unwrap().find(pattern).map(|found| at + found), TEXT.len())
+            };
+            let [found, searched] = [found, Some(searched)].map(|one| one.map(|one| one as u64));
+            next = dialog.on_found(*offset, found, found.or(searched).unwrap());
+        }
+    }
+
+    fn search(
+        dialog: &mut OutputDialog,
+        pattern: &str,
+        is_backwards: bool,
+    ) -> (Option<u64>, String) {
+        let request = dialog.start_search(pattern.to_owned(), is_backwards);
+        serve(dialog, request);
+        // What follows the frame that shows it.
+        dialog.due();
+        let notice = dialog.notice.as_ref().map_or_else(String::new, |(text, _)| text.clone());
+        (dialog.hit, notice)
+    }
+
+    #[test]
+    fn a_search_goes_on_behind_each_match_and_around_the_end() {
+        let mut dialog = opened();
+        dialog.move_by(Movement::Home);
+        let (plain, from_top, from_end) =
+            (String::new(), "searched on from the beginning", "searched on from the end");
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), plain.clone()));
+        // Not the second one of the same line, although the text ends on the screen.
+        assert_eq!(search(&mut dialog, "needle", false), (Some(15), plain.clone()));
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), from_top.to_owned()));
+        assert_eq!(search(&mut dialog, "needle", true), (Some(22), from_end.to_owned()));
+        assert_eq!(search(&mut dialog, "needle", true), (Some(2), plain.clone()));
+        assert_eq!(search(&mut dialog, "a ", true), (Some(0), from_end.to_owned()));
+        let missing = (Some(0), "\"nothing\" is not found".to_owned());
+        for is_backwards in [false, true] {
+            assert_eq!(search(&mut dialog, "nothing", is_backwards), missing);
+        }
+        // From where one has moved to.
+        dialog.move_by(Movement::End);
+        dialog.due();
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), from_top.to_owned()));
+        dialog.move_by(Movement::End);
+        dialog.due();
+        assert_eq!(search(&mut dialog, "e", false), (Some(33), plain));
+    }
+
+    #[test]
+    fn an_empty_output_holds_nothing() {
+        let run = RunId { folder: "runs".into(), name: "train".into() };
+        let mut dialog = OutputDialog::new(run, "train".into());
+        for is_backwards in [false, true] {
+            assert_eq!(search(&mut dialog, "x", is_backwards), (None, "\"x\" is not found".into()));
+        }
     }
 }
