@@ -297,7 +297,9 @@ mod tests {
             target("gpu01", ssh("gpu01")),
             target("ada@gpu02", ssh("gpu02")),
         ];
-        Roster { targets, ..Roster::default() }
+        let mut roster = Roster::default();
+        roster.targets = targets;
+        roster
     }
 
     fn found(host: Option<&str>) -> Result<Vec<String>, String> {

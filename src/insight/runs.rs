@@ -603,10 +603,8 @@ mod tests {
         assert_eq!(judged(&run, Some(&lost)), Liveness::Unreachable);
         let unasked = RunHost { processes: BTreeMap::new(), ..host(alive()) };
         assert_eq!(judged(&run, Some(&unasked)), Liveness::Unknown(NOT_LOOKED_AT));
-        let in_container = self::run(Progress {
-            pid_namespace: Some("pid:[2]".into()),
-            ..running()
-        });
+        let in_container =
+            self::run(Progress { pid_namespace: Some("pid:[2]".into()), ..running() });
         assert!(matches!(judged(&in_container, Some(&gone(10))), Liveness::Unknown(_)));
     }
 

@@ -400,7 +400,9 @@ mod tests {
 
     /// Answers the next request of a session.
     async fn answer(commands: &mut Commands, answer: Value) -> (&'static str, Map<String, Value>) {
-        let Some(SessionCommand::Ask(verb, values, asked)) = commands.recv().await else { panic!() };
+        let Some(SessionCommand::Ask(verb, values, asked)) = commands.recv().await else {
+            panic!()
+        };
         asked.send(serde_json::from_value(answer).unwrap()).unwrap();
         (verb, values)
     }
@@ -412,12 +414,7 @@ mod tests {
         let run = run_of("a");
         for request in [
             RunRequest::Delete { run: run.clone(), identity: "1".into() },
-            RunRequest::SetVariable {
-                run,
-                base: "{}".into(),
-                name: "lr".into(),
-                json: "1".into(),
-            },
+            RunRequest::SetVariable { run, base: "{}".into(), name: "lr".into(), json: "1".into() },
         ] {
             assert_eq!(client.request(&request, None).await, Err(RunRequestError::ReadOnly));
         }
@@ -443,7 +440,10 @@ mod tests {
             let request = RunRequest::Delete { run: run_of("b"), identity: "1:2".into() };
             let asking = client.request(&request, None);
             let (found, (verb, values)) = tokio::join!(asking, answer(&mut second, reply));
-            assert_eq!((verb, &values["run"], &values["identity"]), ("delete", &json!("train"), &json!("1:2")));
+            assert_eq!(
+                (verb, &values["run"], &values["identity"]),
+                ("delete", &json!("train"), &json!("1:2"))
+            );
             match (found, expected) {
                 (Err(RunRequestError::Refused(found)), Err(RunRequestError::Refused(_))) => {
                     assert!(!found.contains('\u{1b}') && found.contains("ada"), "{found}");
@@ -459,7 +459,9 @@ mod tests {
         let output = OutputId { session: 1, handle: 7 };
         client.request(&RunRequest::FollowOutputs(vec![output]), None).await.unwrap();
         for (commands, handles) in commands.iter_mut().zip([json!([]), json!([7])]) {
-            let Some(SessionCommand::Tell("follow", values)) = commands.recv().await else { panic!() };
+            let Some(SessionCommand::Tell("follow", values)) = commands.recv().await else {
+                panic!()
+            };
             assert_eq!(values["handles"], handles);
         }
     }

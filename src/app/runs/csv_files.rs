@@ -288,13 +288,6 @@ mod tests {
     use crate::model::{MetricValue, NodeName, Progress, Run, RunFolder, RunList, RunVariables};
     use std::sync::Arc;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("gtop-csv-{}-{name}", std::process::id()));
-        std::fs::remove_dir_all(&folder).ok();
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     /// Returns a run of a folder, of this name and with this status.
     fn runs(of: &[(&str, &str, RunStatus)], now: Timestamp) -> Runs {
         let run = |(label, name, status): &(&str, &str, RunStatus)| {
@@ -333,7 +326,8 @@ mod tests {
 
     #[test]
     fn a_run_that_is_over_gets_its_last_row_once() {
-        let folder = folder("once");
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().to_owned();
         let now = |second: i64| Timestamp::from_micros(second * 1_000_000);
         let mut files = CsvFiles::new(folder.clone(), RunCsvFormat::Runs, now(0)).unwrap();
         let status = [RunStatus::Running, RunStatus::Running, RunStatus::Failed, RunStatus::Failed];
@@ -344,22 +338,25 @@ mod tests {
         assert_eq!(lines(&folder.join("x_matrix.csv")), 4);
         let overall = std::fs::read_to_string(folder.join("x_overall.csv")).unwrap();
         assert!(overall.lines().nth(1).unwrap().contains(",FAILED,"), "{overall}");
-        std::fs::remove_dir_all(&folder).ok();
     }
 
     #[test]
     fn runs_of_one_name_and_files_of_others_are_kept_apart() {
-        let folder = folder("names");
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().to_owned();
         std::fs::write(folder.join("y_matrix.csv"), "mine\n").unwrap();
         let now = Timestamp::from_micros(1_000_000);
         let mut files = CsvFiles::new(folder.clone(), RunCsvFormat::Runs, now).unwrap();
-        let of = [("a", "x", RunStatus::Running), ("b", "x", RunStatus::Running), ("a", "y", RunStatus::Running)];
+        let of = [
+            ("a", "x", RunStatus::Running),
+            ("b", "x", RunStatus::Running),
+            ("a", "y", RunStatus::Running),
+        ];
         files.write(&runs(&of, now), now).unwrap();
         for name in ["x_matrix.csv", "x-2_matrix.csv", "y_matrix-2.csv"] {
             assert_eq!(lines(&folder.join(name)), 2, "{name}");
         }
         assert_eq!(std::fs::read_to_string(folder.join("y_matrix.csv")).unwrap(), "mine\n");
-        std::fs::remove_dir_all(&folder).ok();
     }
 
     #[test]
