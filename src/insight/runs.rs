@@ -502,6 +502,9 @@ mod tests {
         Timestamp::from_micros((START + second) * 1_000_000)
     }
 
+    /// What is different about a process.
+    type Change = fn(&mut FoundProcess);
+
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
     }
@@ -568,7 +571,6 @@ mod tests {
     #[test]
     fn a_process_is_the_runs_by_its_start_its_owner_and_its_state() {
         let other_user = Liveness::Unknown("its pid is that of another user's process here");
-        type Change = fn(&mut FoundProcess);
         let cases: [(Change, Liveness); 8] = [
             (|_| {}, Liveness::Alive),
             // The clocks of both may differ a little.
@@ -640,14 +642,14 @@ mod tests {
 
     #[test]
     fn a_host_is_found_by_its_short_name_and_not_if_two_have_it() {
-        let named = |node_name: &str, host_name: &str| {
+        let host_of = |node_name: &str, host_name: &str| {
             let host = host(RunProcess::Gone { since: at(0) });
             Arc::new(RunHost { node: node(node_name), host_name: host_name.into(), ..host })
         };
         let hosts = vec![
-            named("gpu01", "gpu01.cluster"),
-            named("gpu02", "twin.a"),
-            named("gpu03", "twin.b"),
+            host_of("gpu01", "gpu01.cluster"),
+            host_of("gpu02", "twin.a"),
+            host_of("gpu03", "twin.b"),
         ];
         let (list, fleet) = (RunList { hosts, ..RunList::default() }, Fleet::default());
         let names = NodesByHost::new(&fleet, &list);

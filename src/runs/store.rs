@@ -458,8 +458,8 @@ mod tests {
     fn runs_come_and_go_in_natural_order() {
         let mut store = new_store();
         let listener = store.subscribe();
-        let named = |name: &str| format!(r#"{{"run": "{name}", "uid": 5, "user": "ada"}}"#);
-        let all = ["run_10", "run_2", "run_1"].map(named).join(",");
+        let record = |name: &str| format!(r#"{{"run": "{name}", "uid": 5, "user": "ada"}}"#);
+        let all = ["run_10", "run_2", "run_1"].map(record).join(",");
         changed(&mut store, &format!(r#""runs": [{all}]"#), 1);
         changed(&mut store, r#""gone": ["run_1", "other"], "runs": [{"run": "run_2"}]"#, 2);
         let found = runs(&store);

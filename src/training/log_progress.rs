@@ -175,11 +175,11 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
     None
 }
 
-/// Returns the number behind a slash or `of`.
+/// Returns the number behind a slash or `of`; zero is none.
 fn total(rest: &str) -> Option<u64> {
     let rest = rest.trim_start();
     let rest = rest.strip_prefix('/').or_else(|| rest.strip_prefix("of "))?;
-    digits(rest.trim_start()).map(|(total, _)| total)
+    digits(rest.trim_start()).map(|(total, _)| total).filter(|total| *total > 0)
 }
 
 /// Returns the counter of a progress bar: `42/100 [` of tqdm and `12/50 ━━━` or `12/50 [=` of Keras.
@@ -403,6 +403,7 @@ mod tests {
             ),
             ("step 12/100", of(None, None, 12, Some(100))),
             ("Step: 12 of 100", of(None, None, 12, Some(100))),
+            ("step 12/0", of(None, None, 12, None)),
             (
                 "Epoch [3/10], Step [100/600], Loss: 0.2500",
                 (Some(2), Some(10), Some(100), Some(600), Some(0.25), None),

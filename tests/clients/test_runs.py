@@ -4,6 +4,7 @@
 """
 
 import base64
+import csv
 import json
 import os
 import re
@@ -756,6 +757,29 @@ class Program(ScriptCase):
                                 ("NAN ITERATIONS", "3.0000")):
             end = titles.index(" " + title) + len(title) + 1
             self.assertEqual(row[:end].split()[-1], expected, (title, row))
+
+    def test_what_is_left_follows_from_steps_that_are_seen(self):
+        log = self.path("train.log")
+        grow = ("import itertools, sys, time\nfor step in itertools.count():\n"
+                "    open(sys.argv[1], 'a').write('step %d/1000000 loss: 0.5\\n' % step)\n    time.sleep(0.05)")
+        self.sleeper(sys.executable, "-c", grow, log)
+        until("the log", lambda: os.path.exists(log))
+        program = subprocess.Popen([rig.GTOP, "runs", "--follow", log, "--headless", "-i", "0.2", "--csv-dir", self.path("csv")],
+                                   stdout=subprocess.DEVNULL)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+
+        def left():
+            names = os.listdir(self.path("csv")) if os.path.exists(self.path("csv")) else []
+            for name in [name for name in names if name.endswith("_matrix.csv")]:
+                with open(self.path("csv", name)) as file:
+                    rows = list(csv.DictReader(file))
+                return [row for row in rows if row["run_remaining_s"] and row["rate_its"]]
+            return []
+
+        row = until("what is left", left)[-1]
+        steps = (1000000 - int(row["batch"])) / float(row["rate_its"])
+        self.assertAlmostEqual(float(row["run_remaining_s"]) / steps, 1, places=2)
 
     @unittest.skipUnless(shutil.which("tmux"), "needs tmux")
     def test_tmux_shows_an_output_in_a_window_of_its_own(self):

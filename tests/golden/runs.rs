@@ -386,12 +386,11 @@ fn columns_stand_still_when_all_runs_validate() {
     };
     let mut ui = new_ui(fleets::with_jobs(), DARK);
     ui.on_runs(&in_phase(false));
-    const TRAINING: [&str; 6] = ["EP LEFT", "TR ELAPSED", "TR LEFT", "TR TOTAL", "IT/S", "GPU%"];
     let training = titles(&mut ui, 400);
     ui.on_runs(&in_phase(true));
     let validating = titles(&mut ui, 400);
     assert!(text(&draw(&mut ui, 400, 30)).join("\n").contains(" 3/9 "));
-    for title in TRAINING {
+    for title in ["EP LEFT", "TR ELAPSED", "TR LEFT", "TR TOTAL", "IT/S", "GPU%"] {
         assert!(training.contains(title) && validating.contains(title), "{title}: {validating:?}");
     }
     assert!(validating.contains("VAL BATCH") && !training.contains("VAL BATCH"));

@@ -130,29 +130,29 @@ mod tests {
     use crate::model::OutputId;
     use crate::ssh::Profile;
 
-    fn file(path: &str, is_deleted: bool) -> Result<OutputFile, Arc<str>> {
-        Ok(OutputFile {
+    fn file(path: &str, is_deleted: bool) -> OutputFile {
+        OutputFile {
             output: OutputId { session: 0, handle: 1 },
             path: path.into(),
             size: 1,
             identity: "1:2".into(),
             written_at: 1.0,
             is_deleted,
-        })
+        }
     }
 
     #[test]
     fn outputs_are_quoted_and_named_once() {
         let why = || Err(Arc::from("a pipe"));
         for (files, expected) in [
-            ([file("/a b", false), why()], Ok("tail -n 1000 -F -- '/a b'")),
+            ([Ok(file("/a b", false)), why()], Ok("tail -n 1000 -F -- '/a b'")),
             (
-                [file("/o", false), file("/e'$(x)", false)],
+                [Ok(file("/o", false)), Ok(file("/e'$(x)", false))],
                 Ok(r"tail -n 1000 -F -- /o '/e'\''$(x)'"),
             ),
-            ([file("/o", false), file("/o", false)], Ok("tail -n 1000 -F -- /o")),
-            ([file("/o", true), file("/e", false)], Ok("tail -n 1000 -F -- /e")),
-            ([file("/o", true), file("/e", true)], Err("its output has been deleted")),
+            ([Ok(file("/o", false)), Ok(file("/o", false))], Ok("tail -n 1000 -F -- /o")),
+            ([Ok(file("/o", true)), Ok(file("/e", false))], Ok("tail -n 1000 -F -- /e")),
+            ([Ok(file("/o", true)), Ok(file("/e", true))], Err("its output has been deleted")),
             ([why(), why()], Err("a pipe")),
         ] {
             let found = tail_command(&files);
