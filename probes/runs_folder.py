@@ -166,6 +166,8 @@ class Folder:
         self.gone, self.kind = [], None
         # Folders that may become runs, and what the JSON files were that are none.
         self.candidates, self.others = 0, {}
+        # Runs behind links, which may be on a file system that tells no changes.
+        self.linked = set()
 
     def label(self):
         return 'inotify' if self.watch is not None else 'polling'
@@ -225,6 +227,7 @@ class Folder:
             if identity not in seen:
                 found[name] = False
                 seen.add(identity)
+        self.linked = set(name for name in links if name in found)
         names = sorted(found, key=natural_key)
         self.total = len(names)
         names = set(names[:MAX_RUNS])
@@ -254,8 +257,10 @@ class Folder:
         try:
             status = os.lstat(name + '.json', dir_fd=self.handle)
             identity = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if self.others.get(name) != identity and is_progress(read_regular(name + '.json', self.handle, MAX_PROGRESS)[0]):
-                return True
+            if self.others.get(name) != identity:
+                text, _ = read_regular(name + '.json', self.handle, MAX_PROGRESS)
+                if is_progress(text):
+                    return True
         except OSError:
             return False
         others[name] = identity
@@ -282,7 +287,7 @@ class Folder:
         changes = self.watch.changes()
         if changes is None:
             return list(self.runs), True
-        names, lists = set(), False
+        names, lists = set(self.linked), False
         for name, entry in changes:
             if name:
                 names.add(name)
