@@ -184,9 +184,23 @@ class Runs(LabCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("gpu02 is not watched", done.stderr)
 
+    def test_tmux_follows_an_output_on_its_host_by_ssh(self):
+        self.train("gpu01", "windows/a")
+        terminal = self.lab.terminal((160, 40))
+        terminal.gtop("runs", "gpu01:windows", "--tmux")
+        terminal.until("the run", r"^a +RUNNING +training ")
+        terminal.type("o")
+        terminal.until("the window with both outputs", r"==> /home/alice/windows/a\.err <==")
+        terminal.until("lines as they come", r"^epoch \d+ batch \d+")
+        terminal.type("C-c")
+        terminal.until("the window waits for Enter", r"Connection to gpu01 closed")
+        terminal.type("Enter")
+        terminal.until("the screen again, behind the window", r"^a +RUNNING +training ")
+
     def test_a_missing_folder_is_told(self):
         done = self.lab.gtop("runs", "gpu01:" + shlex.quote("no such folder"), "--once", "--deadline", "90", timeout=120)
         self.assertIn("No such file or directory", done.stdout, done.stderr)
+        self.assertEqual(done.returncode, 1)
 
 
 if __name__ == "__main__":
