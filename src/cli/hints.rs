@@ -1,6 +1,7 @@
 //! Hints for likely mistakes: options of other monitors, values separated from their option, misspelt subcommands.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -79,6 +80,11 @@ pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> c
             format!("-p takes process IDs; for a partition of Slurm use --partition {partition}");
         return Cli::command().error(ErrorKind::ValueValidation, message);
     }
+    if lacks_user(&error) {
+        let message = "--user needs a name, whose jobs it selects; for your own processes use -u, for those of others \
+                       -u=NAME";
+        return Cli::command().error(ErrorKind::InvalidValue, message);
+    }
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let Some(ContextValue::String(option)) =
         error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
@@ -93,6 +99,11 @@ pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> c
             format!("for jobs of {user} use --user {user}; for their processes, -u={user}");
         return Cli::command().error(ErrorKind::UnknownArgument, message);
     }
+    let unknown_letter = option.strip_prefix('-').unwrap_or_default();
+    let mut attached = args.iter().skip(1).filter_map(|arg| attached_value(arg.to_str()?));
+    if let Some(attached) = attached.find(|one| one.value.contains(unknown_letter)) {
+        return Cli::command().error(ErrorKind::UnknownArgument, attached.hint());
+    }
     let squeue_options = if is_slurm { SQUEUE_OPTIONS } else { &[] };
     let mut all = squeue_options.iter().chain(FOREIGN_OPTIONS);
     let known = all.find(|(names, _)| names.contains(&option));
@@ -104,6 +115,16 @@ pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> c
 fn attached_user(arg: &OsString) -> Option<String> {
     let user = arg.to_str()?.strip_prefix("-u")?;
     (!user.is_empty() && !user.starts_with('=')).then(|| sanitize(user, 64))
+}
+
+/// Returns true if `--user`, which nvitop takes without a name, has none.
+fn lacks_user(error: &clap::Error) -> bool {
+    let is_user = |kind| matches!(error.get(kind), Some(ContextValue::String(text)) if text.starts_with("--user "));
+    error.kind() == ErrorKind::InvalidValue
+        && error
+            .get(ContextKind::InvalidValue)
+            .is_none_or(|value| *value == ContextValue::String(String::new()))
+        && is_user(ContextKind::InvalidArg)
 }
 
 /// Returns the value of `-p` if it cannot be the id of a process, and may be a partition.
@@ -136,6 +157,7 @@ pub(super) fn explain_misread_host(cli: &Cli, args: &[OsString]) -> Option<Strin
     let misread = Misread { args, hosts, is_slurm: cli.slurm.is_requested() };
     misread
         .detached_value()
+        .or_else(|| misread.attached_value(cli.nodes.hosts_file.as_deref()))
         .or_else(|| misread.bare_number())
         .or_else(|| misread.misspelt_command())
 }
@@ -145,14 +167,10 @@ impl Misread<'_> {
     fn detached_value(&self) -> Option<String> {
         self.args.iter().enumerate().find_map(|(at, option)| {
             let setting = setting_of_option(option)?;
-            // Hosts may follow --sudo, which holds for all of them.
-            let needs_equals = setting.default_missing_value.is_some()
-                && !matches!(setting.kind, SettingKind::Text(_))
-                && setting.name != "sudo";
             let following = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
                 following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
-            let (first, joined) = (values.first().filter(|_| needs_equals)?, values.join(","));
+            let (first, joined) = (values.first().filter(|_| needs_equals(setting))?, values.join(","));
             let joined = if setting.kind.is_list() { joined.as_str() } else { first };
             if *option == "-u" && self.is_slurm {
                 let message = format!("for jobs of {joined} use --user {joined}; for their processes, -u={joined}");
@@ -168,6 +186,17 @@ impl Misread<'_> {
         })
     }
 
+    /// Explains a value that is attached to its option without `=`: `-mfull` is `-m -f ull`, `-ufred` is `-u -f red`.
+    fn attached_value(&self, hosts_file: Option<&Path>) -> Option<String> {
+        let missing = hosts_file.filter(|file| !file.exists()).map(Path::to_string_lossy);
+        self.args.iter().find_map(|arg| {
+            let is_of_file = missing.as_ref().is_some_and(|file| arg.ends_with(&**file));
+            attached_value(arg)
+                .filter(|attached| attached.is_choice || is_of_file)
+                .map(|attached| attached.hint())
+        })
+    }
+
     /// Explains a number that is not the value of an option.
     fn bare_number(&self) -> Option<String> {
         let first = self.hosts.iter().find(|host| is_number(host))?;
@@ -178,10 +207,7 @@ impl Misread<'_> {
         let numbers: Vec<&str> =
             self.args.iter().skip(begin).take_while(|word| is_number(word)).copied().collect();
         let option = begin.checked_sub(1).and_then(|at| self.args.get(at));
-        let (name, joined) = option.map_or(("", None), |option| match option.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (*option, None),
-        });
+        let (name, joined) = option.map_or(("", None), |option| with_value(option));
         let advice = match numbers.as_slice() {
             _ if setting_of_option(name).is_some_and(|setting| setting.kind.is_list()) => {
                 let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
@@ -229,6 +255,51 @@ fn setting_of_option(option: &str) -> Option<&'static Setting> {
     })
 }
 
+/// A value that is attached to its option of one letter, and needs `=`.
+struct AttachedValue<'a> {
+    option: &'a str,
+    value: &'a str,
+    /// It is one of the values of the option: it can hardly be meant otherwise.
+    is_choice: bool,
+}
+
+impl AttachedValue<'_> {
+    fn hint(&self) -> String {
+        let Self { option, value, .. } = self;
+        sanitize(&format!("{option} takes a value only with =: {option}={value}"), 400)
+    }
+}
+
+/// Returns the value of `-mfull`, which clap reads as options of one letter.
+fn attached_value(arg: &str) -> Option<AttachedValue<'_>> {
+    let (option, value) = arg.split_at_checked(2)?;
+    let setting = setting_of_option(option).filter(|setting| needs_equals(setting))?;
+    let is_value = !value.starts_with(['=', '-']) && setting.kind.parse(value).is_ok();
+    let is_choice = !setting.kind.choices().is_empty();
+    is_value.then_some(AttachedValue { option, value, is_choice })
+}
+
+/// Returns true if an option may stand alone, and takes a value only with `=`. Hosts may follow `--sudo`, which holds for
+/// all of them.
+fn needs_equals(setting: &Setting) -> bool {
+    setting.default_missing_value.is_some()
+        && !matches!(setting.kind, SettingKind::Text(_))
+        && setting.name != "sudo"
+}
+
+/// Returns an option and the value that is joined to it: `--only=0`, `-o=0`, `-o0`.
+fn with_value(option: &str) -> (&str, Option<&str>) {
+    if let Some((name, value)) = option.split_once('=') {
+        return (name, Some(value));
+    }
+    match option.split_at_checked(2) {
+        Some((name, value)) if !option.starts_with("--") && !value.is_empty() => {
+            (name, Some(value))
+        }
+        _ => (option, None),
+    }
+}
+
 fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -258,6 +329,8 @@ mod tests {
                 "1 is a number, not a host; use -o 0,1; for a host of that name use --: gtop -- 1",
             ),
             ("gtop -o=0 1 2", "use -o 0,1,2;"),
+            ("gtop -o0 1", "use -o 0,1;"),
+            ("gtop -p4711 4712", "use -p 4711,4712;"),
             ("gtop gpu01 --only 0 1", "use --only 0,1;"),
             ("gtop -p 4711 4712 gpu01", "use -p 4711,4712;"),
             (
@@ -265,6 +338,15 @@ mod tests {
                 "-m takes a value only with =: -m=full; to watch a host called full, put it first: gtop full -m",
             ),
             ("gtop --monitor compact gpu01", "--monitor=compact;"),
+            ("gtop -mfull", "-m takes a value only with =: -m=full"),
+            ("gtop -mauto gpu01", "-m takes a value only with =: -m=auto"),
+            ("gtop -ubob", "-u takes a value only with =: -u=bob"),
+            ("gtop -ufred", "-u takes a value only with =: -u=fred"),
+            (
+                "gtop --user",
+                "--user needs a name, whose jobs it selects; for your own processes use -u, for those of others -u=NAME",
+            ),
+            ("gtop gpu01 --user --once", "for your own processes use -u"),
             ("gtop -u ada bob", "-u takes a value only with =: -u=ada,bob;"),
             (
                 "gtop 5 2",
@@ -359,6 +441,8 @@ mod tests {
             ("gtop ada@5 5:22", vec!["ada@5", "5:22"]),
             ("gtop full -m", vec!["full"]),
             ("gtop -m gpu01", vec!["gpu01"]),
+            ("gtop -mUc gpu01", vec!["gpu01"]),
+            ("gtop -uf/etc/hosts gpu01", vec!["gpu01"]),
             ("gtop gpu01 -u", vec!["gpu01"]),
             ("gtop -u -- gpu01", vec!["gpu01"]),
             ("gtop --ssh-binary gpu01", vec!["gpu01"]),
