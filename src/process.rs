@@ -244,7 +244,12 @@ pub fn remember_ignored_signals() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let handled = [(Signal::HUP, "HUP"), (Signal::INT, "INT"), (Signal::TERM, "TERM")];
+    let handled = [
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::TERM, "TERM"),
+    ];
     let is_ignored = |signal: Signal| {
         let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
         bit.is_some_and(|bit| mask & bit != 0)
