@@ -17,9 +17,16 @@ pub struct Account {
 impl Account {
     /// Returns the account of this process.
     pub fn own() -> Self {
-        let account = Self::in_passwd(&read_passwd(), rustix::process::getuid().as_raw());
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let name = account.name.or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
+        let variable = |name: &str| std::env::var(name).ok();
+        Self::with_name(&read_passwd(), rustix::process::getuid().as_raw(), variable)
+    }
+
+    /// Returns the account of a uid, which has a name if there is any; `variable` reads an environment variable.
+    fn with_name(passwd: &str, uid: u32, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let account = Self::in_passwd(passwd, uid);
+        let mut variables = ["USER", "LOGNAME"].into_iter().filter_map(variable);
+        let superuser = (uid == 0).then(|| "root".to_owned());
+        let name = account.name.or_else(|| variables.find(|name| !name.is_empty())).or(superuser);
         Self { name, ..account }
     }
 
@@ -60,6 +67,26 @@ mod tests {
         {
             let account = Account { name: name.map(str::to_owned), home: home.map(PathBuf::from) };
             assert_eq!(Account::in_passwd(passwd, uid), account);
+        }
+        let named = |passwd, uid, user: &str, logname: &str| {
+            let variable =
+                |name: &str| Some(if name == "USER" { user } else { logname }.to_owned());
+            Account::with_name(passwd, uid, variable).name
+        };
+        for (passwd, uid, user, logname, name) in [
+            (passwd, 1000, "", "", Some("ada")),
+            (passwd, 0, "eve", "eve", Some("root")),
+            (passwd, 8, "eve", "", Some("eve")),
+            (passwd, 8, "", "eve", Some("eve")),
+            (passwd, 8, "", "", None),
+            ("", 0, "", "", Some("root")),
+            ("", 0, "admin", "", Some("admin")),
+        ] {
+            assert_eq!(
+                named(passwd, uid, user, logname).as_deref(),
+                name,
+                "{uid} {user} {logname}"
+            );
         }
         assert_eq!(Account::with_field(passwd, 0, "ada"), Account::in_passwd(passwd, 1000));
         assert_eq!(Account::with_field(passwd, 0, "eve"), Account::default());
