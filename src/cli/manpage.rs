@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::sync::LazyLock;
 
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, Subcommand as _};
 use clap_complete::aot;
 use clap_mangen::Man;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, CliCommand};
+use crate::config::settings;
+use crate::model::Vendor;
 
 /// Shells with a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -74,10 +76,30 @@ pub(super) fn long_version() -> &'static str {
             env!("CARGO_PKG_VERSION"),
             option_env!("GTOP_COMMIT").unwrap_or("unknown"),
             option_env!("GTOP_TARGET").map_or_else(target_triple, str::to_owned),
-            if cfg!(debug_assertions) { "all, debug assertions" } else { "all" },
+            features(),
         )
     });
     &TEXT
+}
+
+/// Names the features: every program has the same.
+fn features() -> String {
+    let names = |names: &[&str]| names.join(", ");
+    let devices = [Vendor::Nvidia, Vendor::Amd, Vendor::Google].map(Vendor::as_str);
+    let transport = settings().find(|setting| setting.name == "transport");
+    let transports = transport.map_or_else(Vec::new, |setting| setting.kind.choices());
+    let transports: Vec<&str> =
+        transports.iter().map(|choice| choice.name).filter(|name| *name != "auto").collect();
+    // Of the subcommands alone: the whole command line has this text.
+    let program = CliCommand::augment_subcommands(Command::new("gtop"));
+    let commands: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+    let debug = if cfg!(debug_assertions) { "; debug assertions" } else { "" };
+    format!(
+        "devices of {}; transports {}; commands {}{debug}",
+        names(&devices),
+        names(&transports),
+        names(&commands)
+    )
 }
 
 /// Returns the target triple, as far as a crate can know it.
@@ -174,7 +196,13 @@ mod tests {
         let lines: Vec<&str> = long_version().lines().collect();
         let [number, commit, target, features] = *lines else { panic!("{lines:?}") };
         assert_eq!(number, env!("CARGO_PKG_VERSION"));
-        assert!(commit.starts_with("commit:   ") && features.starts_with("features: all"));
+        assert!(
+            commit.starts_with("commit:   ")
+                && features.starts_with("features: devices of nvidia, ")
+        );
+        for name in ["amd", "google", "native", "srun", "pick", "serve", "runs", "python"] {
+            assert!(features.contains(name), "{name} in {features}");
+        }
         assert!(
             target.contains(std::env::consts::ARCH) && target.contains("linux-gnu"),
             "{target}"
