@@ -24,17 +24,18 @@ const MAX_SEQUENCE: usize = 32;
 
 /// Returns how long to wait for the rest of a sequence.
 pub(super) fn sequence_delay(tty: impl AsFd) -> Duration {
-    let asked = env::var("ESCDELAY").ok().and_then(|text| text.parse::<u64>().ok());
-    if let Some(millis) = asked {
+    let name = ttyname(tty, Vec::new()).ok().and_then(|name| name.into_string().ok());
+    delay_of(env::var("ESCDELAY").ok().as_deref(), name.as_deref())
+}
+
+/// Returns the wait for a value of `ESCDELAY` and the device of the terminal.
+fn delay_of(asked: Option<&str>, tty: Option<&str>) -> Duration {
+    if let Some(millis) = asked.and_then(|text| text.parse::<u64>().ok()) {
         return Duration::from_millis(millis.min(MAX_DELAY_MS));
     }
-    let name = ttyname(tty, Vec::new()).ok().and_then(|name| name.into_string().ok());
-    let is_serial = |name: &str| {
-        ["/dev/ttyS", "/dev/ttyUSB", "/dev/ttyACM", "/dev/ttyAMA"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-    };
-    if name.is_some_and(|name| is_serial(&name)) { SERIAL_DELAY } else { DEFAULT_DELAY }
+    let serial = ["/dev/ttyS", "/dev/ttyUSB", "/dev/ttyACM", "/dev/ttyAMA"];
+    let is_serial = tty.is_some_and(|tty| serial.iter().any(|prefix| tty.starts_with(prefix)));
+    if is_serial { SERIAL_DELAY } else { DEFAULT_DELAY }
 }
 
 /// Joins the pieces of sequences.
@@ -318,6 +319,22 @@ mod tests {
                 let expected: Vec<Event> = expected.iter().cloned().chain([j()]).collect();
                 assert_eq!(joined(&pieces), [expected, Vec::new()], "{pieces:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_serial_line_is_waited_for_longer_and_escdelay_counts_first() {
+        for (asked, tty, millis) in [
+            (None, None, 25),
+            (None, Some("/dev/pts/3"), 25),
+            (None, Some("/dev/ttyS0"), 100),
+            (None, Some("/dev/ttyUSB1"), 100),
+            (Some("500"), Some("/dev/ttyS0"), 500),
+            (Some("0"), Some("/dev/pts/3"), 0),
+            (Some("soon"), Some("/dev/pts/3"), 25),
+            (Some("99999999"), None, 10_000),
+        ] {
+            assert_eq!(delay_of(asked, tty), Duration::from_millis(millis), "{asked:?} {tty:?}");
         }
     }
 
