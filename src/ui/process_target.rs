@@ -168,7 +168,9 @@ pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
         return command_line.to_owned();
     }
     let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
-    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
+    // Programs give themselves names with slashes, such as ray::ppo/worker and [kworker/0:0H].
+    let is_path = ["/", "./", "../"].iter().any(|start| program.starts_with(start));
+    let program = program.rsplit_once('/').filter(|_| is_path).map_or(program, |(_, name)| name);
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 

@@ -289,6 +289,12 @@ mod tests {
     fn only_the_directory_of_the_program_is_left_out() {
         assert_eq!(short_command("/usr/bin/python /a/b.py", false), "python /a/b.py");
         assert_eq!(short_command("/usr/bin/python /a/b.py", true), "/usr/bin/python /a/b.py");
+        assert_eq!(short_command("../venv/bin/python /a/b.py", false), "python /a/b.py");
+        for whole in
+            ["ray::ppo/worker", "[kworker/0:0H]", "ray::IDLE a/b", "sshd: ada@pts/0", "bin/train"]
+        {
+            assert_eq!(short_command(whole, false), whole);
+        }
         assert_eq!(short_command("", false), "");
         assert_eq!(short_command("/", false), "");
     }
