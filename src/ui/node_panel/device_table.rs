@@ -19,7 +19,7 @@ use crate::ui::node_panel::host::{history_points, shown_until};
 use crate::ui::node_panel::process_table::has_only_tpus;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
-use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::number_format::{or_unknown, percent};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
@@ -114,17 +114,19 @@ impl<'a> DeviceTable<'a> {
                 false => 0,
             }
         }),
-        DeviceColumn::left("NAME", 0, |_, row, _| row.of_device(|_, device| name(device).into()))
-            .named("name", "", "the model")
-            .sized(|table, _| {
-                let names = table.display.selection.names;
-                let longest = table.longest(name);
-                match names.has_name && (!names.has_index || table.width >= WIDE_WIDTH) {
-                    _ if table.is_chosen() => longest.clamp(4, 20),
-                    true => longest.clamp(4, if names.has_index { 20 } else { 16 }),
-                    false => 0,
-                }
-            }),
+        DeviceColumn::left("NAME", 0, |table, row, place| {
+            row.of_device(|_, device| table.name_within(device, place.width).into())
+        })
+        .named("name", "", "the model")
+        .sized(|table, _| {
+            let names = table.display.selection.names;
+            let longest = table.longest(name);
+            match names.has_name && (!names.has_index || table.width >= WIDE_WIDTH) {
+                _ if table.is_chosen() => longest.clamp(4, 20),
+                true => longest.clamp(4, if names.has_index { 20 } else { 16 }),
+                false => 0,
+            }
+        }),
         DeviceColumn::right("TEMP", 4, |table, row, _| {
             row.of_device(|_, device| {
                 let text = or_unknown(device.temperature.get(), |temperature| {
@@ -278,6 +280,13 @@ impl<'a> DeviceTable<'a> {
 
     fn longest(&self, text: impl Fn(&Device) -> String) -> u16 {
         self.node.devices.iter().map(|device| width_of(&text(device))).max().unwrap_or(0)
+    }
+
+    /// Returns the name of a device, different from those of other models.
+    fn name_within(&self, device: &Device, width: u16) -> String {
+        let names: Vec<String> = self.node.devices.iter().map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        truncate_distinct(&name(device), &names, width)
     }
 
     /// Returns the width, 0 in narrow tables.
@@ -669,10 +678,45 @@ pub(crate) fn detail(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::*;
-    use crate::model::NodeName;
+    use crate::model::{NodeName, Reading};
+
+    #[test]
+    fn models_that_differ_at_the_end_are_different_in_tables_of_every_width() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let device = |name: &str| Device {
+            uuid: format!("GPU-{name}").into(),
+            name: Reading::Known(format!("NVIDIA RTX PRO 6000 Blackwell {name} Edition").into()),
+            ..Device::default()
+        };
+        node.devices = vec![device("Server"), device("Workstation")];
+        let mut display = DisplayOptions::default();
+        let mut shown = BTreeSet::new();
+        for has_index in [true, false] {
+            display.selection.names.has_index = has_index;
+            for width in 40..220 {
+                let table = DeviceTable {
+                    node: &node,
+                    display: &display,
+                    attributes: &[],
+                    now: Timestamp::default(),
+                    width,
+                    has_only_tpus: false,
+                };
+                let columns = DeviceTable::columns(true, &[]);
+                let fit = Table::fit(&columns, table, &[], TableRoom::new(width, 0, 1));
+                let room = fit.width_of("name");
+                let [one, other] =
+                    [0, 1].map(|at| fit.context.name_within(&node.devices[at], room));
+                assert!(room == 0 || one != other, "{width}: {one}");
+                shown.insert(room);
+            }
+        }
+        assert!(shown.len() > 1, "{shown:?}");
+    }
 
     #[test]
     fn a_wider_table_drops_no_chosen_column() {

@@ -483,9 +483,61 @@ pub(crate) fn truncate(text: &str, width: u16) -> String {
     kept
 }
 
+/// Cuts a text to `width` columns so that it differs from those of `others` that it differs from in full, as far as
+/// `width` permits: what they begin with in common is left out instead of the end.
+pub(crate) fn truncate_distinct(text: &str, others: &[&str], width: u16) -> String {
+    let cut = truncate(text, width);
+    let is_alike = |other: &&&str| **other != text && truncate(other, width) == cut;
+    let alike: Vec<&str> = others.iter().filter(is_alike).copied().collect();
+    let shared = alike.iter().map(|other| shared_start(text, other)).min().unwrap_or(0);
+    if width < 2 || shared == 0 {
+        return cut;
+    }
+    let end_of = |text: &str| text.get(shared..).unwrap_or_default().to_owned();
+    let ends: Vec<String> = alike.into_iter().map(end_of).collect();
+    let ends: Vec<&str> = ends.iter().map(String::as_str).collect();
+    let end = truncate_distinct(&end_of(text), &ends, width - 1);
+    let start = truncate(text, width.saturating_sub(width_of(&end)));
+    format!("{start}{end}")
+}
+
+/// Returns the length of what two texts begin with in common, up to the start of a word if they have several.
+fn shared_start(text: &str, other: &str) -> usize {
+    let differs = text.char_indices().zip(other.chars()).find(|((_, one), two)| one != two);
+    let shared = differs.map_or(text.len().min(other.len()), |((at, _), _)| at);
+    let word = text.get(..shared).and_then(|start| start.rfind([' ', '-']));
+    word.map_or(shared, |at| at + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_differ_at_the_end_stay_different_at_every_width() {
+        const MODELS: [&str; 8] = [
+            "RTX PRO 6000 Blackwell Server Edition",
+            "RTX PRO 6000 Blackwell Workstation Edition",
+            "RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+            "A100-SXM4-40GB",
+            "A100-SXM4-80GB",
+            "H100 80GB HBM3",
+            "H100 80GB HBM3 MIG 1g.10gb",
+            "T4",
+        ];
+        assert_eq!(truncate_distinct(MODELS[0], &MODELS, 20), "RTX P…Server Edition");
+        assert_eq!(truncate_distinct(MODELS[1], &MODELS, 20), "…Workstation Edition");
+        assert_eq!(truncate_distinct(MODELS[3], &MODELS, 8), "A10…40GB");
+        assert_eq!(truncate_distinct(MODELS[7], &MODELS, 4), "T4");
+        for width in 4..50 {
+            let mut cut = MODELS.map(|model| truncate_distinct(model, &MODELS, width));
+            assert!(cut.iter().all(|text| width_of(text) <= width), "{cut:?}");
+            cut.sort_unstable();
+            assert!(cut.windows(2).all(|two| two[0] != two[1]), "{width}: {cut:?}");
+        }
+        // The same models stay the same.
+        assert_eq!(truncate_distinct("A100-SXM4-40GB", &["A100-SXM4-40GB"], 6), "A100-…");
+    }
 
     #[test]
     fn aligned_text_has_exactly_the_given_width() {

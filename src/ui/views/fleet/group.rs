@@ -9,12 +9,15 @@ use crate::insight::node_status::model_name;
 use crate::model::NodeName;
 use crate::nodeset;
 use crate::text::width_of;
+use crate::ui::widgets::line::truncate_distinct;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     /// Identifies the group across fleet views.
     pub(super) key: Arc<str>,
     pub(super) title: String,
+    /// The titles of all groups, from which this one stays different where it is cut.
+    pub(super) titles: Arc<[String]>,
     /// A short description.
     pub(super) description: String,
     pub(super) members: Vec<GroupMember>,
@@ -153,6 +156,12 @@ impl Group {
     /// Returns the totals by device model, with those of nodes whose devices are not known last; computes them once.
     pub(super) fn models(&mut self, fleet_view: &FleetView) -> &[ModelTotals] {
         self.models.get_or_insert_with(|| models(&self.members, fleet_view))
+    }
+
+    /// Returns its title in at most `width` columns.
+    pub(super) fn title_within(&self, width: u16) -> String {
+        let titles: Vec<&str> = self.titles.iter().map(String::as_str).collect();
+        truncate_distinct(&self.title, &titles, width)
     }
 
     /// Returns the width of its title with the description.

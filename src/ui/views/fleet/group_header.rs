@@ -62,7 +62,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
         totals_line = totals_line.gap(2).text(part, Tone::Plain);
     }
     let totals_line = totals_line.gap(2).append(state_counts(&totals));
-    let title = truncate(&group.title, (width / 2).max(8));
+    let title = group.title_within((width / 2).max(8));
     let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
     let description = width_of(&group.description) + 2;
     if description > 2 && line.width() + description + totals_line.width() <= width {
@@ -98,19 +98,20 @@ fn fold_symbol(group: &Group) -> Line {
 /// Draws title and description, and counts of nodes and devices unless columns show them.
 fn title_cell(group: &Group, totals: Option<&Totals>, width: u16) -> Line {
     let Some(totals) = totals.filter(|_| width >= NARROW_WIDTH) else {
-        let line = Line::styled(truncate(&group.title, width), Tone::Strong);
+        let line = Line::styled(group.title_within(width), Tone::Strong);
         let room = width.saturating_sub(line.width() + 2);
         if !group.description.is_empty() && width_of(&group.description) <= room {
             return line.gap(2).left_aligned(&group.description, room, Tone::Faint);
         }
-        return Line::new().left_aligned(&group.title, width, Tone::Strong);
+        return Line::new().left_aligned(&group.title_within(width), width, Tone::Strong);
     };
     let mut count = counted(group.members.len(), "node");
     if width >= 50 {
         count = format!("{count} · {}", counted(totals.devices, "device"));
     }
     let count = Line::styled(truncate(&count, width), Tone::Plain);
-    let mut line = Line::styled(group.title.as_str(), Tone::Strong);
+    let room = width.saturating_sub(count.width() + 1);
+    let mut line = Line::styled(group.title_within(room), Tone::Strong);
     if !group.description.is_empty()
         && line.width() + width_of(&group.description) + count.width() + 4 <= width
     {

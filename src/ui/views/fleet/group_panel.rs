@@ -9,28 +9,32 @@ use crate::ui::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::ui::views::fleet::group::{Group, ModelTotals};
 use crate::ui::views::fleet::node_cells::{count_cell, down_cell};
 use crate::ui::widgets::column_spec::ColumnSpec;
-use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::number_format::counted;
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
 /// What cells are drawn from, apart from their row.
-struct ModelTable {
+struct ModelTable<'a> {
+    models: Vec<&'a str>,
     name_width: u16,
     has_unknown: bool,
 }
 
-type ModelColumn = TableColumn<ModelTable, ModelTotals>;
+type ModelColumn<'a> = TableColumn<ModelTable<'a>, ModelTotals>;
 
 /// Returns the columns for help.
 pub(super) fn column_specs() -> Vec<ColumnSpec> {
     table::specs(&ModelTable::COLUMNS).to_vec()
 }
 
-impl ModelTable {
-    const COLUMNS: [ModelColumn; 8] = [
-        ModelColumn::left("MODEL", 0, |_, row, _| Cell::toned(row.model.clone(), Tone::Strong))
-            .named("model", "", "the model of the devices")
-            .sized(|table, _| table.name_width),
+impl<'a> ModelTable<'a> {
+    const COLUMNS: [ModelColumn<'a>; 8] = [
+        ModelColumn::left("MODEL", 0, |table, row, place| {
+            let model = truncate_distinct(&row.model, &table.models, place.width);
+            Cell::toned(model, Tone::Strong)
+        })
+        .named("model", "", "the model of the devices")
+        .sized(|table, _| table.name_width),
         ModelColumn::right("DEVICES", 7, |_, row, _| {
             count_cell(row.totals.known_devices(), Tone::Plain)
         })
@@ -61,9 +65,10 @@ impl ModelTable {
     ];
 
     /// Lays out the table for these rows.
-    fn laid_out(rows: &[ModelTotals], width: u16) -> Table<'static, Self, ModelTotals> {
+    fn laid_out(rows: &'a [ModelTotals], width: u16) -> Table<'a, Self, ModelTotals> {
         let longest = rows.iter().map(|row| width_of(&row.model)).max().unwrap_or(0);
         let table = Self {
+            models: rows.iter().map(|row| row.model.as_str()).collect(),
             name_width: longest.clamp(5, (width / 3).max(5)),
             has_unknown: rows.iter().any(|row| row.totals.known_unknown() > Some(0)),
         };

@@ -110,7 +110,10 @@ impl Grouping {
             let pending = is_partition.then(|| lookup.pending_in(&key.text)).flatten();
             Group { key: key.text, title, description, members, pending, ..Group::default() }
         };
-        groups.into_iter().map(group).collect()
+        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        let titles: Arc<[String]> = groups.iter().map(|group| group.title.clone()).collect();
+        groups.iter_mut().for_each(|group| group.titles = Arc::clone(&titles));
+        groups
     }
 
     /// Returns the groups of a node, each with its devices there.
