@@ -1,7 +1,7 @@
 //! Output formats: a snapshot as JSON (with a schema) and the jobs as text lines, and the Python module that reads the
 //! JSON. One file per format.
 
-pub use csv::{write_csv, write_csv_header};
+pub use csv::{TimeFormat, write_csv, write_csv_header};
 pub use exposition::{CompatNames, ExpositionOptions, exposition};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;

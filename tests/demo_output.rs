@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::{
-    OutputField, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
+    OutputField, TimeFormat, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
 };
 use gtop::internals::fleet::{Fleet, FleetStore, PublishIntervals};
 use gtop::internals::insight::FleetView;
@@ -136,7 +136,7 @@ fn json(fleet: &Fleet, now: Timestamp) -> String {
 fn csv(fleet: &Fleet, now: Timestamp) -> String {
     let (mut text, fields) = (Vec::new(), OutputField::defaults());
     write_csv_header(&mut text, &fields).unwrap();
-    write_csv(&mut text, fleet, now, &TimeZone::UTC, &fields).unwrap();
+    write_csv(&mut text, fleet, now, &TimeZone::UTC, TimeFormat::Iso, &fields).unwrap();
     String::from_utf8(text).unwrap()
 }
 

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::export::{OutputField, write_csv, write_csv_header};
+use gtop::internals::export::{OutputField, TimeFormat, write_csv, write_csv_header};
 use gtop::internals::fleet::{Fleet, Node, Process, SourceState};
 use gtop::internals::model::{
     Device, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source,
@@ -125,7 +125,7 @@ fn hostile_texts_stay_in_their_cells_and_are_no_formulas() {
     let mut text = Vec::new();
     write_csv_header(&mut text, &fields).unwrap();
     let now = Timestamp::default();
-    write_csv(&mut text, &hostile_fleet(), now, &TimeZone::UTC, &fields).unwrap();
+    write_csv(&mut text, &hostile_fleet(), now, &TimeZone::UTC, TimeFormat::Iso, &fields).unwrap();
     let rows = read_csv(&String::from_utf8(text).unwrap());
     assert_eq!(rows.len(), 1 + HOSTILE.len(), "{rows:?}");
     for (row, text) in rows[1..].iter().zip(HOSTILE) {

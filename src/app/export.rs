@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason};
 use crate::cli::ExportOptions;
@@ -55,6 +57,7 @@ pub(super) fn run(
         every: options.every.unwrap_or_default(),
         span: (from, to),
         recorded,
+        zone: options.spreadsheet.then(TimeZone::system),
         anonymizer: options.anonymize.then(Anonymizer::default),
     };
     let Some(path) = &options.write else {

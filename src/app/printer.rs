@@ -13,7 +13,7 @@ use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
 use crate::cli::PrintOptions;
 use crate::export::{
-    OutputField, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
+    OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
@@ -158,7 +158,8 @@ impl<'a> Printer<'a> {
         // One write: standard output is line-buffered and would split it.
         let mut text = std::mem::take(&mut self.header);
         if options.csv {
-            write_csv(&mut text, &self.shown(fleet), now, zone, fields)?;
+            let times = if options.spreadsheet { TimeFormat::Spreadsheet } else { TimeFormat::Iso };
+            write_csv(&mut text, &self.shown(fleet), now, zone, times, fields)?;
         } else if options.json && fields.is_empty() {
             write_json(&mut text, &self.shown(fleet), now, self.source)?;
         } else if options.json {

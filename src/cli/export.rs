@@ -32,6 +32,9 @@ pub struct ExportOptions {
     /// Write at most one sample per device in this time: 10s, 1m; default: each sample
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub every: Option<Duration>,
+    /// Write times as spreadsheets read them, in this machine's time zone: 2026-11-24 14:05:00.123
+    #[arg(long)]
+    pub spreadsheet: bool,
     /// Replace names of users, hosts, jobs and devices
     #[arg(long)]
     pub anonymize: bool,

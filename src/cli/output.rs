@@ -21,6 +21,9 @@ pub struct PrintOptions {
     /// Print as CSV (RFC 4180), a row per device
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+    /// Print times as spreadsheets read them, with --csv: 2026-11-24 14:05:00.123
+    #[arg(long)]
+    pub spreadsheet: bool,
     /// Print only these fields of each device, with --csv or --json; gtop fields lists them
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
     pub fields: Vec<OutputField>,
@@ -79,7 +82,8 @@ impl PrintOptions {
 impl OutputOptions {
     /// Returns an error message if an option needs another one.
     pub(super) fn missing_option(&self) -> Option<&'static str> {
-        let PrintOptions { once, json, csv, fields, commands, anonymize } = &self.print;
+        let PrintOptions { once, json, csv, spreadsheet, fields, commands, anonymize } =
+            &self.print;
         let (once, json, csv) = (*once, *json, *csv);
         let is_table = !json && !csv;
         let has_commands = fields.iter().any(|field| field.is_command());
@@ -91,6 +95,7 @@ impl OutputOptions {
                 self.keep.is_set() && self.record.is_none(),
                 "--keep, --max-size and --every need a recording: --record FILE, or gtop record -w FILE",
             ),
+            (*spreadsheet && !csv, "--spreadsheet requires --csv"),
             (!fields.is_empty() && is_table, "--fields requires --csv or --json"),
             (*commands && !has_rows, "--commands requires --csv, or --json with --fields"),
             (

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use crate::export::csv::TimeFormat;
 use crate::fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
 use crate::insight::FleetView;
 use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
@@ -151,6 +152,7 @@ pub(super) struct OutputRows {
     view: FleetView,
     jobs: JobLookup,
     zone: TimeZone,
+    times: TimeFormat,
 }
 
 /// A device and what it is part of.
@@ -167,7 +169,12 @@ impl OutputRows {
     pub(super) fn of(fleet: &Fleet, now: Timestamp, zone: &TimeZone) -> Self {
         let view = FleetView::selected(fleet.clone(), now, &DisplaySelection::default());
         let jobs = JobLookup::of(view.fleet.jobs.as_ref());
-        Self { view, jobs, zone: zone.clone() }
+        Self { view, jobs, zone: zone.clone(), times: TimeFormat::default() }
+    }
+
+    /// Writes times in another format.
+    pub(super) fn with_times(self, times: TimeFormat) -> Self {
+        Self { times, ..self }
     }
 
     /// Returns the rows of a node, in the driver's order.
@@ -204,7 +211,7 @@ impl OutputRow<'_> {
         let Self { rows, node, device, .. } = self;
         let age = |at| milliseconds(rows.view.now.since(at));
         match key {
-            DeviceKey::Time => self.taken_at().and_then(|at| self.local_time(at)).into(),
+            DeviceKey::Time => self.taken_at().map(|at| rows.times.text(at, &rows.zone)).into(),
             DeviceKey::Age => self.taken_at().map(age).into(),
             DeviceKey::Node => node.name.as_str().into(),
             DeviceKey::Index => device.index.into(),
@@ -227,12 +234,6 @@ impl OutputRow<'_> {
 
     fn taken_at(&self) -> Option<Timestamp> {
         self.node.source(self.node.device_sources.get(self.position)?)?.taken_at
-    }
-
-    /// Returns a time in ISO 8601, with the offset of the zone.
-    fn local_time(&self, at: Timestamp) -> Option<String> {
-        let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
-        Some(at.to_zoned(self.rows.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
     }
 
     fn users(&self) -> Vec<String> {

@@ -7,9 +7,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde_json::{Value as Json, json};
 
-use crate::export::csv::text_cell;
+use crate::export::csv::{TimeFormat, text_cell};
 use crate::export::output_field::{DeviceKey, OutputField};
 use crate::fleet::{Anonymizer, HoldingsKeeper, Node};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
@@ -47,6 +48,8 @@ pub struct SampleTable {
     pub span: (Timestamp, Timestamp),
     /// The recorded times, in rising order and apart: values hold no longer.
     pub recorded: Vec<(Timestamp, Timestamp)>,
+    /// The zone of times that spreadsheets read; `None` for ISO 8601, in UTC.
+    pub zone: Option<TimeZone>,
     /// Replaces names.
     pub anonymizer: Option<Anonymizer>,
 }
@@ -249,7 +252,10 @@ impl<W: Write> SampleWriter<W> {
         let Some((until, values)) = held.values.take() else { return Ok(()) };
         let Some(taken_at) = held.sampled_at else { return Ok(()) };
         let seconds = at.min(until).min(self.table.span.1).since(taken_at).as_secs_f64();
-        let time = time_text(taken_at);
+        let time = match &self.table.zone {
+            Some(zone) => TimeFormat::Spreadsheet.text(taken_at, zone),
+            None => time_text(taken_at),
+        };
         let (node, uuid) = match &mut self.table.anonymizer {
             Some(anonymizer) => (
                 anonymizer.name("node", node.as_str()).to_string(),

@@ -1,15 +1,18 @@
-"""Tables of `gtop export` in DuckDB and polars, without casts, beside the report of the same recording.
+"""Tables of `gtop export` in DuckDB, polars, pandas and LibreOffice, beside the report of the same recording.
 
     GTOP=path/to/gtop GTOP_TABLES=path/to/python python3 -m unittest -v test_export
 
-GTOP_TABLES is a Python with duckdb and polars, from PyPI; without one, the tests that need it are skipped.
+GTOP_TABLES is a Python with duckdb, pandas and polars, from PyPI; without one, or without soffice, the tests that need it are
+skipped.
 """
 
 import csv
 import json
 import os
 import subprocess
+import shutil
 import unittest
+from xml.etree import ElementTree
 
 import rig
 
@@ -38,6 +41,41 @@ else:
     found["mean"] = frame.filter(polars.col("field") == "utilization_percent")["value"].mean()
 print(json.dumps(found))
 """
+
+# The options of docs/exports.md.
+IDS = r"""
+import json, sys
+import duckdb, pandas, polars
+path = sys.argv[1]
+plain = {row[0] for row in duckdb.sql(f"SELECT DISTINCT job FROM '{path}'").fetchall()}
+told = {row[0] for row in duckdb.sql(f"SELECT DISTINCT job FROM read_csv('{path}', types = {{'job': 'VARCHAR'}})").fetchall()}
+in_polars = set(polars.read_csv(path, schema_overrides={"job": polars.String})["job"])
+in_pandas = pandas.read_csv(path, dtype={"job": str}, parse_dates=["time"])
+frame = polars.read_csv(path, try_parse_dates=True, schema_overrides={"job": polars.String})
+print(json.dumps({
+    "plain": sorted(map(str, plain)), "duckdb": sorted(told), "polars": sorted(in_polars), "pandas": sorted(set(in_pandas["job"])),
+    "times": [duckdb.sql(f"SELECT typeof(time) FROM '{path}' LIMIT 1").fetchall()[0][0], str(frame.schema["time"]),
+              str(in_pandas.dtypes["time"])],
+}))
+"""
+
+def cells(path, infilter):
+    """Returns kind and value of the cells of a CSV in LibreOffice, by row."""
+    folder = rig.folder()
+    command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", f"--infilter={infilter}",
+               "--convert-to", "fods", "--outdir", folder, path]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180, check=True)
+    names = {name: f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ["table", "office", "text"]}
+    tree = ElementTree.parse(os.path.join(folder, os.path.basename(path).rsplit(".", 1)[0] + ".fods"))
+    rows = []
+    for row in tree.iter(names["table"] + "table-row"):
+        found = []
+        for cell in row.iter(names["table"] + "table-cell"):
+            kind = cell.get(names["office"] + "value-type")
+            value = cell.get(names["office"] + "date-value") or "".join(cell.itertext()).strip()
+            found += [(kind, value)] * int(cell.get(names["table"] + "number-columns-repeated", 1))
+        rows.append(found)
+    return rows
 
 
 class Export(unittest.TestCase):
@@ -97,6 +135,51 @@ class Export(unittest.TestCase):
                 self.assertEqual((found["duckdb"]["value"], found["polars"]["value"]), ("DOUBLE", "Float64"))
                 self.assertIn(["utilization_percent", "%"], found["fields"])
                 self.assertAlmostEqual(found["mean"], self.report["totals"]["utilization_percent"]["mean"], delta=2)
+
+    def with_late_id(self, *words):
+        """Returns a table whose first tens of thousands of jobs are numbers, and a last one of which is 9_3."""
+        path = self.export("ids.csv", "--wide", "--fields", "util,job", "--force", *words)
+        with open(path, newline="") as file:
+            title, *rows = file.read().splitlines(keepends=True)
+        job = title.strip().split(",").index("job")
+        rows = [row.strip().split(",") for row in rows]
+        rows = [row for row in rows if row[job]]
+        rows[-1][job] = "9_3"
+        rows = rows[:-1] * (40_000 // len(rows) + 1) + rows[-1:]
+        with open(path, "w", newline="") as file:
+            file.write(title + "".join(",".join(row) + "\r\n" for row in rows))
+        return path, job
+
+    def test_ids_of_jobs_are_texts_with_the_option_that_the_page_names(self):
+        if not PYTHON:
+            self.skipTest("GTOP_TABLES names no Python with duckdb, pandas and polars")
+        for words, times in [([], ["TIMESTAMP WITH TIME ZONE", "time_zone='UTC'", "UTC"]),
+                             (["--spreadsheet"], ["TIMESTAMP", "Datetime", "datetime64"])]:
+            path, _ = self.with_late_id(*words)
+            done = subprocess.run([PYTHON, "-c", IDS, path], stdout=subprocess.PIPE, timeout=120, check=True)
+            found = json.loads(done.stdout)
+            # What the page warns of.
+            self.assertIn("93", found["plain"])
+            for reader in ["duckdb", "polars", "pandas"]:
+                self.assertIn("9_3", found[reader], reader)
+                self.assertIn("8421", found[reader], reader)
+            for kind, expected in zip(found["times"], times):
+                self.assertIn(expected, kind)
+
+    def test_a_spreadsheet_reads_times_and_ids(self):
+        if not shutil.which("soffice"):
+            self.skipTest("LibreOffice is not installed")
+        path = self.export("sheet.csv", "--wide", "--fields", "util,job", "--spreadsheet", "--every", "5s", "--force")
+        with open(path, newline="") as file:
+            written = list(csv.DictReader(file))
+        job = list(written[0]).index("job")
+        title, *rows = cells(path, f"CSV:44,34,76,1,{job + 1}/2,1033,false,true")
+        self.assertEqual((title[0][1], title[job][1]), ("time", "job"))
+        self.assertEqual(len(rows), len(written))
+        for row, expected in zip(rows, written):
+            self.assertEqual(row[0][0], "date", row)
+            self.assertEqual(row[0][1][:19], expected["time"].replace(" ", "T")[:19])
+            self.assertIn(row[job], [("string", expected["job"]), (None, "")])
 
     def test_samples_can_be_thinned_and_cut(self):
         def times(*words):
