@@ -147,7 +147,7 @@ impl Recording {
 }
 
 fn snapshot_of(fleet: Fleet, at: Timestamp) -> Snapshot {
-    Snapshot(FleetView::selected(fleet, at, &DisplaySelection::default()))
+    Snapshot(FleetView::printed(fleet, at, &DisplaySelection::default()))
 }
 
 fn system_time(at: Timestamp) -> SystemTime {

@@ -9,7 +9,7 @@ pub use row_id::{RowId, process_rows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::advice::{self, Known};
+use crate::advice::{self, Known, Reader};
 use crate::fleet::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
@@ -53,6 +53,8 @@ pub struct FleetView {
     pub extents: Extents,
     /// The filter.
     pub filter: Filter,
+    /// Who reads what to do about problems.
+    pub reader: Reader,
     /// The selection of devices and processes to show.
     pub selection: Arc<DisplaySelection>,
     /// The fleet with all devices.
@@ -131,9 +133,10 @@ impl FleetView {
         Self::default().updated(fleet, now, filter, &DisplaySelection::default())
     }
 
-    /// Makes a view without the devices that `only` hides.
-    pub fn selected(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
-        Self::default().updated(fleet, now, Filter::default(), selection)
+    /// Makes a view to be printed, without the devices that `only` hides.
+    pub fn printed(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
+        let empty = Self { reader: Reader::Print, ..Self::default() };
+        empty.updated(fleet, now, Filter::default(), selection)
     }
 
     /// Makes a view of the same fleet with another filter or selection.
@@ -155,7 +158,7 @@ impl FleetView {
         let selection =
             if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
         let fleet = self.select(&whole, &selection, is_same);
-        let built = Self::of(fleet, now, filter);
+        let built = Self::of(fleet, now, filter, self.reader);
         Self { selection, whole, runs: self.runs.clone(), ..built }
     }
 
@@ -177,7 +180,7 @@ impl FleetView {
         Fleet { nodes: nodes.collect(), ..whole.clone() }
     }
 
-    fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+    fn of(fleet: Fleet, now: Timestamp, filter: Filter, reader: Reader) -> Self {
         let filter = filter.with_jobs(fleet.jobs.as_ref());
         let (matching, matched) = if filter.is_empty() {
             ((0..fleet.nodes.len()).collect(), None)
@@ -190,7 +193,7 @@ impl FleetView {
             Some(matched) => Some((&**node, Some(&**matched.positions(node)?))),
         });
         let totals = Totals::of_node_parts(machines, now);
-        let problems = find_problems(&fleet, now);
+        let problems = find_problems(&fleet, now, reader);
         let extents = Extents::of(&fleet);
         let lazy = LazyParts::default();
         let (selection, whole) = (Arc::default(), Fleet::default());
@@ -201,6 +204,7 @@ impl FleetView {
             problems,
             extents,
             filter,
+            reader,
             selection,
             whole,
             matching,
@@ -348,25 +352,25 @@ enum Remedy<'a> {
 
 impl Remedy<'_> {
     /// Returns it for the nodes that have the problem.
-    fn text(self, nodes: &str) -> String {
+    fn text(self, nodes: &str, reader: Reader) -> String {
         match self {
             Self::Words(words) => words.to_owned(),
             Self::Down(node, fault) if node.name.label() == nodes => {
-                advice::for_fault(fault, &Known::of_node(&node.name)).first()
+                advice::for_fault(fault, &Known::of_node(&node.name, reader)).first()
             }
-            Self::Down(_, fault) => advice::of_alike(fault, nodes).first(),
+            Self::Down(_, fault) => advice::of_alike(fault, nodes, reader).first(),
         }
     }
 }
 
-fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
+fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProblem> {
     let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, Remedy<'_>)> = BTreeMap::new();
     let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     for (index, node) in fleet.nodes.iter().enumerate() {
         if fleet.is_repeated(node) {
             continue;
         }
-        for (key, remedy) in problem_keys(node, any_let_in, now) {
+        for (key, remedy) in problem_keys(node, any_let_in, now, reader) {
             by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
         }
     }
@@ -377,7 +381,7 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
             let nodes = nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>());
             FleetProblem {
                 count: indices.len(),
-                remedy: remedy.text(&nodes),
+                remedy: remedy.text(&nodes, reader),
                 nodes,
                 indices,
                 severity: if key == ProblemKey::Stale {
@@ -394,7 +398,12 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
 }
 
 /// Returns the problems of a node. That one which needs not let gtop in refuses it is a problem only if no node has.
-fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKey, Remedy<'_>)> {
+fn problem_keys(
+    node: &Node,
+    any_let_in: bool,
+    now: Timestamp,
+    reader: Reader,
+) -> Vec<(ProblemKey, Remedy<'_>)> {
     if let Some(fault) = node.fault() {
         let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
         if node.reported().is_some() && !is_login {
@@ -415,7 +424,7 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         })
         .collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        all.push((ProblemKey::Stale, Remedy::Words(advice::source::STALE)));
+        all.push((ProblemKey::Stale, Remedy::Words(advice::source::of_stale(reader))));
     }
     let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
     let faults = worst.filter(|reason| {
@@ -468,12 +477,15 @@ mod tests {
             ..Device::default()
         };
         node.devices = faults.iter().chain(&faults).enumerate().map(device).collect();
-        let found = problem_keys(&node, true, Timestamp::default());
+        let found = problem_keys(&node, true, Timestamp::default(), Reader::Screen);
         assert_eq!(found.len(), faults.len());
         for (fault, remedy) in &faults {
             let key = ProblemKey::Device(HealthReason::from(fault).text());
             assert!(
-                found.iter().any(|(known, text)| *known == key && text.text("").contains(remedy)),
+                found
+                    .iter()
+                    .any(|(known, text)| *known == key
+                        && text.text("", Reader::Screen).contains(remedy)),
                 "{fault:?}"
             );
         }
@@ -493,7 +505,7 @@ mod tests {
         let selection =
             DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
         let now = Timestamp::default();
-        let fleet_view = FleetView::selected(fleet.clone(), now, &selection);
+        let fleet_view = FleetView::printed(fleet.clone(), now, &selection);
         assert_eq!((fleet_view.extents.devices, fleet_view.fleet.nodes[0].devices.len()), (2, 2));
         let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &selection);
         assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));

@@ -1,6 +1,7 @@
 //! What to do about a node that is not connected.
 
 use crate::advice::known::{Known, PublicKey, shell_quoted, shell_quoted_path};
+use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
 use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
 use crate::fault::{
@@ -52,12 +53,12 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
             known.set_facts(facts);
             of_cause(cause, &known)
         }
-        None => of_kind(fault.kind, &known.quoted_node(), &known.destination),
+        None => of_kind(fault.kind, &known.quoted_node(), &known.destination, known.reader),
     }
 }
 
 /// Returns what to do about several nodes with faults of the same kind and detail, by their node set.
-pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
+pub fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
     let nodes = shell_quoted(nodes);
     if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
         if matches!(
@@ -66,11 +67,12 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
                 | SshFault::HostCertificateRefused { .. }
                 | SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
         ) {
-            return answer_or_trust(&nodes).into();
+            return trust(&nodes, reader).into();
         }
         if let SshFault::AtGateway { gateway, fault: at_gateway } = cause {
             // All of them wait for the gateway.
             let mut known = Known::of_destination(gateway);
+            known.reader = reader;
             known.set_facts(fault.host.clone());
             return known.of_ssh(at_gateway);
         }
@@ -82,7 +84,7 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
                 | SshFault::HostKeyNotKept { .. }
         ) && fault.host.as_ref().is_none_or(|facts| facts.shares_logins)
         {
-            return log_in_here(&nodes).into();
+            return log_in(&nodes, reader).into();
         }
         if matches!(root, SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. })
         {
@@ -94,17 +96,18 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
             return "check the login name; the nodes take no key".into();
         }
     }
-    of_kind(fault.kind, &nodes, "HOST")
+    of_kind(fault.kind, &nodes, "HOST", reader)
 }
 
 /// Returns what to do about a node by the kind of its fault alone, without what only some may know, such as the name of a
 /// user.
 pub fn in_public(kind: FaultKind, node: &str) -> Advice {
-    of_kind(kind, &shell_quoted(node), "HOST")
+    of_kind(kind, &shell_quoted(node), "HOST", Reader::Program)
 }
 
 /// Returns what to do by the kind of fault alone. `nodes` is one node or a node set, `destination` one for ssh.
-fn of_kind(kind: FaultKind, nodes: &str, destination: &str) -> Advice {
+fn of_kind(kind: FaultKind, nodes: &str, destination: &str, reader: Reader) -> Advice {
+    let reconnects = reader.reconnects();
     let words = match kind {
         FaultKind::NameNotFound => "check the spelling, or add a Host entry to ~/.ssh/config",
         FaultKind::Unreachable => "check the network and whether the node is up",
@@ -125,7 +128,10 @@ fn of_kind(kind: FaultKind, nodes: &str, destination: &str) -> Advice {
             let command = format!("gtop doctor {nodes}");
             return Step::run("check the login name and the key; this tells more", command).into();
         }
-        FaultKind::PromptUnanswered => "press R to answer it, or start gtop again from a terminal",
+        FaultKind::PromptUnanswered if reader.has_keys() => {
+            "press R to answer it, or start gtop again from a terminal"
+        }
+        FaultKind::PromptUnanswered => "start gtop from a terminal, and answer there",
         FaultKind::KeyLocked => {
             "load it with ssh-add, or start gtop from a terminal and type the passphrase"
         }
@@ -140,22 +146,25 @@ fn of_kind(kind: FaultKind, nodes: &str, destination: &str) -> Advice {
             let command = format!("ssh {destination} /bin/sh -c true");
             return Step::run("check the login shell", command).into();
         }
-        FaultKind::Silent => "look at the node; gtop reconnects automatically",
+        FaultKind::Silent => return Advice::words(format!("look at the node; {reconnects}")),
         FaultKind::BadReply => {
             let command = format!("ssh {destination} true");
             return Step::run("check what the login files print", command).into();
         }
         FaultKind::NoBanner => {
-            "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically"
+            const WORDS: &str = "sshd may be refusing connections for now (MaxStartups)";
+            return Advice::words(format!("{WORDS}; {reconnects}"));
         }
+        FaultKind::AccountRefused if !reader.has_keys() => "the node says why",
         FaultKind::AccountRefused => {
             "the node says why; gtop retries every few minutes, or press R to retry now"
         }
+        FaultKind::NoJob if !reader.has_keys() => "run a job there: gtop --slurm watches its nodes",
         FaultKind::NoJob => {
             "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) or on R"
         }
         FaultKind::FileLimit => FILE_LIMIT,
-        FaultKind::SessionLost => "gtop reconnects automatically",
+        FaultKind::SessionLost => reconnects,
     };
     words.into()
 }
@@ -171,9 +180,9 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
              or take the command line to run as {command}"
                 .into()
         }
-        Cause::SlurmStep { cause, .. } => of_step(*cause),
+        Cause::SlurmStep { cause, .. } => of_step(*cause, known.reader),
         Cause::Loader { cause, is_by_ssh: true, .. } => known.of_loader(*cause),
-        Cause::Loader { cause, is_by_ssh: false, .. } => of_command(*cause),
+        Cause::Loader { cause, is_by_ssh: false, .. } => of_command(*cause, known.reader),
     }
 }
 
@@ -220,8 +229,11 @@ pub fn of_slow_shell(known: &Known) -> Advice {
 }
 
 /// Returns what to do about a command of `--exec` that does not start the probe.
-fn of_command(cause: LoaderCause) -> Advice {
+fn of_command(cause: LoaderCause, reader: Reader) -> Advice {
     let words = match cause {
+        LoaderCause::Waiting | LoaderCause::Slow if !reader.is_served() => {
+            "run the command of --exec by hand, to see what it waits for"
+        }
         LoaderCause::Waiting | LoaderCause::Slow => {
             "run the command of --exec by hand, to see what it waits for; gtop goes on waiting"
         }
@@ -240,26 +252,32 @@ fn of_command(cause: LoaderCause) -> Advice {
 }
 
 /// Returns what to do about a Slurm step that failed or has ended.
-pub fn of_step(cause: StepCause) -> Advice {
-    const RECONNECTING: &str = "gtop reconnects automatically";
+pub fn of_step(cause: StepCause, reader: Reader) -> Advice {
     const NO_ACTION: &str = "no action is needed";
-    const BY_HAND: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
+    const BY_HAND: &str = "try srun --overlap --jobid=JOB hostname by hand";
+    const RETRIES: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
     const RESTART: &str =
         "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
     let words = match cause {
         StepCause::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
         StepCause::NoJob => "--transport srun reaches only nodes of your own running jobs",
         StepCause::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+        StepCause::Cancelled | StepCause::NodeFailed if !reader.is_served() => {
+            "see sinfo -R, and run gtop again"
+        }
+        StepCause::NotJoined if !reader.is_served() => "run gtop again once its task has started",
         StepCause::Cancelled => "a new step starts if the job is still running",
         StepCause::NotRunning
         | StepCause::JobCancelled
         | StepCause::Preempted
         | StepCause::TimeLimit => NO_ACTION,
         StepCause::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
-        StepCause::Busy | StepCause::Other => BY_HAND,
+        StepCause::Busy | StepCause::Other if !reader.is_served() => BY_HAND,
+        StepCause::Busy | StepCause::Other => RETRIES,
+        StepCause::ControllerUnreachable if !reader.is_served() => "see scontrol ping",
         StepCause::ControllerUnreachable => "gtop retries; see scontrol ping",
         StepCause::TaskEnded | StepCause::NotInStep => RESTART,
-        StepCause::TryingOtherJob | StepCause::Restarted => RECONNECTING,
+        StepCause::TryingOtherJob | StepCause::Restarted => reader.reconnects(),
         StepCause::NotJoined => "it appears once its task has started; otherwise restart gtop",
     };
     words.into()
@@ -279,19 +297,24 @@ fn use_ssh_program(nodes: &str) -> Step {
     Step::run("use the ssh program", format!("gtop --transport ssh {nodes}"))
 }
 
-/// Returns how to log in from the screen.
-fn log_in_here(nodes: &str) -> Step {
-    Step::run("press L to log in, or run", format!("gtop login {nodes}"))
-}
-
-/// Returns how to accept unknown host keys from the screen.
-fn answer_or_trust(nodes: &str) -> Step {
-    Step::run("press A to see the key and answer, or run", format!("gtop trust {nodes}"))
+/// Returns how to accept unknown host keys.
+fn trust(nodes: &str, reader: Reader) -> Step {
+    let words = if reader.has_keys() {
+        "press A to see the key and answer, or run"
+    } else {
+        "compare the fingerprint with the administrator's, then"
+    };
+    Step::run(words, format!("gtop trust {nodes}"))
 }
 
 /// Returns how to log in once, so that gtop shares the connection.
-fn log_in(nodes: &str) -> Step {
-    Step::run("log in once, and gtop shares the connection", format!("gtop login {nodes}"))
+fn log_in(nodes: &str, reader: Reader) -> Step {
+    let words = if reader.has_keys() {
+        "press L to log in, or run"
+    } else {
+        "log in once, and gtop shares the connection"
+    };
+    Step::run(words, format!("gtop login {nodes}"))
 }
 
 /// Returns the option for algorithms of this kind.
@@ -443,8 +466,13 @@ impl Known {
         let (address, port) = (self.address(), self.port());
         match fault {
             SshFault::NameNotFound { host, .. } => {
-                let host = shell_quoted(host.as_deref().unwrap_or(&self.host));
-                let check = Step::run("check the spelling", format!("getent hosts {host}"));
+                let host = host.as_deref().unwrap_or(&self.host);
+                let words = if self.is_like_command(host) {
+                    "no such command either (gtop --help lists them); check the spelling"
+                } else {
+                    "check the spelling"
+                };
+                let check = Step::run(words, format!("getent hosts {}", shell_quoted(host)));
                 Advice::from(check).then([Step::words(self.correct_option("HostName")).or()])
             }
             SshFault::Unreachable { .. } => Step::run(
@@ -465,9 +493,10 @@ impl Known {
             SshFault::OtherProtocol { .. } => {
                 "ask the administrator for a newer sshd: protocol 1 is broken, and neither gtop nor ssh speaks it".into()
             }
-            SshFault::NoBanner { is_closed: true, .. } => Advice::words(
-                "sshd may refuse new connections for now (MaxStartups): gtop reconnects automatically",
-            )
+            SshFault::NoBanner { is_closed: true, .. } => Advice::words(format!(
+                "sshd may refuse new connections for now (MaxStartups): {}",
+                self.reader.reconnects()
+            ))
             .then([Step::words(format!("if the port is wrong, {}", self.correct_option("Port")))]),
             SshFault::NoBanner { .. } => {
                 Step::words(format!(
@@ -603,7 +632,7 @@ impl Known {
             }
             SshFault::SshProgram { cause: SshProgramCause::Other, .. } => self.by_hand().into(),
             SshFault::ConnectionLost { .. } | SshFault::SessionLost { .. } => {
-                Advice::words("gtop reconnects automatically").then([self.by_hand().or()])
+                Advice::words(self.reader.reconnects()).then([self.by_hand().or()])
             }
             SshFault::AccountRefused { user, message } => self.of_account(user, message),
             SshFault::JobRequired { .. } => {
@@ -619,10 +648,16 @@ impl Known {
         }
     }
 
+    /// Returns true if the user may have meant a command: the node is a word, and its name is the one that is looked up.
+    fn is_like_command(&self, host: &str) -> bool {
+        let is_of_word = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+        host == self.node && self.node == self.watched && host.chars().all(is_of_word)
+    }
+
     /// Returns what is known of a gateway: what `ProxyJump` names.
     fn gateway(&self, gateway: &str) -> Self {
         let mut known = Self::of_destination(gateway);
-        known.is_on_screen = self.is_on_screen;
+        known.reader = self.reader;
         known.watched.clone_from(&self.watched);
         known.facts.clone_from(&self.facts);
         known
@@ -634,11 +669,7 @@ impl Known {
     }
 
     fn trust(&self) -> Step {
-        if self.is_on_screen {
-            return answer_or_trust(&self.quoted_node());
-        }
-        let words = "compare the fingerprint with the administrator's, then";
-        Step::run(words, format!("gtop trust {}", self.quoted_node()))
+        trust(&self.quoted_node(), self.reader)
     }
 
     fn accept_with_ssh(&self) -> Step {
@@ -713,7 +744,7 @@ impl Known {
                 self.by_hand().into()
             }
             UnansweredReason::PromptsClosed | UnansweredReason::Skipped | UnansweredReason::HungUp
-                if self.is_on_screen =>
+                if self.reader.has_keys() =>
             {
                 Advice::words("press R to answer it").then([self.log_in_once().or()])
             }
@@ -730,7 +761,7 @@ impl Known {
     fn log_in_once(&self) -> Step {
         let node = self.quoted_node();
         if self.has(|facts| facts.shares_logins) {
-            return if self.is_on_screen { log_in_here(&node) } else { log_in(&node) };
+            return log_in(&node, self.reader);
         }
         let auto = "--transport auto";
         let command = format!("gtop login {auto} {node} && gtop {auto} {}", self.watched);
@@ -811,10 +842,11 @@ impl Known {
         let destination = &self.destination;
         let try_it = || Step::run("try it", format!("ssh {destination} /bin/sh -c true"));
         match cause {
-            LoaderCause::Waiting => Advice::words(
-                "gtop goes on waiting: the login shell is slow, or a login file such as ~/.bashrc waits for something to be \
-                 typed (let it do so only when interactive: case $- in *i*) ... ;; esac)",
-            )
+            LoaderCause::Waiting => Advice::words(format!(
+                "{}the login shell is slow, or a login file such as ~/.bashrc waits for something to be typed (let it do so \
+                 only when interactive: case $- in *i*) ... ;; esac)",
+                if self.reader.is_served() { "gtop goes on waiting: " } else { "" }
+            ))
             .then([Step::run("see how long it takes", format!("time ssh {destination} true"))]),
             LoaderCause::Slow => self.slow_shell().into(),
             LoaderCause::ReadsInput => {
@@ -1262,15 +1294,91 @@ mod tests {
         for kind in FaultKind::ALL {
             for advice in [
                 for_fault(&Fault::new(kind, ""), &plain()),
-                of_alike(&Fault::new(kind, ""), "gpu[01-02]"),
+                of_alike(&Fault::new(kind, ""), "gpu[01-02]", Reader::Screen),
+                of_alike(&Fault::new(kind, ""), "gpu[01-02]", Reader::Print),
             ] {
                 let first = advice.first();
                 assert!(first.contains(' ') && !first.ends_with('.'), "{kind:?}: {first}");
             }
         }
         let unknown = Fault::new(FaultKind::HostKeyUnknown, "");
-        let several = of_alike(&unknown, "gpu[01-02]").first();
+        let several = of_alike(&unknown, "gpu[01-02]", Reader::Screen).first();
         assert_eq!(several, "check the fingerprint and run: gtop trust 'gpu[01-02]'");
+    }
+
+    #[test]
+    fn a_word_that_is_no_host_may_be_meant_as_a_command() {
+        let not_found = |host: Option<&str>| SshFault::NameNotFound {
+            host: host.map(str::to_owned),
+            why: String::new(),
+        };
+        let first =
+            |node: &str, fault: &SshFault| Known::of_destination(node).of_ssh(fault).first();
+        for word in ["list", "stats", "top-gpus"] {
+            let expected = format!(
+                "no such command either (gtop --help lists them); check the spelling: getent hosts {word}"
+            );
+            assert_eq!(first(word, &not_found(None)), expected);
+        }
+        for host in ["gpu01", "ada@list", "list:22", "list.example.org", "10.0.0.1"] {
+            assert!(first(host, &not_found(None)).starts_with("check the spelling: "), "{host}");
+        }
+        // The configuration knows the word, or it is a gateway.
+        assert!(!first("list", &not_found(Some("list.example.org"))).contains("command"));
+        let behind = first("gpu", &not_found(None).at_gateway("list"));
+        assert_eq!(behind, "check the spelling: getent hosts list");
+    }
+
+    #[test]
+    fn what_is_printed_promises_no_retry_and_names_no_key_of_the_screen() {
+        let x = String::new;
+        let faults = [
+            SshFault::HostKeyUnknown { host: x(), algorithm: x(), fingerprint: x() },
+            SshFault::PasswordOnly { user: x() },
+            SshFault::NoBanner { port: 22, why: x(), is_closed: true },
+            SshFault::SessionLost { why: x() },
+        ];
+        const STEPS: [StepCause; 8] = [
+            StepCause::Cancelled,
+            StepCause::NodeFailed,
+            StepCause::Busy,
+            StepCause::ControllerUnreachable,
+            StepCause::TryingOtherJob,
+            StepCause::Restarted,
+            StepCause::NotJoined,
+            StepCause::Other,
+        ];
+        const LOADERS: [LoaderCause; 3] =
+            [LoaderCause::Waiting, LoaderCause::Slow, LoaderCause::Ended];
+        let read_by = |reader| {
+            let mut known = plain();
+            known.reader = reader;
+            known
+        };
+        let of_kinds = |reader| {
+            FaultKind::ALL.into_iter().flat_map(move |kind| {
+                let fault = Fault::new(kind, "");
+                [for_fault(&fault, &read_by(reader)), of_alike(&fault, "n", reader)]
+            })
+        };
+        let of_causes = |reader: Reader| {
+            let causes = STEPS.map(|cause| of_step(cause, reader));
+            let loaders = LOADERS.into_iter().flat_map(move |cause| {
+                [of_command(cause, reader), read_by(reader).of_loader(cause)]
+            });
+            let ssh = faults.iter().map(move |fault| read_by(reader).of_ssh(fault));
+            causes.into_iter().chain(loaders).chain(ssh).chain(of_kinds(reader))
+        };
+        let promises = ["gtop retries", "gtop reconnects", "gtop goes on", "a new step starts"];
+        let keys = ["press R", "press A", "press L", "on R"];
+        let count = |reader, words: &[&str]| {
+            let has = |advice: &Advice| words.iter().any(|word| advice.text().contains(word));
+            of_causes(reader).filter(has).count()
+        };
+        assert!(count(Reader::Screen, &promises) > 10 && count(Reader::Screen, &keys) > 4);
+        assert!(count(Reader::Program, &promises) > 10);
+        assert_eq!(count(Reader::Program, &keys), 0);
+        assert_eq!((count(Reader::Print, &promises), count(Reader::Print, &keys)), (0, 0));
     }
 
     #[test]
@@ -1291,7 +1399,7 @@ mod tests {
                 cause: Some(Cause::from(cause.at_gateway("eve@bastion:2200")).into()),
                 ..Fault::new(kind, "via eve@bastion:2200")
             };
-            let first = of_alike(&fault, "gpu[01-64]").first();
+            let first = of_alike(&fault, "gpu[01-64]", Reader::Screen).first();
             assert!(first.ends_with(command), "{first}");
             let public = in_public(fault.kind, "gpu01").first();
             assert!(!public.contains("eve"), "{public}");

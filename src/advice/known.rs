@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::advice::reader::Reader;
 use crate::fault::{LoginFacts, Origin, UnknownHostKey};
 use crate::model::NodeName;
 
@@ -25,8 +26,8 @@ pub struct Known {
     pub(super) watched: String,
     /// What is known of the host of the fault.
     pub facts: Option<Arc<LoginFacts>>,
-    /// A key of the screen can be pressed.
-    pub(super) is_on_screen: bool,
+    /// Who reads what to do.
+    pub(super) reader: Reader,
 }
 
 /// A public key that may have been offered to the node.
@@ -41,9 +42,9 @@ pub struct PublicKey {
 }
 
 impl Known {
-    /// Returns what is known of a node on the screen: its name, as ssh and gtop accept it.
-    pub fn of_node(name: &NodeName) -> Self {
-        Self { is_on_screen: true, ..Self::of_destination(name.host()) }
+    /// Returns what is known of a watched node: its name, as ssh and gtop accept it.
+    pub fn of_node(name: &NodeName, reader: Reader) -> Self {
+        Self { reader, ..Self::of_destination(name.host()) }
     }
 
     /// Returns what is known of a destination, as `ProxyJump` and gtop accept it.
@@ -72,7 +73,7 @@ impl Known {
             keys: Vec::new(),
             watched: shell_quoted(node).into_owned(),
             facts: None,
-            is_on_screen: false,
+            reader: Reader::Print,
         }
     }
 

@@ -66,15 +66,11 @@ pub fn of_scheduler(kind: SchedulerErrorKind, message: &str) -> &'static str {
         Kind::BadConfiguration => {
             "tell the administrator; an older Slurm here may not know a new key of slurm.conf"
         }
-        Kind::ControllerDown => {
-            "run scontrol ping, and ask the administrator; gtop retries automatically"
-        }
-        Kind::ControllerUnresponsive => {
-            "it is overloaded or hangs: ask the administrator; gtop retries automatically"
-        }
+        Kind::ControllerDown => "run scontrol ping, and ask the administrator",
+        Kind::ControllerUnresponsive => "it is overloaded or hangs: ask the administrator",
         Kind::Munge => "check whether munge -n works, and ask the administrator to restart munged",
-        Kind::TimedOut => "the controller may be overloaded; gtop retries automatically",
-        Kind::UnexpectedOutput => "run it by hand to see its output; gtop retries automatically",
+        Kind::TimedOut => "the controller may be overloaded: run scontrol ping",
+        Kind::UnexpectedOutput => "run it by hand to see its output",
         Kind::TooLong => "narrow the list with --partition or --account",
         Kind::NoSuchJob => "it has ended, or the id is wrong: squeue lists the current jobs",
         Kind::InvalidArgument if message.to_ascii_lowercase().contains("node name") => {

@@ -1,11 +1,10 @@
 //! What to do about sources without values, and about nodes that are up and not as they should be.
 
+use crate::advice::reader::Reader;
 use crate::model::SourceFaultKind;
 
 /// Another name of a node that is listed too.
 pub const SAME_MACHINE: &str = "leave one of the names out";
-/// No new values come.
-pub const STALE: &str = "check the node; gtop reconnects automatically";
 /// No values came before the picture was printed.
 pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says why";
 /// The node is tried again only when the user asks for it.
@@ -38,6 +37,14 @@ pub const SHELL_PROBE: &str =
     "sh works, at a higher CPU cost for the node; install Python 3.6 or newer";
 /// The clocks of the node and of this machine differ.
 pub const CLOCK: &str = "ages are still shown correctly; check timedatectl on both machines";
+
+/// Returns what to do about a node from which no new values come.
+pub const fn of_stale(reader: Reader) -> &'static str {
+    match reader {
+        Reader::Screen | Reader::Program => "check the node; gtop reconnects automatically",
+        Reader::Print => "check the node",
+    }
+}
 
 /// Returns the command that examines a node.
 pub fn examine(node: &str) -> String {

@@ -1,6 +1,7 @@
 //! `--once` and `--watch`: prints one snapshot, or one per interval.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -15,9 +16,9 @@ use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
-use crate::model::{Fault, FaultKind, Unanswered};
+use crate::model::{Fault, FaultKind, Link, Unanswered};
 use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::{DisplayOptions, RenderContext, report};
@@ -92,6 +93,7 @@ impl<'a> Printer<'a> {
         };
         // After the deadline, or if the publisher has stopped: what there is.
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
+        let fleet = without_retries(fleet);
         self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
         let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
         let error = error.filter(|_| self.env.cli.output.print.csv);
@@ -194,7 +196,7 @@ impl<'a> Printer<'a> {
         // With always, escape sequences are printed to pipes and files too.
         let is_styled = self.env.settings.choice("color") == "always";
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
-        let fleet_view = FleetView::selected(fleet.clone(), now, &self.display.selection);
+        let fleet_view = FleetView::printed(fleet.clone(), now, &self.display.selection);
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &self.zone };
         let lines = report(context, self.source, page.width);
         out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
@@ -249,6 +251,18 @@ pub(super) fn is_complete(fleet: &Fleet) -> bool {
             let is_settled = node.is_settled && !node.awaits_evidence();
             is_settled || node.fault().is_some_and(is_down)
         })
+}
+
+/// Leaves out when nodes would be tried again: gtop ends after this snapshot.
+fn without_retries(fleet: Fleet) -> Fleet {
+    let ends = |node: &Arc<Node>| match &node.link {
+        Link::Down { fault, retry_at: Some(_) } => {
+            let link = Link::Down { fault: fault.clone(), retry_at: None };
+            Arc::new(Node { link, ..Node::clone(node) })
+        }
+        Link::Down { .. } | Link::Idle | Link::Opening { .. } | Link::Up => Arc::clone(node),
+    };
+    Fleet { nodes: fleet.nodes.iter().map(ends).collect(), ..fleet }
 }
 
 fn any_answered(fleet: &Fleet) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::advice::{self, scheduler};
+use crate::advice::{self, Reader, scheduler};
 use crate::doctor::{StepResult, StepStatus, connect};
 use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
@@ -38,7 +38,7 @@ fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult
         Ok(version) => StepResult::ok("srun", format!("{version}: steps can overlap")),
         Err(Fault::SlurmStep { cause, message: says }) => {
             StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
-                .with_advice(&advice::of_step(*cause))
+                .with_advice(&advice::of_step(*cause, Reader::Print))
         }
         Err(fault) => StepResult::new("srun", failure_status, connect::fault_text(fault))
             .with_remedy(scheduler::NO_SRUN),

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-use crate::advice::{self, Known, Step};
+use crate::advice::{self, Known, Reader, Step};
 use crate::export::OutputField;
 use crate::export::json::jobs::{HolderJson, Jobs, RosterJson};
 use crate::export::json::schema::{
@@ -155,7 +155,11 @@ object! {
         /// Devices in the driver's order, each followed by its MIG slices.
         devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },
         /// Why the node or its devices need attention, and what its connection does; the most important first.
-        notes: Vec<NoteJson> = fleet_notes(nodes.fleet, node, now).iter().map(|note| NoteJson::of(node, note)).collect(),
+        notes: Vec<NoteJson> = fleet_notes(nodes.fleet, node, now)
+            .iter()
+            .filter(|note| !note.names_key())
+            .map(|note| NoteJson::of(node, note))
+            .collect(),
         /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>> =
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
@@ -184,7 +188,7 @@ object! {
         /// What it means.
         meaning: String = note.meaning().into_owned(),
         /// What to do about it; empty if nothing.
-        remedy: String = note.advice(&node.name).text(),
+        remedy: String = note.advice(&node.name, reader(node)).text(),
     }
 }
 
@@ -216,6 +220,15 @@ object! {
     }
 }
 
+/// Returns who reads what to do: a program, unless gtop does not try the node again.
+const fn reader(node: &Node) -> Reader {
+    if matches!(node.link, Link::Down { retry_at: None, .. }) {
+        Reader::Print
+    } else {
+        Reader::Program
+    }
+}
+
 fn link_state(link: &Link) -> &'static str {
     match link {
         Link::Idle => "idle",
@@ -232,7 +245,7 @@ object! {
             Link::Down { retry_at, .. } => *retry_at,
             Link::Idle | Link::Opening { .. } | Link::Up => None,
         };
-        let advice = advice::for_fault(fault, &Known::of_destination(node.name.host()));
+        let advice = advice::for_fault(fault, &Known::of_node(&node.name, reader(node)));
     } {
         /// Kind of fault, as shown on the screen.
         kind: &'static str = fault.kind.label(),

@@ -167,7 +167,7 @@ pub(super) struct OutputRow<'a> {
 impl OutputRows {
     /// `zone` is that of times.
     pub(super) fn of(fleet: &Fleet, now: Timestamp, zone: &TimeZone) -> Self {
-        let view = FleetView::selected(fleet.clone(), now, &DisplaySelection::default());
+        let view = FleetView::printed(fleet.clone(), now, &DisplaySelection::default());
         let jobs = JobLookup::of(view.fleet.jobs.as_ref());
         Self { view, jobs, zone: zone.clone(), times: TimeFormat::default() }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::advice::{self, Advice, Known};
+use crate::advice::{self, Advice, Known, Reader};
 use crate::fleet::{Fleet, Node, SourceState};
 use crate::insight::FleetView;
 use crate::insight::Severity;
@@ -199,8 +199,8 @@ fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
 }
 
 /// Returns what to do about the fault of a node; nothing if it has none.
-pub(crate) fn node_advice(node: &Node) -> Advice {
-    let of_fault = |fault| advice::for_fault(fault, &Known::of_node(&node.name));
+pub(crate) fn node_advice(node: &Node, reader: Reader) -> Advice {
+    let of_fault = |fault| advice::for_fault(fault, &Known::of_node(&node.name, reader));
     if node.reported().is_some() {
         return login_doubt(node).map(of_fault).unwrap_or_default();
     }
@@ -379,7 +379,10 @@ mod tests {
     fn a_fault_has_a_remedy_that_names_the_node() {
         let fault = Fault::new(FaultKind::HostKeyUnknown, "").with_what("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
-        assert_eq!(node_advice(&node).first(), "check the fingerprint and run: gtop trust gpu01");
+        assert_eq!(
+            node_advice(&node, Reader::Screen).first(),
+            "check the fingerprint and run: gtop trust gpu01"
+        );
     }
 
     #[test]

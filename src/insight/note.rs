@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::advice::{self, Advice, Known};
+use crate::advice::{self, Advice, Known, Reader};
 use crate::insight::Severity;
 use crate::insight::device_flag::{DeviceFlag, xid_meaning};
 use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind, SudoRefusal};
@@ -305,18 +305,25 @@ impl Note {
         meaning.into()
     }
 
+    /// Returns true if it names a key of the screen.
+    pub(crate) const fn names_key(&self) -> bool {
+        use NextAttempt::{OnHostKey, OnLogin, OnRequest};
+        matches!(self, Self::NextAttempt(OnRequest | OnHostKey | OnLogin))
+    }
+
     /// Returns what to do about it, without what only some may know of this node, such as the name of a user.
     pub(crate) fn common_advice(&self, node: &NodeName) -> Advice {
-        let Self::Down(fault) = self else { return self.advice(node) };
+        let Self::Down(fault) = self else { return self.advice(node, Reader::Program) };
         advice::in_public(fault.kind, node.label())
     }
 
     /// Returns what to do about it on this node; nothing if no step helps.
-    pub(crate) fn advice(&self, node: &NodeName) -> Advice {
+    pub(crate) fn advice(&self, node: &NodeName, reader: Reader) -> Advice {
         let words = match self {
-            Self::Down(fault) => return advice::for_fault(fault, &Known::of_node(node)),
+            Self::Down(fault) => return advice::for_fault(fault, &Known::of_node(node, reader)),
             Self::SameMachine(_) => advice::source::SAME_MACHINE,
-            Self::Stale(_) => advice::source::STALE,
+            Self::Stale(_) => advice::source::of_stale(reader),
+            Self::NextAttempt(_) if reader != Reader::Screen => "",
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
             Self::NextAttempt(NextAttempt::OnHostKey) => advice::source::ON_HOST_KEY,
             Self::NextAttempt(NextAttempt::OnLogin) => advice::source::ON_LOGIN,
@@ -418,15 +425,19 @@ mod tests {
             assert_ne!(note.text(), "", "{note:?}");
             assert_ne!(note.meaning(), "", "{note:?}");
             let is_problem = matches!(note.severity(), Severity::Error | Severity::Warning);
-            assert!(!is_problem || !note.advice(&node()).steps.is_empty(), "{note:?}");
+            assert!(
+                !is_problem || !note.advice(&node(), Reader::Screen).steps.is_empty(),
+                "{note:?}"
+            );
         }
     }
 
     #[test]
     fn the_words_of_others_decide_nothing() {
         let plain = all("x");
-        let facts =
-            |note: &Note| (note.id(), note.severity(), note.meaning(), note.advice(&node()));
+        let facts = |note: &Note| {
+            (note.id(), note.severity(), note.meaning(), note.advice(&node(), Reader::Screen))
+        };
         let facts = |notes: &[Note]| -> Vec<_> {
             notes.iter().map(|note| format!("{:?}", facts(note))).collect()
         };
@@ -450,8 +461,8 @@ mod tests {
         let closed = |age| Note::ClosedBySlurm { said: "drained".to_owned(), age };
         let old = closed(Some(Duration::from_secs(90)));
         assert_eq!(old.text(), "Slurm 1m30s ago: drained");
-        let remedy = old.advice(&node()).first();
-        assert_eq!(remedy, closed(None).advice(&node()).first());
+        let remedy = old.advice(&node(), Reader::Screen).first();
+        assert_eq!(remedy, closed(None).advice(&node(), Reader::Screen).first());
         assert!(remedy.contains("scontrol"), "{remedy}");
     }
 
@@ -460,7 +471,7 @@ mod tests {
         let fault = Fault::new(FaultKind::HostKeyUnknown, "SHA256:x");
         let note = Note::Down(Box::new(fault));
         assert_eq!(note.meaning(), FaultKind::HostKeyUnknown.meaning());
-        let remedy = note.advice(&node()).first();
+        let remedy = note.advice(&node(), Reader::Screen).first();
         assert!(remedy.ends_with(": gtop trust gpu01"), "{remedy}");
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gtop::internals::fleet::Fleet;
 use gtop::internals::insight::FleetView;
+use gtop::internals::query::DisplaySelection;
 use gtop::internals::ui::{DisplayOptions, RenderContext, report};
 use gtop::internals::ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
@@ -12,7 +13,7 @@ use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{ASCII, DARK, LIGHT};
 
 fn report_text(fleet: Fleet, theme: Theme, width: u16, has_styles: bool) -> String {
-    let fleet_view = FleetView::new(fleet, NOW);
+    let fleet_view = FleetView::printed(fleet, NOW, &DisplaySelection::default());
     let (display, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
     render_text(&report(context, "gpu[01-16]", width), theme, width, has_styles)

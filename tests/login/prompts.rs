@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::advice::{self, Known};
+use gtop::internals::advice::{self, Known, Reader};
 use gtop::internals::model::NodeName;
 use gtop::internals::ssh::{self, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
 use gtop::internals::transport::{Fault, Transport};
@@ -338,7 +338,7 @@ async fn no_answer_is_distinguished_from_a_wrong_answer() {
     prompt_queue.set_open(false);
     let fault = open(&transport).await.unwrap_err();
     assert_eq!(unanswered_reason(&fault), UnansweredReason::PromptsClosed);
-    let known = Known::of_node(&NodeName::new("node").unwrap());
+    let known = Known::of_node(&NodeName::new("node").unwrap(), Reader::Screen);
     let first = advice::of_cause(&fault, &known).first();
     assert!(first.contains("press R"), "{first}");
     assert!(node.log().is_empty());

@@ -8,7 +8,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::advice;
+use crate::advice::{self, Reader};
 use crate::fleet::{Fleet, HealthReason, Node, SlowdownCause};
 use crate::insight::FleetView;
 use crate::insight::Severity;
@@ -166,7 +166,7 @@ impl ChangeDetector {
                 self.add(
                     MarkKind::Stale,
                     new,
-                    summary.explained(stale.meaning(), advice::source::STALE),
+                    summary.explained(stale.meaning(), advice::source::of_stale(Reader::Screen)),
                 );
             }
             (NodeStatus::Stale(_), NodeStatus::Fresh) => {
@@ -180,7 +180,7 @@ impl ChangeDetector {
         match (old.fault(), new.fault()) {
             (old_fault, Some(fault)) if old_fault.map(|old| old.kind) != Some(fault.kind) => {
                 let summary = EventSummary::plain(Severity::Error, fault.message());
-                let remedy = advice::of_alike(fault, HOST).first();
+                let remedy = advice::of_alike(fault, HOST, Reader::Screen).first();
                 self.add(MarkKind::Down, new, summary.explained(fault.kind.meaning(), remedy));
             }
             (Some(_), None) if new.link == Link::Up => {

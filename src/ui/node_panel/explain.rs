@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::advice;
+use crate::advice::{self, Reader};
 use crate::fleet::{EventRecord, Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
@@ -214,7 +214,7 @@ impl Remark {
             note: note.text(),
             tone: note.severity().into(),
             meaning: note.meaning().into_owned(),
-            remedy: note.advice(&of.name).text(),
+            remedy: note.advice(&of.name, Reader::Screen).text(),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
         Some(fault) => {
             let text = wrap(&fault.message(), width, MAX_TEXT_LINES).into_iter();
             lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
-            lines.extend(remedy_lines(node, width));
+            lines.extend(remedy_lines(context.view, node, width));
         }
         None => lines.extend(problem_lines(fleet_view, node, width)),
     }
@@ -329,7 +329,7 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let line = Some(Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now)))
         .filter(|line| line.width() > 0);
     let told = line.into_iter().map(|line| line.truncated(width));
-    told.chain(full_fault_lines(node, width)).chain(remedy_lines(node, width)).collect()
+    told.chain(full_fault_lines(node, width)).chain(remedy_lines(fleet_view, node, width)).collect()
 }
 
 /// Draws what happened at a node that is down, where there is more to say than its notes do.
@@ -343,8 +343,8 @@ fn full_fault_lines(node: &Node, width: u16) -> Vec<Line> {
 }
 
 /// Draws the remedy.
-fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
-    let text = node_advice(node).first();
+fn remedy_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+    let text = node_advice(node, fleet_view.reader).first();
     let wrapped = (!text.is_empty()).then(|| wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES));
     let lines = wrapped.into_iter().flatten().enumerate().map(|(index, text)| {
         Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)

@@ -388,7 +388,7 @@ impl State {
 
 /// Returns the table of all runs, with all its columns.
 pub fn report(runs: Runs, fleet: Fleet, now: Timestamp) -> Vec<Line> {
-    let mut view = FleetView::selected(fleet, now, &DisplaySelection::default());
+    let mut view = FleetView::printed(fleet, now, &DisplaySelection::default());
     let rows = runs.rows.iter().map(|run| TableRow { run: Arc::clone(run), process: None });
     let rows: Vec<TableRow> = rows.collect();
     let runs = Arc::new(runs);

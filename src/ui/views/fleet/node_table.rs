@@ -259,7 +259,7 @@ fn status_symbol(status: NodeStatus, notes: &[Note]) -> Line {
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
-    let remedy = node_advice(node).first();
+    let remedy = node_advice(node, fleet_view.reader).first();
     let notes_line = match remedy.as_str() {
         "" => crate::ui::node_panel::panel::node_description(fleet_view, node),
         remedy => {
