@@ -230,6 +230,48 @@ async fn without_home_in_the_environment_passwd_is_used() {
     output.check_stderr("HOME is not set and /etc/passwd has no home for you");
 }
 
+/// A container on macOS, as docs/containers.md starts it: it runs as root, whose is what is mounted, without the host's
+/// `/etc/passwd`, with the agent's socket at another place and a configuration of macOS.
+#[tokio::test]
+async fn a_container_on_macos_has_the_agent_and_no_account_of_the_host() {
+    let Some(mut home) = Home::new().await else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root has files of root");
+    }
+    let _agent = home.lab.start_agent().await;
+    home.lab.add_to_agent("id").await;
+    let config = home.path().join(".ssh/config");
+    let own = fs::read_to_string(&config).unwrap();
+    let no_key =
+        own.lines().filter(|line| !line.starts_with("Identit") && !line.starts_with("User "));
+    let no_key = no_key.collect::<Vec<_>>().join("\n");
+    let of_macos = "UseKeychain yes\nAddKeysToAgent yes\nIdentityFile /Users/ada/.ssh/id_ed25519";
+    let script = format!(
+        "mount -t tmpfs none /root; mkdir -m 700 /root/.ssh; echo root:x:0:0::/root:/bin/sh > /root/passwd; \
+         mount --bind /root/passwd /etc/passwd; mount --bind \"$1/.ssh\" /root/.ssh; \
+         mount -o remount,bind,ro /root/.ssh; touch /root/agent; mount --bind '{}' /root/agent; \
+         exec env -i HOME=/root TERM=xterm PATH=\"$PATH\" SSH_AUTH_SOCK=/root/agent \"$2\" --once -l '{}' node",
+        home.lab.agent.as_ref().unwrap().display(),
+        home.lab.user,
+    );
+    fs::write(&config, format!("Host *\nIgnoreUnknown UseKeychain\n{of_macos}\n{no_key}\n"))
+        .unwrap();
+    if home.run_mounted("true").await.is_none() {
+        return;
+    }
+    let run = async || {
+        let mut command = home.command_with_env("unshare");
+        command.args(["--mount", "sh", "-euc", &script, "sh"]).arg(home.path()).arg(GTOP);
+        RunOutput::from_run(&mut command).await
+    };
+    let output = run().await;
+    output.check_success("1 of 1 node fresh");
+    // As ssh, which names the option.
+    fs::write(&config, format!("Host *\n{of_macos}\n{no_key}\n")).unwrap();
+    let output = run().await;
+    assert!(output.stdout.to_lowercase().contains("usekeychain"), "{output:?}");
+}
+
 #[tokio::test]
 async fn the_home_of_passwd_wins_and_home_applies_only_to_includes() {
     let Some(home) = Home::new().await else { return };
