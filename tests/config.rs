@@ -1,5 +1,6 @@
 //! Settings, with the real program: their files, precedence and errors; and the generated pages of docs/.
 
+mod body_keys;
 mod pages;
 
 use std::fs;
@@ -449,6 +450,11 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
         let marker = format!("{} keys", scheme.name());
         check_page("coming-from.md", &marker, &pages::foreign_keys_text(scheme));
     }
+}
+
+#[test]
+fn the_page_of_recordings_has_every_key_of_bodies() {
+    check_page("recordings.md", "body", &body_keys::body_text());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-"""A recording read by zstd and Python alone: the log of `gtop --output` has what the nodes sent, and the means are equal.
+"""A recording read by zstd and Python alone, as docs/recordings.md says: the log of `gtop --output` has what the nodes sent,
+the means are equal, and at each time the values are those of `gtop replay --json --at`.
 
     GTOP=path/to/gtop python3 -m unittest -v test_recording
 """
@@ -15,10 +16,15 @@ import rig
 ENVIRONMENT = {**os.environ, "TZ": "UTC"}
 
 
+def every(path):
+    """Returns the objects of a recording."""
+    text = subprocess.run(["zstd", "-dcq", path], stdout=subprocess.PIPE, timeout=60, check=True).stdout.decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def read(path):
     """Returns the objects of a recording, those of checkpoints left out."""
-    text = subprocess.run(["zstd", "-dcq", path], stdout=subprocess.PIPE, timeout=60, check=True).stdout.decode()
-    return [line for line in map(json.loads, text.splitlines()) if not line.get("checkpoint")]
+    return [line for line in every(path) if not line.get("checkpoint")]
 
 
 class Node:
@@ -48,7 +54,168 @@ class Node:
                     yield backend["at"] + self.offset, index, round(util), used >> 20, total >> 20
 
 
+def changed(known, newer):
+    """Returns an object with the keys that have changed."""
+    lacks = {**known.get("lacks", {}), **newer.get("lacks", {})}
+    return {**known, **newer, **({"lacks": lacks} if lacks else {})}
+
+
+def listed(known, newer, key):
+    """Returns the elements of a complete list; each has what it leaves out from the same one before."""
+    before = {key(one): one for one in known}
+    return [changed(before.get(key(one), {}), one) for one in newer]
+
+
+# What a device with a fault still has.
+IDENTITY = """uuid parent index name pci driver clock_sm_max clock_memory_max pcie_generation_max pcie_lanes_max power_limit_default
+    power_limit_min power_limit_max clock_graphics_max clock_video_max temperature_slowdown temperature_shutdown nvlinks numa_node
+    minor integrated capability gpu_instance compute_instance gtt_total junction_slowdown memory_slowdown""".split()
+
+
+class State:
+    """What is known of a node."""
+
+    def __init__(self):
+        self.host, self.host_slow, self.backends, self.processes = {}, {}, {}, []
+        self.link, self.is_new = {}, True
+
+    def take(self, line):
+        if "link" in line:
+            self.link = line["link"]
+            self.is_new |= self.link["state"] == "opening"
+        body = line.get("body", {})
+        if body.get("t") != "sample":
+            return
+        if self.is_new:
+            link = self.link
+            self.__init__()
+            self.link, self.is_new = link, False
+        if "host" in body:
+            lists = {key: [] for key in ["net", "infiniband", "disk"]}
+            self.host = {**self.host, **lists, **body["host"]}
+        self.host_slow.update(body.get("host_slow", {}))
+        for backend in body.get("backends", []):
+            self.take_backend(self.backends.setdefault(backend["kind"], {"devices": [], "uses": []}), backend)
+        if "processes" in body:
+            self.processes = listed(self.processes, body["processes"]["list"], lambda one: (one["pid"], one["start"]))
+
+    @staticmethod
+    def take_backend(known, newer):
+        if "devices" in newer:
+            before = known["devices"]
+            faulty = {one["uuid"] for one in newer["devices"] if "fault" in one}
+            before = [{key: one[key] for key in IDENTITY if key in one} if one["uuid"] in faulty else one for one in before]
+            # A fault counts only in the sample that has it.
+            before = [{key: one[key] for key in one if key != "fault"} for one in before]
+            known["devices"] = listed(before, newer["devices"], lambda one: one["uuid"])
+        if "uses" in newer:
+            uses, device = [], None
+            for use in newer["uses"]["list"]:
+                device = use.get("device", device)
+                uses.append({**use, "device": device})
+            known["uses"] = listed(known["uses"], uses, lambda one: (one["device"], one["pid"]))
+
+
+def states(lines, at, begin=0):
+    """Returns the state of each watched node at a time, from the lines after the first ones."""
+    nodes, known, watched = {}, set(), []
+    for line in lines[begin:]:
+        is_repeated = line.get("checkpoint", False)
+        if line["at"] > at and not is_repeated:
+            break
+        if "nodes" in line:
+            watched = line["nodes"]
+            # Those that it gives now, with all of their lines.
+            given = set(watched) - known
+        elif "start" in line or "lost" in line:
+            known.clear()
+        elif "node" in line:
+            name = line["node"]
+            is_session = line.get("link", {}).get("state") == "opening"
+            if is_repeated and name in given and name not in known:
+                known.add(name)
+                nodes[name] = State()
+            elif is_session and not is_repeated:
+                known.add(name)
+            elif name not in known or is_repeated and name not in given:
+                continue
+            nodes.setdefault(name, State()).take(line)
+    return {name: nodes.get(name, State()) for name in watched}
+
+
+def milli(value):
+    return None if value is None else round(value / 1000, 6)
+
+
+DEVICE_KEYS = {
+    "utilization_percent": "util", "memory_used_bytes": "memory_used", "memory_total_bytes": "memory_total",
+    "memory_free_bytes": "memory_free", "temperature_celsius": "temperature", "sm_clock_megahertz": "clock_sm",
+    "memory_clock_megahertz": "clock_memory", "performance_state": "pstate", "ecc_corrected_errors": "ecc_corrected",
+    "ecc_uncorrected_errors": "ecc_uncorrected", "mig_enabled": "mig", "pcie_replays": "pcie_replays",
+    "encoder_percent": "encoder", "bar1_used_bytes": "bar1_used", "device_minor": "minor",
+    "remapped_uncorrected_rows": "remapped_uncorrected", "fan_percent": "fan", "name": "name", "pci_bus": "pci",
+    "parent": "parent", "index": "index", "uuid": "uuid",
+}
+HOST_KEYS = {
+    "memory_total_bytes": "memory_total", "memory_available_bytes": "memory_available", "swap_free_bytes": "swap_free",
+}
+
+
 class Recording(unittest.TestCase):
+    def compare(self, lines, recording, at, begin=0):
+        """Compares the values at a time with those of gtop; returns how many there were."""
+        moment = datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="microseconds")
+        command = [rig.GTOP, "replay", "--once", "--json", "--at", moment, recording]
+        done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, timeout=120, check=False)
+        found, count = states(lines, at, begin), 0
+        nodes = json.loads(done.stdout)["nodes"]
+        self.assertEqual({node["name"] for node in nodes}, set(found))
+        for node in nodes:
+            state, name = found[node["name"]], node["name"]
+            self.assertEqual(node["link"], state.link.get("state", "idle"), (name, at))
+            for key, word in HOST_KEYS.items():
+                self.assertEqual(node["host"][key], state.host.get(word), (name, key, at))
+            devices = [one for backend in state.backends.values() for one in backend["devices"]]
+            gone = [one for one in node["devices"] if one["gone_since"]]
+            self.assertEqual([one["uuid"] for one in node["devices"] if one not in gone], [one["uuid"] for one in devices], name)
+            uses = [one for backend in state.backends.values() for one in backend["uses"]]
+            processes = {one["pid"]: one for one in state.processes}
+            for known, device in zip(devices, [one for one in node["devices"] if one not in gone]):
+                for key, word in DEVICE_KEYS.items():
+                    if key == "utilization_percent" and known.get("util") is None:
+                        # Of slices, and of devices with slices, gtop derives it from `activity`.
+                        continue
+                    self.assertEqual(device[key], known.get(word), (name, device["index"], key, at))
+                    count += 1
+                for key, word in [("power_watts", "power"), ("power_limit_watts", "power_limit")]:
+                    value = device[key] if device[key] is None else round(device[key], 3)
+                    self.assertEqual(value, milli(known.get(word)), (name, device["index"], key, at))
+                of_device = {use["pid"]: use for use in uses if use["device"] == known["uuid"]}
+                shown = device["processes"] or []
+                self.assertEqual({one["pid"] for one in shown}, set(of_device), (name, device["index"], at))
+                for process in shown:
+                    use, about = of_device[process["pid"]], processes.get(process["pid"], {})
+                    self.assertEqual(process["memory_used_bytes"], use.get("memory"), (name, process["pid"], at))
+                    self.assertEqual(process["sm_percent"], use.get("sm"), (name, process["pid"], at))
+                    for key, word in [("resident_bytes", "rss"), ("threads", "threads"), ("user", "user"), ("command", "command")]:
+                        self.assertEqual(process[key], about.get(word), (name, process["pid"], key, at))
+                    count += 6
+        return count
+
+    def test_each_time_has_the_values_that_gtop_shows(self):
+        recording = os.path.join(rig.folder(), "recording.gtop")
+        command = ["timeout", "-s", "INT", "75", rig.GTOP, "record", "--demo=16", "-w", recording]
+        subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=False)
+        lines = every(recording)
+        spoken = [line["at"] for line in lines if not line.get("checkpoint")]
+        first, last = spoken[0], spoken[-1]
+        count = sum(self.compare(lines, recording, first + share * (last - first)) for share in (0.05, 0.3, 0.77, 0.98))
+        self.assertGreater(count, 4000)
+        # From the last checkpoint on.
+        begins = [index for index, line in enumerate(lines) if line.get("checkpoint") and "nodes" in line]
+        self.assertGreater(len(begins), 1)
+        self.assertGreater(self.compare(lines, recording, last - 1, begins[-1]), 1000)
+
     def test_the_log_has_the_values_that_the_nodes_sent(self):
         folder = rig.folder()
         log, recording = os.path.join(folder, "log.csv"), os.path.join(folder, "recording.gtop")
