@@ -59,6 +59,10 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 
 /// Returns what to do about several nodes with faults of the same kind and detail, by their node set.
 pub fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
+    if fault.kind == FaultKind::NameNotFound && nodes.split(',').all(is_word) {
+        return "no such command either (gtop --help lists them); check the spelling, or add a Host entry to ~/.ssh/config"
+            .into();
+    }
     let nodes = shell_quoted(nodes);
     if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
         if matches!(
@@ -215,6 +219,11 @@ pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
 /// Returns what to do about two hosts with different keys under one name of `known_hosts`.
 pub fn of_shared_name() -> Advice {
     "give each of them a HostKeyAlias of its own in ~/.ssh/config; if they are one host, ask the administrator".into()
+}
+
+/// Returns true if the name of a node looks like a command.
+fn is_word(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-')
 }
 
 /// Returns true if ssh does not offer an algorithm by itself.
@@ -650,8 +659,7 @@ impl Known {
 
     /// Returns true if the user may have meant a command: the node is a word, and its name is the one that is looked up.
     fn is_like_command(&self, host: &str) -> bool {
-        let is_of_word = |letter: char| letter.is_ascii_lowercase() || letter == '-';
-        host == self.node && self.node == self.watched && host.chars().all(is_of_word)
+        host == self.node && self.node == self.watched && is_word(host)
     }
 
     /// Returns what is known of a gateway: what `ProxyJump` names.
@@ -1323,6 +1331,11 @@ mod tests {
         for host in ["gpu01", "ada@list", "list:22", "list.example.org", "10.0.0.1"] {
             assert!(first(host, &not_found(None)).starts_with("check the spelling: "), "{host}");
         }
+        let several = |nodes: &str| {
+            of_alike(&Fault::new(FaultKind::NameNotFound, ""), nodes, Reader::Screen).first()
+        };
+        assert!(several("jobs,show").starts_with("no such command either"));
+        assert!(several("gpu[01-02]").starts_with("check the spelling"));
         // The configuration knows the word, or it is a gateway.
         assert!(!first("list", &not_found(Some("list.example.org"))).contains("command"));
         let behind = first("gpu", &not_found(None).at_gateway("list"));
@@ -1331,13 +1344,6 @@ mod tests {
 
     #[test]
     fn what_is_printed_promises_no_retry_and_names_no_key_of_the_screen() {
-        let x = String::new;
-        let faults = [
-            SshFault::HostKeyUnknown { host: x(), algorithm: x(), fingerprint: x() },
-            SshFault::PasswordOnly { user: x() },
-            SshFault::NoBanner { port: 22, why: x(), is_closed: true },
-            SshFault::SessionLost { why: x() },
-        ];
         const STEPS: [StepCause; 8] = [
             StepCause::Cancelled,
             StepCause::NodeFailed,
@@ -1350,6 +1356,13 @@ mod tests {
         ];
         const LOADERS: [LoaderCause; 3] =
             [LoaderCause::Waiting, LoaderCause::Slow, LoaderCause::Ended];
+        let x = String::new;
+        let faults = [
+            SshFault::HostKeyUnknown { host: x(), algorithm: x(), fingerprint: x() },
+            SshFault::PasswordOnly { user: x() },
+            SshFault::NoBanner { port: 22, why: x(), is_closed: true },
+            SshFault::SessionLost { why: x() },
+        ];
         let read_by = |reader| {
             let mut known = plain();
             known.reader = reader;

@@ -11,6 +11,7 @@ use crate::export::SampleFormat;
 
 /// Options of `gtop export`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ExportOptions {
     /// Recordings, each with its older parts; several are merged
     #[arg(value_name = "FILE", required = true)]

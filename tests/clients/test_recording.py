@@ -6,6 +6,7 @@ the means are equal, and at each time the values are those of `gtop replay --jso
 
 import json
 import os
+import re
 import subprocess
 import time
 import unittest
@@ -13,6 +14,7 @@ from datetime import datetime, timezone
 
 import rig
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "recordings.md")
 ENVIRONMENT = {**os.environ, "TZ": "UTC"}
 
 
@@ -211,6 +213,10 @@ class Recording(unittest.TestCase):
         first, last = spoken[0], spoken[-1]
         count = sum(self.compare(lines, recording, first + share * (last - first)) for share in (0.05, 0.3, 0.77, 0.98))
         self.assertGreater(count, 4000)
+        with open(PAGE) as page:
+            told = int(re.search(r"of `--demo=64`.*?\| (\d+) \|", page.read()).group(1))
+        samples = sum(line.get("body", {}).get("t") == "sample" for line in lines if not line.get("checkpoint"))
+        self.assertAlmostEqual(os.path.getsize(recording) / samples, told, delta=told / 3)
         # From the last checkpoint on.
         begins = [index for index, line in enumerate(lines) if line.get("checkpoint") and "nodes" in line]
         self.assertGreater(len(begins), 1)

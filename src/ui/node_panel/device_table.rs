@@ -682,7 +682,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{NodeName, Reading};
+    use crate::model::NodeName;
 
     #[test]
     fn models_that_differ_at_the_end_are_different_in_tables_of_every_width() {

@@ -112,7 +112,9 @@ impl Grouping {
         };
         let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
         let titles: Arc<[String]> = groups.iter().map(|group| group.title.clone()).collect();
-        groups.iter_mut().for_each(|group| group.titles = Arc::clone(&titles));
+        for group in &mut groups {
+            group.titles = Arc::clone(&titles);
+        }
         groups
     }
 
