@@ -1,7 +1,7 @@
 //! Output formats: a snapshot as JSON (with a schema) and the jobs as text lines, and the Python module that reads the
 //! JSON. One file per format.
 
-pub use csv::{TimeFormat, write_csv, write_csv_header};
+pub use csv::{write_csv, write_csv_header};
 pub use exposition::{CompatNames, ExpositionOptions, exposition};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
@@ -13,6 +13,7 @@ pub use report::{ReportFormat, write_report};
 pub use rntop::{RNTOP_HEADER, RntopLog};
 pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
+pub use time_format::TimeFormat;
 
 mod csv;
 mod exposition;
@@ -26,3 +27,4 @@ mod report;
 mod rntop;
 mod runs_csv;
 mod samples;
+mod time_format;

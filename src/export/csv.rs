@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::export::OutputField;
 use crate::export::output_field::OutputRows;
+use crate::export::time_format::TimeFormat;
 use crate::fleet::Fleet;
 use crate::metrics::Value;
 use crate::time::Timestamp;
@@ -53,27 +54,6 @@ pub(super) fn text_cell(text: &str) -> String {
         format!("\"{guard}{}\"", text.replace('"', "\"\""))
     } else {
         format!("{guard}{text}")
-    }
-}
-
-/// How times are written in tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimeFormat {
-    /// ISO 8601, with the offset of the time zone.
-    #[default]
-    Iso,
-    /// As spreadsheets read them, which take ISO 8601 with an offset for a text.
-    Spreadsheet,
-}
-
-impl TimeFormat {
-    pub(super) fn text(self, at: Timestamp, zone: &TimeZone) -> String {
-        let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
-        let format = match self {
-            Self::Iso => "%Y-%m-%dT%H:%M:%S%.3f%:z",
-            Self::Spreadsheet => "%Y-%m-%d %H:%M:%S%.3f",
-        };
-        at.to_zoned(zone.clone()).strftime(format).to_string()
     }
 }
 

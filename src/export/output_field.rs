@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::export::csv::TimeFormat;
+use crate::export::time_format::TimeFormat;
 use crate::fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
 use crate::insight::FleetView;
 use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};

@@ -10,8 +10,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde_json::{Value as Json, json};
 
-use crate::export::csv::{TimeFormat, text_cell};
+use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField};
+use crate::export::time_format::TimeFormat;
 use crate::fleet::{Anonymizer, HoldingsKeeper, Node};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
 use crate::model::{Device, JobId, NodeName, Reason, Source, stale_after};

@@ -1,0 +1,26 @@
+//! How times are written in tables.
+
+use jiff::tz::TimeZone;
+
+use crate::time::Timestamp;
+
+/// How times are written in tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeFormat {
+    /// ISO 8601, with the offset of the time zone.
+    #[default]
+    Iso,
+    /// As spreadsheets read them, which take ISO 8601 with an offset for a text.
+    Spreadsheet,
+}
+
+impl TimeFormat {
+    pub(super) fn text(self, at: Timestamp, zone: &TimeZone) -> String {
+        let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
+        let format = match self {
+            Self::Iso => "%Y-%m-%dT%H:%M:%S%.3f%:z",
+            Self::Spreadsheet => "%Y-%m-%d %H:%M:%S%.3f",
+        };
+        at.to_zoned(zone.clone()).strftime(format).to_string()
+    }
+}
