@@ -136,8 +136,9 @@ impl Recorder {
         shared.begin(writer.gap_since());
         let for_thread = Arc::clone(&shared);
         let (ended_sender, ended) = channel();
+        let began = shared.clock.now();
         let write = move || {
-            write_groups(&for_thread, writer, &publisher);
+            write_groups(&for_thread, writer, &publisher, began);
             drop(ended_sender);
         };
         thread::Builder::new()
@@ -189,8 +190,9 @@ fn write_groups(
     shared: &RecorderShared,
     mut writer: Writer,
     publisher: &watch::Sender<RecorderState>,
+    began: Timestamp,
 ) {
-    let mut checkpoint_at = shared.clock.now();
+    let mut checkpoint_at = began;
     loop {
         let (is_stopping, flushes) = shared.wait_until_due();
         let now = shared.clock.now();

@@ -154,7 +154,15 @@ fn compare([replayed, live]: [&Value; 2], place: &str, counts: &mut (usize, usiz
         }
         Value::Array(list) => {
             for (number, live) in list.iter().enumerate() {
-                compare([&replayed[number], live], &format!("{place}.{number}"), counts);
+                // Of a device whose index is not known, the place is another one.
+                let key = ["uuid", "pid"].into_iter().find(|key| live.get(key).is_some());
+                let same = |other: &&Value| key.is_none_or(|key| other[key] == live[key]);
+                let found = match key {
+                    Some(_) => replayed.as_array().and_then(|all| all.iter().find(same)),
+                    None => replayed.get(number),
+                };
+                let replayed = found.unwrap_or(&Value::Null);
+                compare([replayed, live], &format!("{place}.{number}"), counts);
             }
         }
         Value::Number(number) => {
