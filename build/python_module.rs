@@ -9,6 +9,7 @@ use std::io::{Error, Result};
 const PARTS: &[&str] = &[
     "header.py",
     "values.py",
+    "server.py",
     "stream.py",
     "host.py",
     "process.py",

@@ -10,7 +10,8 @@ import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Type, Union
 
 from .process import GpuProcess
-from .stream import GtopError, Row, Source, Stream, View, _warn_once, program, share_percent, stream, whole
+from .server import GtopError, program
+from .stream import Row, Source, Stream, View, _warn_once, share_percent, stream, whole
 from .values import (NA, ClockInfos, ClockSpeedInfos, MaybeFloat, MaybeInt, MaybeText, MemoryInfo, Snapshot,
                      ThroughputInfo, UtilizationRates, bytes2human)
 
@@ -424,7 +425,7 @@ class Device(Source):
 
     def _count_links(self) -> List[ThroughputInfo]:
         view, row = self._latest()
-        now = (view.received if view is not None else 0.0, row.get("links") or [])
+        now = (view.at if view is not None else 0.0, row.get("links") or [])
         before, links = self._links, []
         if before is None or before[0] != now[0]:
             self._links = now

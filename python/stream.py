@@ -2,48 +2,30 @@
 
 import atexit
 import contextlib
+import datetime
 import json
 import math
 import os
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 import warnings
-from typing import IO, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
+from .server import Connection, GtopError, program
 from .values import NA, MaybeFloat, MaybeInt, NaType, keep
 
 SCHEMA = 2
-# A snapshot is longer only if something is wrong.
-_MAX_LINE_BYTES = 1 << 28
 # The values of a device count as unknown if gtop has printed nothing for so many intervals, and so many seconds.
 _MISSED_INTERVALS = 3
 _MISSED_SECONDS = 5.0
 _RESTART_SECONDS = 5.0
 # How long the first call waits until all nodes have answered or failed.
 _DEADLINE_SECONDS = 20.0
+# After so long without a first line, a gtop that another process has started counts as stuck.
+_STUCK_SECONDS = 10.0
 
 Row = Dict[str, Any]
-
-
-class GtopError(RuntimeError):
-    """gtop cannot be run, or what it prints cannot be used; the text says what to do."""
-
-
-def program(path: Optional[str] = None) -> str:
-    """Returns the path of gtop: `path`, else the variable GTOP, else gtop on the PATH.
-
-    Raises GtopError if there is none.
-    """
-    wanted = path or os.environ.get("GTOP") or "gtop"
-    found = shutil.which(wanted)
-    if found is None:
-        raise GtopError("%s was not found: copy gtop to a folder of PATH, or set GTOP to its path" % wanted)
-    return found
 
 
 class View:
@@ -55,6 +37,7 @@ class View:
                             "`gtop python > gtop_monitor.py`" % (snapshot.get("schema"), SCHEMA))
         self.snapshot = snapshot
         self.received = received
+        self.at = _seconds(snapshot.get("at"))
         self.nodes = dict((node["name"], node) for node in snapshot["nodes"])  # type: Dict[str, Row]
         self.rows = {}  # type: Dict[Tuple[str, str], Row]
         # By the device that they are cut from.
@@ -68,6 +51,15 @@ class View:
     def is_settled(self) -> bool:
         """Returns true if each source of each node has answered, or failed with a reason."""
         return all(_is_node_settled(node) for node in self.nodes.values())
+
+
+def _seconds(at: Any) -> float:
+    """Returns a time such as 2026-01-31T12:00:00.5Z in seconds since 1970; NaN if it is unknown."""
+    if not isinstance(at, str):
+        return math.nan
+    whole_seconds, _, fraction = at.rstrip("Z").partition(".")
+    moment = datetime.datetime.strptime(whole_seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
+    return moment.timestamp() + float("0." + (fraction or "0"))
 
 
 def _is_node_settled(node: Row) -> bool:
@@ -87,9 +79,10 @@ class Stream:
     """Snapshots of nodes, from a gtop that runs as long as they are used.
 
     `hosts` and `options` are arguments of gtop: hosts to watch, and such as `["--slurm"]` or `["--demo"]`; default: this
-    machine. `interval` is in seconds. gtop starts at the first use and ends with this process, or with `close()`.
+    machine. `interval` is in seconds. All processes of this user on this machine with the same arguments share one
+    gtop: the first to use it starts it, and it ends with the last of them, or of their calls of `close()`.
 
-    A process that was forked starts a gtop of its own when it uses the stream.
+    A process that was forked connects anew when it uses the stream.
     """
 
     def __init__(self, hosts: Iterable[str] = (), interval: float = 1.0, options: Iterable[str] = (),
@@ -108,9 +101,9 @@ class Stream:
 
     def _forget(self) -> None:
         self._owner = os.getpid()
-        self._child = None  # type: Optional[subprocess.Popen[bytes]]
+        self._connection = None  # type: Optional[Connection]
+        self._ended = None  # type: Optional[Connection]
         self._reader = None  # type: Optional[threading.Thread]
-        self._errors = None  # type: Optional[IO[bytes]]
         self._line = None  # type: Optional[bytes]
         self._lines = 0
         self._received = -math.inf
@@ -119,19 +112,24 @@ class Stream:
         self._started = -math.inf
         self._failures = 0
 
+    def _leave_to_parent(self) -> None:
+        """Forgets, in a process that was forked, what is the parent's: the lock may be held by nobody who is here."""
+        if self._connection is not None:
+            self._connection.abandon()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._forget()
+
     def view(self) -> View:
         """Returns the latest snapshot; the first call waits until all nodes have answered or failed.
 
         Raises GtopError if gtop cannot run or ends.
         """
         if self._owner != os.getpid():
-            # Forked: the gtop and the thread belong to the parent, and the lock may be held by nobody who is here.
-            self._lock = threading.RLock()
-            self._changed = threading.Condition(self._lock)
-            self._forget()
+            self._leave_to_parent()
         with self._lock:
-            if self._child is None:
-                self._start()
+            if self._connection is None:
+                self._connect()
             if not self._settled:
                 self._wait_until_settled()
             return self._parsed()
@@ -145,19 +143,18 @@ class Stream:
         self.view()
         with self._lock:
             before = self._lines
-            self._changed.wait_for(lambda: self._lines != before or self._child is None, timeout)
+            self._changed.wait_for(lambda: self._lines != before or self._connection is None, timeout)
             return self._lines != before
 
     def close(self) -> None:
-        """Ends gtop. The stream starts again if it is used again."""
+        """Ends the connection, and gtop if nobody else uses it. The stream starts again if it is used again."""
         if self._owner != os.getpid():
             return
         with self._lock:
-            child, reader = self._child, self._reader
+            connection, reader = self._connection, self._reader
             self._forget()
-        if child is not None and reader is not None:
-            _end(child)
-            # It holds the pipe as long as anybody can write to it.
+        if connection is not None and reader is not None:
+            connection.close()
             reader.join(2)
 
     def __enter__(self) -> "Stream":
@@ -166,40 +163,33 @@ class Stream:
     def __exit__(self, *_why: object) -> None:
         self.close()
 
-    def _start(self) -> None:
+    def _connect(self, is_alone: bool = False) -> None:
         if self._failures and time.monotonic() - self._started < _RESTART_SECONDS and self._view is not None:
             return
         self._started = time.monotonic()
-        command = [program(self._path), "--json", "--watch", "--interval", repr(self.interval)] + self._words
-        self._errors = tempfile.TemporaryFile()
-        try:
-            self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                           stderr=self._errors, start_new_session=True)
-        except OSError as error:
-            raise GtopError("%s cannot be run: %s" % (command[0], error)) from error
+        words = ["--json", "--watch", "--feed", "--interval", repr(self.interval)]
+        connection = self._connection = Connection([program(self._path)] + words + self._words, is_alone)
         if self not in _open_streams:
             _open_streams.append(self)
-        self._reader = threading.Thread(target=self._read, args=(self._child,), name="gtop stream", daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(connection,), name="gtop stream", daemon=True)
         self._reader.start()
 
-    def _read(self, child: "subprocess.Popen[bytes]") -> None:
+    def _read(self, connection: Connection) -> None:
         """Keeps the latest line: only what is asked for is parsed."""
-        assert child.stdout is not None
-        with child.stdout:
-            line = child.stdout.readline(_MAX_LINE_BYTES)
-            while line.endswith(b"\n") and self._keep(child, line):
-                line = child.stdout.readline(_MAX_LINE_BYTES)
+        for line in connection.lines():
+            if not self._keep(connection, line):
+                break
         with self._lock:
-            if self._child is child:
-                self._child = None
+            if self._connection is connection:
+                self._connection, self._ended = None, connection
                 self._failures += 1
                 self._changed.notify_all()
-        _end(child)
+        connection.release()
 
-    def _keep(self, child: "subprocess.Popen[bytes]", line: bytes) -> bool:
+    def _keep(self, connection: Connection, line: bytes) -> bool:
         """Returns false if the stream has been closed meanwhile."""
         with self._lock:
-            if self._child is not child:
+            if self._connection is not connection:
                 return False
             self._line, self._received, self._failures = line, time.monotonic(), 0
             self._lines += 1
@@ -207,19 +197,38 @@ class Stream:
             return True
 
     def _wait_until_settled(self) -> None:
-        end = time.monotonic() + _DEADLINE_SECONDS
+        begun = time.monotonic()
         seen = -1
         while not self._settled:
-            self._changed.wait_for(lambda: self._lines != seen or self._child is None, end - time.monotonic())
-            if self._line is None and self._child is None:
-                raise GtopError(self._reason())
+            self._wait_for_line(seen, begun)
             if self._line is not None:
                 self._settled = self._parsed().is_settled()
-            if self._child is None or time.monotonic() >= end:
+            if self._connection is None or time.monotonic() >= begun + _DEADLINE_SECONDS:
                 self._settled = True
             seen = self._lines
         if self._lines == 0:
             raise GtopError("gtop printed nothing for %d seconds" % _DEADLINE_SECONDS)
+
+    def _wait_for_line(self, seen: int, begun: float) -> None:
+        """Waits for a line after those seen, or the deadline. Raises GtopError if gtop ends before its first one."""
+        while self._lines in (0, seen) and time.monotonic() < begun + _DEADLINE_SECONDS:
+            connection = self._connection
+            if connection is None:
+                if self._lines:
+                    return
+                if self._ended is None or self._ended.is_starter:
+                    raise GtopError(self._reason())
+                # It ended with the last of the others, while this process connected.
+                self._connect()
+                continue
+            is_of_others = not self._lines and not connection.is_starter
+            end = begun + (_STUCK_SECONDS if is_of_others else _DEADLINE_SECONDS)
+            if is_of_others and time.monotonic() >= end:
+                connection.close()
+                self._connect(is_alone=True)
+                continue
+            self._changed.wait_for(
+                lambda: self._lines not in (0, seen) or self._connection is not connection, end - time.monotonic())
 
     def _parsed(self) -> View:
         if self._line is not None:
@@ -234,13 +243,8 @@ class Stream:
         return self._view
 
     def _reason(self) -> str:
-        """Returns why gtop has ended: the end of what it printed to standard error."""
-        said = ""
-        if self._errors is not None:
-            size = self._errors.seek(0, os.SEEK_END)
-            self._errors.seek(max(0, size - 4096))
-            said = self._errors.read().decode("utf-8", "replace").strip()
-        return "gtop has ended: " + (said or "it printed nothing")
+        """Returns why gtop has ended."""
+        return "gtop has ended" if self._ended is None else self._ended.reason()
 
 
 class Recording(Stream):
@@ -278,22 +282,19 @@ class Recording(Stream):
 _open_streams = []  # type: List[Stream]
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Ends gtop and what it has started: it leads a process group of its own, until it is waited for."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(2)
-
-
 def _close_all() -> None:
     while _open_streams:
         _open_streams.pop().close()
 
 
+def _leave_all_to_parent() -> None:
+    while _open_streams:
+        _open_streams.pop()._leave_to_parent()
+
+
 atexit.register(_close_all)
+# Python 3.6 has none: there, the child closes what is the parent's when it uses a stream itself.
+getattr(os, "register_at_fork", lambda **_calls: None)(after_in_child=_leave_all_to_parent)
 
 _default = None  # type: Optional[Stream]
 

@@ -26,6 +26,7 @@ mod discovery;
 mod doctor;
 mod env;
 mod export;
+mod feed;
 mod host_keys;
 mod library;
 mod limits;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::app::demo::Demo;
 use crate::app::discovery::{Discovery, SCHEDULER_TIMEOUT};
 use crate::app::env::Env;
+use crate::app::feed::Feed;
 use crate::app::monitor::Monitor;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
@@ -131,6 +132,14 @@ pub(super) fn run(
                 reason = printer.print_once(&monitor, scheduler_wait, out) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
+            OutputMode::Continuous if env.cli.output.feed => {
+                let (mut writer, feed) = Feed::open()?;
+                tokio::select! {
+                    reason = printer.print_continuously(&monitor, &mut writer) => reason,
+                    ended = feed.serve() => ended.map(|()| ExitReason::Done),
+                    reason = print_notices(&mut notices, err) => reason,
+                }
+            }
             OutputMode::Continuous => tokio::select! {
                 reason = printer.print_continuously(&monitor, out) => reason,
                 reason = recording::report(recorder.as_ref(), &notice_sender) => reason,

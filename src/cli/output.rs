@@ -48,6 +48,9 @@ pub struct OutputOptions {
     /// Keep printing, one snapshot per interval, with --json or --csv
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
+    /// Print to each program that connects to the socket on standard input, and end with the last of them
+    #[arg(long, hide = true, requires = "watch", requires = "json")]
+    pub feed: bool,
     /// Append utilization and memory of every device to FILE, in the format of rntop, whatever else is shown
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

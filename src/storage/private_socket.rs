@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,26 @@ impl PrivateSocket {
         let listener = listener?;
         let inode = fs::symlink_metadata(path)?.ino();
         Ok(Self { listener, path: path.to_owned(), inode })
+    }
+
+    /// Takes the listening socket that is this program's standard input.
+    ///
+    /// # Errors
+    ///
+    /// If standard input is no socket that listens in a folder.
+    pub fn inherited() -> io::Result<Self> {
+        let no_socket = || {
+            io::Error::new(io::ErrorKind::InvalidInput, "standard input is no listening socket")
+        };
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        if !rustix::net::sockopt::socket_acceptconn(&input).is_ok_and(|listens| listens) {
+            return Err(no_socket());
+        }
+        let listener = UnixListener::from(input);
+        let path = listener.local_addr()?.as_pathname().ok_or_else(no_socket)?.to_owned();
+        // Whoever made the socket may have removed its file already; no file has this number.
+        let inode = fs::symlink_metadata(&path).map_or(0, |found| found.ino());
+        Ok(Self { listener, path, inode })
     }
 
     /// Returns another handle of the listening socket.
