@@ -11,6 +11,7 @@ const PARTS: &[&str] = &[
     "values.py",
     "server.py",
     "stream.py",
+    "machine.py",
     "host.py",
     "process.py",
     "device.py",

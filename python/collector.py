@@ -22,7 +22,7 @@ def take_snapshots(devices: Union[Device, Iterable[Device], None] = None, *,
     Default: all devices, their slices, and all processes. Without `devices`, they are those of the given processes.
     `gpu_processes=False` leaves processes out.
     """
-    chosen = [devices] if isinstance(devices, Device) else None if devices is None else list(devices)
+    chosen = None if devices is None else _chosen(devices)
     if gpu_processes is None or gpu_processes is True:
         chosen = _with_slices(Device.all()) if chosen is None else chosen
         leaves = [device for device in chosen if device.is_leaf_device()]
@@ -35,6 +35,10 @@ def take_snapshots(devices: Union[Device, Iterable[Device], None] = None, *,
             chosen = _unique(process.device for process in processes) if processes else Device.all()
     snapshots = [device.as_snapshot() for device in chosen]
     return SnapshotResult(snapshots, GpuProcess.take_snapshots(processes, failsafe=True))
+
+
+def _chosen(devices: Union[Device, Iterable[Device], None]) -> List[Device]:
+    return Device.all() if devices is None else [devices] if isinstance(devices, Device) else list(devices)
 
 
 def _unique(devices: Iterable[Device]) -> List[Device]:
@@ -127,7 +131,7 @@ class _Collection:
 class ResourceMetricCollector:
     """Metrics of this machine, of devices and of this process's part in them, over time.
 
-    `devices`: default all. `root_pids`: processes on the devices that descend from these are included; default: this
+    `devices`: one or several, default all. `root_pids`: processes on the devices that descend from these are included; default: this
     process; `{1}` is all. `interval`: seconds between samples.
 
         collector = ResourceMetricCollector(Device.cuda.all())
@@ -156,12 +160,12 @@ class ResourceMetricCollector:
         ("gpu_memory_utilization", None, "gpu_memory_utilization (%)", 1),
         ("gpu_sm_utilization", None, "gpu_sm_utilization (%)", 1)]
 
-    def __init__(self, devices: Optional[Iterable[Device]] = None, *, root_pids: Optional[Iterable[int]] = None,
-                 interval: float = 1.0) -> None:
+    def __init__(self, devices: Union[Device, Iterable[Device], None] = None, *,
+                 root_pids: Optional[Iterable[int]] = None, interval: float = 1.0) -> None:
         if not isinstance(interval, (int, float)) or not 0 < interval < math.inf:
             raise ValueError("interval must be a number of seconds above 0, not %r" % (interval,))
         self.interval = float(interval)
-        self.devices = Device.all() if devices is None else list(devices)  # type: List[Device]
+        self.devices = _chosen(devices)
         self.root_pids = {os.getpid()} if root_pids is None else set(root_pids)
         self._roots = set(HostProcess(pid) for pid in self.root_pids)
         self._descends = {}  # type: Dict[HostProcess, bool]

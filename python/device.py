@@ -96,6 +96,7 @@ class Device(Source):
         return Device._of_driver("cuda")
 
     max_cuda_version = cuda_driver_version
+    cuda_version = cuda_driver_version
 
     @staticmethod
     def cuda_runtime_version() -> MaybeText:
@@ -668,16 +669,33 @@ class MigDevice(Device):
 class CudaDevice(Device):
     """A device as CUDA counts it, among those of CUDA_VISIBLE_DEVICES: `CudaDevice(0)`, or `Device.cuda(0)`.
 
-    Raises DeviceNotFound if CUDA sees no such device.
+    Or by one of: its index on the node, as `nvml_index` or `physical_index`; its UUID. Raises DeviceNotFound if CUDA sees
+    no such device.
     """
 
     _cuda_index = 0
 
-    def __new__(cls, cuda_index: int = 0) -> Any:
-        return cls.from_indices(cuda_index)[0]
+    def __new__(cls, cuda_index: Optional[int] = None, *, nvml_index: Optional[Index] = None,
+                physical_index: Optional[Index] = None, uuid: Optional[str] = None) -> Any:
+        given = [one for one in (cuda_index, nvml_index, physical_index, uuid) if one is not None]
+        if len(given) != 1:
+            raise TypeError("CudaDevice takes one of cuda_index, nvml_index, physical_index and uuid")
+        if cuda_index is not None:
+            return cls.from_indices(cuda_index)[0]
+        wanted = Device(given[0])
+        return cls.from_indices(wanted.cuda_index)[0]
 
-    def __init__(self, cuda_index: int = 0) -> None:
+    def __init__(self, cuda_index: Optional[int] = None, *, nvml_index: Optional[Index] = None,
+                 physical_index: Optional[Index] = None, uuid: Optional[str] = None) -> None:
         """Everything is done by __new__."""
+
+    @classmethod
+    def is_available(cls) -> bool:
+        """Returns true if CUDA sees a device."""
+        try:
+            return cls.count() > 0
+        except GtopError:
+            return False
 
     @classmethod
     def count(cls) -> int:

@@ -1,21 +1,20 @@
-"""This machine: its processes, load and memory, as psutil names them, from /proc."""
+"""Processes of this machine, as psutil names them, from /proc."""
 
 import contextlib
 import datetime
-import getpass
 import os
-import platform
 import pwd
 import re
 import shlex
 import signal
 import threading
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+import weakref
+from typing import Any, Dict, Iterable, Iterator, List, MutableMapping, NamedTuple, Optional, Tuple
 
+from .machine import _TICKS, Machine, _boot_time, _read, _uptime
 from .values import Snapshot, keep, timedelta2human
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # By the letters of proc_pid_stat(5).
 _STATES = {"R": "running", "S": "sleeping", "D": "disk-sleep", "T": "stopped", "t": "tracing-stop", "Z": "zombie",
@@ -48,6 +47,13 @@ class AccessDenied(ProcessError):
         super().__init__(pid, text)
 
 
+class TimeoutExpired(ProcessError, TimeoutError):
+    """The process still runs."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        super().__init__(pid, "the process still runs after %r seconds" % seconds)
+
+
 def command_join(words: List[str]) -> str:
     """Returns a command line as text that a shell reads as the same words."""
     if len(words) == 1:
@@ -56,23 +62,9 @@ def command_join(words: List[str]) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def _read_stat(pid: int) -> List[str]:
     """Returns the fields of /proc/PID/stat from the state on, the third field of proc_pid_stat(5)."""
     return _read("/proc/%d/stat" % pid).rpartition(b")")[2].decode("ascii").split()
-
-
-def _boot_time() -> float:
-    found = re.search(rb"^btime (\d+)", _read("/proc/stat"), re.MULTILINE)
-    return float(found.group(1)) if found else time.time() - _uptime()
-
-
-def _uptime() -> float:
-    return float(_read("/proc/uptime").split()[0])
 
 
 def _state_name(letter: str) -> str:
@@ -81,27 +73,62 @@ def _state_name(letter: str) -> str:
 
 Uids = NamedTuple("Uids", [("real", int), ("effective", int), ("saved", int)])
 Gids = NamedTuple("Gids", [("real", int), ("effective", int), ("saved", int)])
-ProcessMemory = NamedTuple("ProcessMemory", [("rss", int), ("vms", int), ("shared", int)])
+ProcessMemory = NamedTuple("ProcessMemory", [
+    ("rss", int), ("vms", int), ("shared", int), ("text", int), ("lib", int), ("data", int), ("dirty", int)])
+FullProcessMemory = NamedTuple("FullProcessMemory", [
+    ("rss", int), ("vms", int), ("shared", int), ("text", int), ("lib", int), ("data", int), ("dirty", int),
+    ("uss", int), ("pss", int), ("swap", int)])
 CpuTimes = NamedTuple("CpuTimes", [("user", float), ("system", float), ("children_user", float),
-                                   ("children_system", float)])
+                                   ("children_system", float), ("iowait", float)])
+IoCounters = NamedTuple("IoCounters", [
+    ("read_count", int), ("write_count", int), ("read_bytes", int), ("write_bytes", int), ("read_chars", int),
+    ("write_chars", int)])
+ContextSwitches = NamedTuple("ContextSwitches", [("voluntary", int), ("involuntary", int)])
+ThreadTimes = NamedTuple("ThreadTimes", [("id", int), ("user_time", float), ("system_time", float)])
 
 
 class HostProcess:
     """A process of this machine; default: this one.
 
     It is known by its pid and its start time: all calls raise NoSuchProcess once the pid belongs to another process.
-    They raise AccessDenied where the kernel does.
+    They raise AccessDenied where the kernel does. As long as the process runs, there is one instance of it.
     """
 
-    def __init__(self, pid: Optional[int] = None, start_ticks: Optional[int] = None) -> None:
-        self._pid = os.getpid() if pid is None else int(pid)
-        self._ticks = start_ticks
-        self._cpu = None  # type: Optional[Tuple[float, float]]
-        # What threads have in a `oneshot` block.
-        self._kept = {}  # type: Dict[int, List[str]]
+    _instances = weakref.WeakValueDictionary()  # type: MutableMapping[Tuple[int, Optional[int]], HostProcess]
+    _instances_lock = threading.RLock()
+
+    def __new__(cls, pid: Optional[int] = None, start_ticks: Optional[int] = None) -> "HostProcess":
+        number = os.getpid() if pid is None else int(pid)
         if start_ticks is None:
             with contextlib.suppress(OSError, IndexError, ValueError):
-                self._ticks = int(_read_stat(self._pid)[19])
+                start_ticks = int(_read_stat(number)[19])
+        with cls._instances_lock:
+            made = cls._instances.get((number, start_ticks)) if cls is HostProcess else None
+            if made is None:
+                made = object.__new__(cls)
+                made._pid, made._ticks = number, start_ticks
+                made._cpu = None
+                made._kept = {}
+                if cls is HostProcess:
+                    cls._instances[number, start_ticks] = made
+        return made
+
+    _pid = 0
+    _ticks = None  # type: Optional[int]
+    _cpu = None  # type: Optional[Tuple[float, float]]
+    # What threads have in a `oneshot` block.
+    _kept = {}  # type: Dict[int, List[str]]
+
+    def __init__(self, pid: Optional[int] = None, start_ticks: Optional[int] = None) -> None:
+        """Everything is done by __new__, which also finds the instance that there is."""
+
+    def __reduce__(self) -> Any:
+        return HostProcess, (self._pid, self._ticks)
+
+    @property
+    def identity(self) -> Tuple[int, Optional[int]]:
+        """The pid and the start time, in clock ticks since boot: no other process has both."""
+        return self._pid, self._ticks
 
     @property
     def pid(self) -> int:
@@ -222,9 +249,22 @@ class HostProcess:
         """Returns the seconds since the start."""
         return _uptime() - int(self._stat()[19]) / _TICKS
 
+    def elapsed_time(self) -> datetime.timedelta:
+        """Same as running_time."""
+        return self.running_time()
+
+    def elapsed_time_human(self) -> str:
+        """Same as running_time_human."""
+        return self.running_time_human()
+
+    def elapsed_time_in_seconds(self) -> float:
+        """Same as running_time_in_seconds."""
+        return self.running_time_in_seconds()
+
     def cpu_times(self) -> CpuTimes:
-        """Returns the CPU time used, in seconds."""
-        return CpuTimes(*(int(field) / _TICKS for field in self._stat()[11:15]))
+        """Returns the CPU time used, and the time spent waiting for disks, in seconds."""
+        fields = self._stat()
+        return CpuTimes(*(int(field) / _TICKS for field in fields[11:15] + fields[39:40]))
 
     def cpu_percent(self, interval: Optional[float] = None) -> float:
         """Returns the CPU utilization since the call before, 0.0 at first, or over `interval` seconds; 100 is one core."""
@@ -241,25 +281,87 @@ class HostProcess:
         return round(100 * (self._cpu[1] - before[1]) / (self._cpu[0] - before[0]), 1)
 
     def memory_info(self) -> ProcessMemory:
-        """Returns resident, virtual and shared memory in bytes."""
-        pages = self._file("statm").split()
-        return ProcessMemory(*(int(pages[place]) * _PAGE_BYTES for place in (1, 0, 2)))
+        """Returns resident, virtual, shared and other memory in bytes."""
+        size, resident, shared, text, library, data, dirty = (
+            int(pages) * _PAGE_BYTES for pages in self._file("statm").split()[:7])
+        return ProcessMemory(resident, size, shared, text, library, data, dirty)
+
+    def memory_full_info(self) -> FullProcessMemory:
+        """Returns the memory, with what is its own, its share of what is shared, and what is swapped out, in bytes."""
+        text = self._file("smaps_rollup")
+
+        def total(name: bytes) -> int:
+            return 1024 * sum(int(size) for size in re.findall(rb"^" + name + rb":\s*(\d+) kB", text, re.MULTILINE))
+
+        return FullProcessMemory(*self.memory_info(), total(rb"Private_\w+"), total(b"Pss"), total(b"Swap"))
 
     def rss_memory(self) -> int:
         """Returns the resident memory in bytes."""
         return self.memory_info().rss
 
-    def memory_percent(self) -> float:
-        """Returns the resident memory in percent of this machine's."""
-        return self.rss_memory() / host.virtual_memory().total * 100
+    def memory_percent(self, memtype: str = "rss") -> float:
+        """Returns the memory of a kind of `memory_full_info`, default resident, in percent of this machine's."""
+        info = self.memory_info() if memtype in ProcessMemory._fields else self.memory_full_info()
+        if memtype not in info._fields:
+            raise ValueError("no memory %r; there are: %s" % (memtype, ", ".join(FullProcessMemory._fields)))
+        return float(getattr(info, memtype)) / host.virtual_memory().total * 100
+
+    def io_counters(self) -> IoCounters:
+        """Returns how often and how much was read and written, by disks in bytes, by system calls in characters."""
+        found = dict(re.findall(rb"^(\w+): (\d+)", self._file("io"), re.MULTILINE))
+        return IoCounters(*(int(found.get(name, 0)) for name in (
+            b"syscr", b"syscw", b"read_bytes", b"write_bytes", b"rchar", b"wchar")))
+
+    def num_fds(self) -> int:
+        """Returns the number of open files."""
+        self._stat()
+        with self._faults():
+            return len(os.listdir("/proc/%d/fd" % self._pid))
 
     def num_threads(self) -> int:
         """Returns the number of threads."""
         return int(self._stat()[17])
 
-    def nice(self) -> int:
-        """Returns the nice value."""
-        return int(self._stat()[16])
+    def threads(self) -> List[ThreadTimes]:
+        """Returns the threads, with the CPU time used by each, in seconds."""
+        self._stat()
+        found = []
+        with self._faults():
+            numbers = sorted(int(name) for name in os.listdir("/proc/%d/task" % self._pid))
+        for number in numbers:
+            # A thread may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                text = _read("/proc/%d/task/%d/stat" % (self._pid, number))
+                user, system = text.rpartition(b")")[2].split()[11:13]
+                found.append(ThreadTimes(number, int(user) / _TICKS, int(system) / _TICKS))
+        return found
+
+    def cpu_affinity(self, cpus: Optional[Iterable[int]] = None) -> Optional[List[int]]:
+        """Returns the processors on which it may run, or sets them; an empty list sets all."""
+        self._look_up()
+        with self._faults():
+            if cpus is None:
+                return sorted(os.sched_getaffinity(self._pid))
+            os.sched_setaffinity(self._pid, set(cpus) or range(os.cpu_count() or 1))
+            return None
+
+    def cpu_num(self) -> int:
+        """Returns the processor on which it ran last."""
+        return int(self._stat()[36])
+
+    def num_ctx_switches(self) -> ContextSwitches:
+        """Returns how often it waited, and how often it had to make room."""
+        found = re.findall(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", self._file("status"), re.MULTILINE)
+        return ContextSwitches(*map(int, found))
+
+    def nice(self, value: Optional[int] = None) -> Optional[int]:
+        """Returns the nice value, or sets it."""
+        if value is None:
+            return int(self._stat()[16])
+        self._look_up()
+        with self._faults():
+            os.setpriority(os.PRIO_PROCESS, self._pid, value)
+        return None
 
     def terminal(self) -> Optional[str]:
         """Returns the path of its standard input if that is a terminal."""
@@ -346,11 +448,11 @@ class HostProcess:
         self.send_signal(signal.SIGKILL)
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until the process has ended. Raises TimeoutError after `timeout` seconds."""
+        """Waits until the process has ended. Raises TimeoutExpired after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         while self.is_running() and self.status() != "zombie":
-            if end is not None and time.monotonic() >= end:
-                raise TimeoutError("process %d still runs after %r seconds" % (self._pid, timeout))
+            if timeout is not None and end is not None and time.monotonic() >= end:
+                raise TimeoutExpired(self._pid, timeout)
             time.sleep(0.02)
 
     @contextlib.contextmanager
@@ -382,7 +484,9 @@ class HostProcess:
 
     def __repr__(self) -> str:
         try:
-            words = "name=%r, status=%r" % (self.name(), self.status())
+            started = datetime.datetime.fromtimestamp(self.create_time())
+            form = "%H:%M:%S" if started.date() == datetime.date.today() else "%Y-%m-%d %H:%M:%S"
+            words = "name=%r, status=%r, started=%r" % (self.name(), self.status(), started.strftime(form))
         except ProcessError:
             words = "status='terminated'"
         return "HostProcess(pid=%d, %s)" % (self._pid, words)
@@ -392,110 +496,15 @@ _SNAPSHOT_OF_HOST = ["pid", "name", "status", "username", "cmdline", "command", 
                      "rss_memory", "num_threads", "ppid", "create_time", "running_time", "running_time_human",
                      "running_time_in_seconds"]
 
-VirtualMemory = NamedTuple("VirtualMemory", [
-    ("total", int), ("available", int), ("percent", float), ("used", int), ("free", int), ("buffers", int),
-    ("cached", int), ("shared", int)])
-SwapMemory = NamedTuple("SwapMemory", [("total", int), ("used", int), ("free", int), ("percent", float)])
-
-
-class host:  # pylint: disable=invalid-name
+class host(Machine):  # pylint: disable=invalid-name
     """This machine: `host.cpu_percent()` and so on. Raises OSError where there is no /proc."""
 
     PsutilError = ProcessError
     NoSuchProcess = NoSuchProcess
     ZombieProcess = ZombieProcess
     AccessDenied = AccessDenied
+    TimeoutExpired = TimeoutExpired
     Process = HostProcess
-    _cpu = None  # type: Optional[Tuple[int, int]]
-
-    @classmethod
-    def cpu_percent(cls, interval: Optional[float] = None) -> float:
-        """Returns the utilization of all cores since the call before, 0.0 at first, or over `interval` seconds."""
-        if interval:
-            cls._cpu = cls._cpu_ticks()
-            time.sleep(interval)
-        before, cls._cpu = cls._cpu, cls._cpu_ticks()
-        if before is None or cls._cpu[1] <= before[1]:
-            return 0.0
-        return round(100 * (cls._cpu[0] - before[0]) / (cls._cpu[1] - before[1]), 1)
-
-    @staticmethod
-    def _cpu_ticks() -> Tuple[int, int]:
-        """Returns busy and all ticks, as proc_stat(5) counts them: guests are part of user, waiting for I/O is idle."""
-        ticks = [int(field) for field in _read("/proc/stat").split(b"\n", 1)[0].split()[1:9]]
-        return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-    @staticmethod
-    def cpu_count(logical: bool = True) -> Optional[int]:
-        """Returns the number of logical processors, or of cores."""
-        if logical:
-            return os.cpu_count()
-        cores = re.findall(rb"physical id\s*:\s*(\d+).*?core id\s*:\s*(\d+)", _read("/proc/cpuinfo"), re.DOTALL)
-        return len(set(cores)) or None
-
-    @staticmethod
-    def _meminfo() -> Dict[str, int]:
-        found = re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo").decode("ascii"), re.MULTILINE)
-        return dict((name, int(size) * 1024) for name, size in found)
-
-    @classmethod
-    def virtual_memory(cls) -> VirtualMemory:
-        """Returns the memory in bytes; used is what is not available."""
-        sizes = cls._meminfo()
-        total, free = sizes["MemTotal"], sizes["MemFree"]
-        available = min(total, sizes.get("MemAvailable", free))
-        used = total - available
-        percent = round(100 * used / total, 1)
-        cached = sizes.get("Cached", 0) + sizes.get("SReclaimable", 0)
-        return VirtualMemory(total, available, percent, used, free, sizes.get("Buffers", 0), cached, sizes.get("Shmem", 0))
-
-    @classmethod
-    def swap_memory(cls) -> SwapMemory:
-        """Returns the swap in bytes."""
-        sizes = cls._meminfo()
-        total, free = sizes.get("SwapTotal", 0), sizes.get("SwapFree", 0)
-        return SwapMemory(total, total - free, free, round(100 * (total - free) / total, 1) if total else 0.0)
-
-    @classmethod
-    def memory_percent(cls) -> float:
-        """Returns the share of memory that is not available, in percent."""
-        return cls.virtual_memory().percent
-
-    @classmethod
-    def swap_percent(cls) -> float:
-        """Returns the share of swap in use, in percent."""
-        return cls.swap_memory().percent
-
-    @staticmethod
-    def load_average() -> Tuple[float, float, float]:
-        """Returns the load averages over 1, 5 and 15 minutes."""
-        return os.getloadavg()
-
-    getloadavg = load_average
-
-    @staticmethod
-    def uptime() -> float:
-        """Returns the seconds since boot."""
-        return _uptime()
-
-    @staticmethod
-    def boot_time() -> float:
-        """Returns when this machine was booted, in seconds since 1970."""
-        return _boot_time()
-
-    @staticmethod
-    def hostname() -> str:
-        """Returns the name of this machine."""
-        return platform.node()
-
-    @staticmethod
-    def getuser() -> str:
-        """Returns the name of this user, or the user id if it has no name."""
-        try:
-            return getpass.getuser()
-        except (KeyError, ImportError, OSError):
-            return str(os.getuid())
-
     @staticmethod
     def pids() -> List[int]:
         """Returns all pids."""

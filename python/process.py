@@ -2,20 +2,23 @@
 
 import contextlib
 import datetime
+import os
 import shlex
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, MutableMapping, Optional, Union
 
 from .host import AccessDenied, HostProcess, NoSuchProcess, ProcessError, _state_name
-from .stream import Row, Source, share_percent, whole
+from .stream import Row, Source, _seconds, share_percent, whole
 from .values import NA, MaybeFloat, MaybeInt, MaybeText, Snapshot, bytes2human, timedelta2human
 
 
 class RemoteProcess:
     """A process of another node, or in a recording: what the latest sample has of it.
 
-    Values that gtop does not sample raise AccessDenied, signals too: send those from gtop's screen.
+    What the sample does not know, such as the CPU utilization of a process that has just started, is NA. Values that
+    gtop does not sample raise AccessDenied, signals too: send those from gtop's screen.
     """
 
     def __init__(self, source: Source, row: Row) -> None:
@@ -32,84 +35,94 @@ class RemoteProcess:
         """The name of the node."""
         return self._source.node
 
-    def _value(self, key: str) -> Any:
+    @property
+    def identity(self) -> Any:
+        """The node, the pid and the start time, in clock ticks since boot: no other process has all three."""
+        return self.node, self.pid, self._row["start_ticks"]
+
+    def _value(self, key: str, kind: Callable[[Any], Any]) -> Any:
         row = find_process(self._source, self._row)
         if row is None:
             raise NoSuchProcess(self.pid)
         self._row = row
-        if row.get(key) is None:
-            raise AccessDenied(self.pid, "%s of a process on %s is %s" % (
-                key, self.node, row["unknown"].get(key, "not sampled")))
-        return row[key]
+        return NA if row.get(key) is None else kind(row[key])
 
     def is_running(self) -> bool:
         """Returns true if the latest sample has the process."""
         return find_process(self._source, self._row) is not None
 
-    def status(self) -> str:
+    def status(self) -> MaybeText:
         """Returns the state as psutil names it, such as running, sleeping, disk-sleep or zombie."""
-        return _state_name(self._value("state"))
+        return self._value("state", _state_name)  # type: ignore[no-any-return]
 
-    def username(self) -> str:
+    def username(self) -> MaybeText:
         """Returns the owner's name."""
-        return str(self._value("user"))
+        return self._value("user", str)  # type: ignore[no-any-return]
 
-    def name(self) -> str:
+    def name(self) -> MaybeText:
         """Returns the name of the program, from the command line."""
+        if self.command() is NA:
+            return NA
         words = self.cmdline()
         return words[0].rpartition("/")[2] if words else ""
 
-    def command(self) -> str:
+    def command(self) -> MaybeText:
         """Returns the command line as gtop shows it."""
-        return str(self._value("command"))
+        return self._value("command", str)  # type: ignore[no-any-return]
 
     def cmdline(self) -> List[str]:
-        """Returns the words of the command line, as far as its text tells them apart."""
+        """Returns the words of the command line, as far as its text tells them apart; the word NA if it is unknown."""
+        command = self.command()
+        if command is NA:
+            return [command]
         try:
-            return shlex.split(self.command())
+            return shlex.split(command)
         except ValueError:
-            return self.command().split()
+            return command.split()
 
-    def cwd(self) -> str:
+    def cwd(self) -> MaybeText:
         """Returns the working directory; known of your own processes."""
-        return str(self._value("working_directory"))
+        return self._value("working_directory", str)  # type: ignore[no-any-return]
 
-    def cpu_percent(self) -> float:
+    def cpu_percent(self) -> MaybeFloat:
         """Returns the CPU utilization; 100 is one core."""
-        return float(self._value("cpu_percent"))
+        return self._value("cpu_percent", float)  # type: ignore[no-any-return]
 
-    def memory_percent(self) -> float:
+    def memory_percent(self) -> MaybeFloat:
         """Returns the resident memory in percent of the node's."""
-        return float(self._value("resident_percent"))
+        return self._value("resident_percent", float)  # type: ignore[no-any-return]
 
-    def rss_memory(self) -> int:
+    def rss_memory(self) -> MaybeInt:
         """Returns the resident memory in bytes."""
-        return int(self._value("resident_bytes"))
+        return self._value("resident_bytes", int)  # type: ignore[no-any-return]
 
-    def num_threads(self) -> int:
+    def num_threads(self) -> MaybeInt:
         """Returns the number of threads."""
-        return int(self._value("threads"))
+        return self._value("threads", int)  # type: ignore[no-any-return]
 
-    def ppid(self) -> int:
+    def ppid(self) -> MaybeInt:
         """Returns the pid of the parent."""
-        return int(self._value("parent_pid"))
+        return self._value("parent_pid", int)  # type: ignore[no-any-return]
 
-    def running_time_in_seconds(self) -> float:
+    def running_time_in_seconds(self) -> MaybeFloat:
         """Returns the seconds since the start."""
-        return float(self._value("running_seconds"))
+        return self._value("running_seconds", float)  # type: ignore[no-any-return]
 
-    def running_time(self) -> datetime.timedelta:
-        """Returns the time since the start."""
-        return datetime.timedelta(seconds=self.running_time_in_seconds())
+    def running_time(self) -> Any:
+        """Returns the time since the start, as a timedelta."""
+        return self._value("running_seconds", lambda seconds: datetime.timedelta(seconds=float(seconds)))
 
-    def running_time_human(self) -> str:
+    def running_time_human(self) -> MaybeText:
         """Returns the time since the start as text."""
         return timedelta2human(self.running_time())
 
-    def create_time(self) -> float:
+    elapsed_time = running_time
+    elapsed_time_human = running_time_human
+    elapsed_time_in_seconds = running_time_in_seconds
+
+    def create_time(self) -> MaybeFloat:
         """Returns when the process started, in seconds since 1970, to a second."""
-        started = datetime.datetime.strptime(self._value("started_at"), "%Y-%m-%dT%H:%M:%SZ")
-        return started.replace(tzinfo=datetime.timezone.utc).timestamp()
+        return self._value("started_at", _seconds)  # type: ignore[no-any-return]
 
     def send_signal(self, number: int) -> None:
         """Raises AccessDenied."""
@@ -132,14 +145,11 @@ class RemoteProcess:
         with self._source.oneshot():
             yield
 
-    def _identity(self) -> Any:
-        return self.node, self.pid, self._row["start_ticks"]
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemoteProcess) and self._identity() == other._identity()
+        return isinstance(other, RemoteProcess) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self.identity)
 
     def __repr__(self) -> str:
         return "RemoteProcess(pid=%d, node=%r)" % (self.pid, self.node)
@@ -164,25 +174,50 @@ GPU_VALUES = ("gpu_instance_id", "compute_instance_id", "gpu_memory", "gpu_memor
 class GpuProcess:
     """A process on a device.
 
-    What it uses of the device is as of the sample it comes from; `update_gpu_status` takes the latest one. What the
-    host knows of it raises NoSuchProcess once it has ended, and AccessDenied where the kernel does; in a `with
-    GpuProcess.failsafe()` such values are NA.
+    What it uses of the device is as of the sample it comes from; `update_gpu_status` and `Device.processes` take the
+    latest one. What the host knows of it raises NoSuchProcess once it has ended, and AccessDenied where the kernel does;
+    in a `with GpuProcess.failsafe()` such values are NA. As long as the process runs, there is one instance per device.
     """
 
-    def __init__(self, pid: Optional[int], device: Any, row: Optional[Row] = None) -> None:
-        self._device = device
-        self._host = HostProcess(pid)  # type: Union[HostProcess, RemoteProcess]
-        self._row = {"pid": self._host.pid, "start_ticks": self._host._ticks}  # type: Row
-        if row is not None:
-            self._row = row
-            self._host = HostProcess(pid, row["start_ticks"]) if device.is_local() else RemoteProcess(device, row)
+    _instances = weakref.WeakValueDictionary()  # type: MutableMapping[Any, GpuProcess]
+    _instances_lock = threading.RLock()
+
+    _device = None  # type: Any
+    _host = None  # type: Any
+    _row = {}  # type: Row
+
+    def __new__(cls, pid: Optional[int], device: Any, row: Optional[Row] = None) -> "GpuProcess":
+        number = os.getpid() if pid is None else int(pid)
+        host = None  # type: Union[HostProcess, RemoteProcess, None]
+        if row is not None and not device.is_local():
+            host = RemoteProcess(device, row)
         else:
-            self.update_gpu_status()
+            host = HostProcess(number, None if row is None else row["start_ticks"])
+        key = (cls, host.identity, device, device._origin)
+        with cls._instances_lock:
+            made = cls._instances.get(key)
+            if made is None:
+                made = cls._instances[key] = object.__new__(cls)
+                made._device, made._host = device, host
+                made._row = {"pid": number, "start_ticks": host.identity[-1]}
+                if row is None:
+                    made.update_gpu_status()
+            if row is not None:
+                made._row = row
+        return made
+
+    def __init__(self, pid: Optional[int], device: Any, row: Optional[Row] = None) -> None:
+        """Everything is done by __new__, which also finds the instance that there is."""
+
+    @property
+    def identity(self) -> Any:
+        """What tells the process from all others, and the index of the device."""
+        return tuple(self._host.identity) + (self._device.index,)
 
     @property
     def pid(self) -> int:
         """The pid."""
-        return self._host.pid
+        return int(self._host.pid)
 
     @property
     def host(self) -> Any:
@@ -267,9 +302,9 @@ class GpuProcess:
         """Returns true if the process exists."""
         return bool(self._host.is_running())
 
-    def status(self) -> str:
+    def status(self) -> MaybeText:
         """Returns the state as psutil names it; with failsafe, terminated once it has ended."""
-        return str(self._ask_host("status", "terminated"))
+        return self._ask_host("status", "terminated")  # type: ignore[no-any-return]
 
     def create_time(self) -> MaybeFloat:
         """Returns when the process started, in seconds since 1970."""
@@ -286,6 +321,10 @@ class GpuProcess:
     def running_time_in_seconds(self) -> MaybeFloat:
         """Returns the seconds since the start."""
         return self._number("running_time_in_seconds")
+
+    elapsed_time = running_time
+    elapsed_time_human = running_time_human
+    elapsed_time_in_seconds = running_time_in_seconds
 
     def username(self) -> MaybeText:
         """Returns the owner's name."""

@@ -1,17 +1,27 @@
 """Values: the unknown one, sizes and times as text, snapshots."""
 
+import collections
 import contextlib
 import datetime
+import functools
 import math
+import os
 import re
+import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple, Union
+import time
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 KiB = 1 << 10
 MiB = 1 << 20
 GiB = 1 << 30
 TiB = 1 << 40
 PiB = 1 << 50
+SIZE_UNITS = {None: 1, "": 1, "B": 1, "KiB": KiB, "MiB": MiB, "GiB": GiB, "TiB": TiB, "PiB": PiB, "KB": 1000,
+              "MB": 1000 ** 2, "GB": 1000 ** 3, "TB": 1000 ** 4, "PB": 1000 ** 5}  # type: Dict[Optional[str], int]
+# What drivers answer for a number that they do not know.
+UINT_MAX = (1 << 32) - 1
+ULONGLONG_MAX = (1 << 64) - 1
 
 
 class NaType(str):
@@ -113,6 +123,7 @@ def _calculate(other: object) -> Any:
 
 NA = NaType()
 NotApplicable = NA
+NotApplicableType = NaType
 
 # What a value that may be unknown is.
 MaybeInt = Union[int, NaType]
@@ -188,8 +199,132 @@ def boolify(text: str, default: Any = None) -> bool:
     return bool(text if default is None else default)
 
 
-MemoryInfo = NamedTuple("MemoryInfo", [
-    ("total", MaybeInt), ("free", MaybeInt), ("used", MaybeInt), ("reserved", MaybeInt)])
+_COLORS = dict((name, 30 + place) for place, name in enumerate(
+    ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "light_grey")))
+_COLORS.update((name, 90 + place) for place, name in enumerate(
+    ("dark_grey", "light_red", "light_green", "light_yellow", "light_blue", "light_magenta", "light_cyan", "white")))
+_COLORS["grey"] = _COLORS["black"]
+_ATTRIBUTES = {"bold": 1, "dark": 2, "underline": 4, "blink": 5, "reverse": 7, "concealed": 8, "strike": 9}
+_is_colorful = None  # type: Optional[bool]
+
+
+def set_color(value: bool) -> None:
+    """Makes `colored` colour texts, or leave them as they are, here and in programs started from now on."""
+    global _is_colorful
+    _is_colorful = bool(value)
+    wanted, other = ("FORCE_COLOR", "NO_COLOR") if value else ("NO_COLOR", "FORCE_COLOR")
+    os.environ[wanted] = "1"
+    os.environ.pop(other, None)
+
+
+def _takes_colors() -> bool:
+    """Returns true if standard output is a terminal with colours and no variable says otherwise."""
+    if _is_colorful is False or "ANSI_COLORS_DISABLED" in os.environ or "NO_COLOR" in os.environ:
+        return False
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return bool(_is_colorful or (is_terminal and ("FORCE_COLOR" in os.environ or os.environ.get("TERM") != "dumb")))
+
+
+def colored(text: Any, color: Optional[str] = None, on_color: Optional[str] = None,
+            attrs: Optional[Iterable[str]] = None) -> str:
+    """Returns a text in a colour such as `red` or `light_blue`, on one such as `on_red`, with attributes such as `bold`.
+
+    The text stays as it is if standard output is no terminal, unless `set_color(True)` was called.
+    """
+    codes = [] if color is None else [_COLORS[color]]
+    if on_color is not None:
+        codes.append(_COLORS[on_color[len("on_"):]] + 10)
+    codes.extend(_ATTRIBUTES[name] for name in attrs or ())
+    if not _takes_colors():
+        return str(text)
+    return "".join("\033[%dm" % code for code in reversed(codes)) + "%s\033[0m" % (text,)
+
+
+CacheInfo = NamedTuple("CacheInfo", [("hits", int), ("misses", int), ("maxsize", int), ("currsize", int)])
+
+
+def ttl_cache(maxsize: Any = 128, *, ttl: float = 600.0, timer: Callable[[], float] = time.monotonic,
+              typed: bool = False) -> Any:
+    """Decorates a function: what it returned for the same arguments is returned again for `ttl` seconds.
+
+    The oldest results beyond `maxsize` are forgotten; None is no limit, and no end of time.
+    """
+    if callable(maxsize):
+        return ttl_cache(ttl=ttl, timer=timer, typed=typed)(maxsize)
+    if maxsize is not None and not isinstance(maxsize, int):
+        raise TypeError("maxsize must be a number, a function or None, not %r" % (maxsize,))
+    if ttl < 0:
+        raise ValueError("ttl must be a number of seconds from 0 on, not %r" % (ttl,))
+    if maxsize is None or maxsize <= 0:
+        return functools.lru_cache(maxsize if maxsize is None else 0, typed)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        return functools.wraps(function)(_TimedCache(function, maxsize, ttl, timer, typed))
+
+    return decorate
+
+
+class _TimedCache:
+    """A function with its latest results."""
+
+    def __init__(self, function: Callable[..., Any], size: int, ttl: float, timer: Callable[[], float], typed: bool) -> None:
+        self._function = function
+        self._size = size
+        self._ttl = ttl
+        self._timer = timer
+        self._typed = typed
+        self._lock = threading.RLock()
+        self.cache_clear()
+
+    def cache_clear(self) -> None:
+        """Forgets all results."""
+        with self._lock:
+            self._hits = self._misses = 0
+            # With the time until which they count; the oldest one first.
+            self._results = collections.OrderedDict()  # type: Dict[Any, Tuple[float, Any]]
+
+    def cache_info(self) -> CacheInfo:
+        """Returns how often a result was known, how often not, and how many are kept."""
+        with self._lock:
+            self._forget_old()
+            return CacheInfo(self._hits, self._misses, self._size, len(self._results))
+
+    def _forget_old(self) -> None:
+        now = self._timer()
+        for key in [key for key, (end, _) in self._results.items() if end < now]:
+            del self._results[key]
+
+    def __call__(self, *words: Any, **options: Any) -> Any:
+        key = (words, tuple(options.items())) + (tuple(map(type, words + tuple(options.values()))) if self._typed else ())
+        with self._lock:
+            kept = self._results.get(key)
+            if kept is not None and self._timer() < kept[0]:
+                self._hits += 1
+                return kept[1]
+            self._misses += 1
+        result = self._function(*words, **options)
+        with self._lock:
+            self._forget_old()
+            self._results.pop(key, None)
+            if len(self._results) >= self._size:
+                del self._results[next(iter(self._results))]
+            self._results[key] = (self._timer() + self._ttl, result)
+        return result
+
+    def __get__(self, instance: Any, _owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class MemoryInfo(NamedTuple("MemoryInfo", [
+        ("total", MaybeInt), ("free", MaybeInt), ("used", MaybeInt), ("reserved", MaybeInt)])):
+    """Memory in bytes."""
+
+    __slots__ = ()
+
+    def __new__(cls, total: MaybeInt, free: MaybeInt, used: MaybeInt, reserved: MaybeInt = NA) -> "MemoryInfo":
+        return super().__new__(cls, total, free, used, reserved)
+
+
 ClockInfos = NamedTuple("ClockInfos", [
     ("graphics", MaybeInt), ("sm", MaybeInt), ("memory", MaybeInt), ("video", MaybeInt)])
 ClockSpeedInfos = NamedTuple("ClockSpeedInfos", [("current", ClockInfos), ("max", ClockInfos)])
@@ -267,5 +402,7 @@ class Snapshot:
         return dict((name, value) for name, value in self.__dict__.items() if name != "timestamp")
 
     def __repr__(self) -> str:
-        shown = ("    %s=%r,\n" % pair for pair in self._values().items())
-        return "%sSnapshot(\n%s)" % (type(self.real).__name__, "".join(shown))
+        values = self._values()
+        shown = (("real", values.pop("real")), *sorted(values.items()))
+        text = "".join("%s=%r,\n" % pair for pair in shown).replace("\n", "\n    ").rstrip(" ")
+        return "%sSnapshot(\n    %s)" % (type(self.real).__name__, text)

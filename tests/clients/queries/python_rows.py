@@ -81,6 +81,27 @@ def daemonized():
     return calls
 
 
+def cached():
+    """Returns what a function with a cache is called for, and how the cache counts."""
+    now, calls = [0.0], []
+
+    @ttl_cache(maxsize=2, ttl=10.0, timer=lambda: now[0])
+    def double(number, *, factor=2):
+        calls.append(number)
+        return number * factor
+
+    def at(time, *numbers):
+        now[0] = time
+        return [double(number) for number in numbers]
+
+    found = [at(0, 1, 1, 2), at(5, 3, 2), at(9, 1), at(16, 3), tuple(double.cache_info()), double.__name__]
+    double.cache_clear()
+    typed = ttl_cache(typed=True)(lambda number: calls.append(number) or number)
+    typed(1), typed(1.0), typed(1)
+    return found, calls, tuple(double.cache_info()), tuple(typed.cache_info())[:2], [
+        fails(ttl_cache, "x"), fails(lambda: ttl_cache(ttl=-1.0))], ttl_cache(len)("four"), ttl_cache(maxsize=0)(len)("two")
+
+
 def evaluate(expression):
     try:
         return repr(eval(expression))
