@@ -282,12 +282,13 @@ class GpuProcess:
         """Returns the utilization of the video decoder in percent."""
         return whole(self._value("decoder_percent"))
 
-    def _ask_host(self, name: str, fallback: Any = NA) -> Any:
+    def _ask_host(self, name: str, gone: Any = NA, denied: Any = NA) -> Any:
+        """Returns a value of the host's process; with failsafe, one of these where the process is gone or hidden."""
         try:
             return getattr(self._host, name)()
         except ProcessError as error:
             if getattr(_fallback, "depth", 0):
-                return fallback if isinstance(error, NoSuchProcess) else NA
+                return gone if isinstance(error, NoSuchProcess) else denied
             raise
 
     def _number(self, name: str) -> MaybeFloat:
@@ -359,13 +360,11 @@ class GpuProcess:
 
     def cmdline(self) -> List[str]:
         """Returns the words of the command line; with failsafe, one that says why they are unknown."""
-        words = self._ask_host("cmdline", ["No Such Process"])
-        return ["No Permissions"] if words is NA else list(words)
+        return list(self._ask_host("cmdline", ["No Such Process"], ["No Permissions"]))
 
-    def command(self) -> str:
+    def command(self) -> MaybeText:
         """Returns the command line as text; with failsafe, why it is unknown."""
-        text = self._ask_host("command", "No Such Process")
-        return "No Permissions" if text is NA else str(text)
+        return self._ask_host("command", "No Such Process", "No Permissions")  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         # kill, cwd, uids and so on: whatever the host's process has.

@@ -52,9 +52,8 @@ impl PrivateSocket {
     ///
     /// If standard input is no socket that listens in a folder.
     pub fn inherited() -> io::Result<Self> {
-        let no_socket = || {
-            io::Error::new(io::ErrorKind::InvalidInput, "standard input is no listening socket")
-        };
+        let no_socket =
+            || io::Error::new(io::ErrorKind::InvalidInput, "standard input is no listening socket");
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         if !rustix::net::sockopt::socket_acceptconn(&input).is_ok_and(|listens| listens) {
             return Err(no_socket());

@@ -92,6 +92,32 @@ class Table(unittest.TestCase):
                     self.assertTrue(remark)
                     self.assertNotIn(re.split(r"[(.]", expression.split(".", 1)[-1])[0], names)
 
+    def test_every_name_of_nvitop_has_a_row(self):
+        names = subprocess.run([rig.PYTHON, "-c", NAMES], stdout=subprocess.PIPE, check=True).stdout.decode().split()
+        self.assertGreater(len(names), 350)
+        text = "\n".join(expression for expression, _, _ in rows())
+        # A row of a constant of psutil stands for all constants that begin alike.
+        constants = {name.partition("_")[0] for name in re.findall(r"\bhost\.([A-Z_]+)", text)}
+
+        def has_row(name):
+            kind, _, last = name.rpartition(".")
+            is_constant = kind == "host" and last.isupper()
+            return last.partition("_")[0] in constants if is_constant else re.search(rf"(?<!\w){last}(?!\w)", text)
+
+        missing = [name for name in names if not has_row(name)]
+        self.assertEqual(missing, [])
+
+
+# Prints the names of nvitop, and of the methods and values of its classes.
+NAMES = """
+import nvitop
+from nvitop import host
+print(*nvitop.__all__)
+for kind in ("Device", "PhysicalDevice", "MigDevice", "CudaDevice", "GpuProcess", "HostProcess", "ResourceMetricCollector"):
+    print(*(kind + "." + name for name in dir(getattr(nvitop, kind)) if not name.startswith("_")))
+print(*("host." + name for name in host.__all__))
+"""
+
 
 def pythons():
     """Returns all Pythons from 3.6 on that are installed here."""
@@ -297,6 +323,100 @@ with ResourceMetricCollector([device], interval=0.1)(tag="x") as collector:
 """)
         self.assertEqual(out.split("\n")[0].split()[-2:], ["0", "N/A"])
         self.assertIn("nan", out)
+
+    def test_what_the_sample_of_a_remote_process_does_not_know(self):
+        snapshot = self.machine("").snapshot("--demo=1")
+        node = snapshot["nodes"][0]
+        device = next(row for row in node["devices"] if row["processes"])
+        process = device["processes"][0]
+        # As of a process that has just started: nothing is known but which one it is.
+        for key in process:
+            if key not in ("pid", "start_ticks"):
+                process[key] = {} if key == "unknown" else None
+        device["processes"] = [process]
+        out = self.run_on(self.machine("", GTOP=self.fake(f"feed({json.dumps(snapshot).encode()!r} + b'\\n')")), """
+device = next(one for one in Device.all() if one.uuid() == sys.argv[1])
+process, = device.processes().values()
+for name in ("cpu_percent", "memory_percent", "host_memory", "host_memory_human", "status", "username", "name", "command",
+             "running_time", "running_time_human", "running_time_in_seconds", "elapsed_time", "elapsed_time_human",
+             "elapsed_time_in_seconds", "create_time", "ppid", "num_threads", "cwd", "gpu_memory", "gpu_sm_utilization"):
+    assert getattr(process, name)() is NA, (name, getattr(process, name)())
+assert process.cmdline() == [NA] and process.type is NA and process.is_running()
+snapshot = process.as_snapshot()
+assert snapshot.cpu_percent is NA and snapshot.host.username is NA and snapshot.gpu_memory_percent is NA
+assert GpuProcess.take_snapshots([process])[0].running_time_human is NA
+assert process.host.identity == (device.node, process.pid, process.identity[2]) and process.identity[3] == device.index
+collector = ResourceMetricCollector([device], root_pids={1}, interval=0.1)
+with collector(tag="x"):
+    metrics = collector.collect()
+print(metrics["x/pid:%d/host/cpu_percent (%%)/mean" % process.pid], process, snapshot.cmdline)
+""", device["uuid"])
+        self.assertTrue(out.startswith("nan GpuProcess("), out)
+
+    def test_a_process_that_starts_on_a_remote_node(self):
+        """Its first sample has no CPU utilization."""
+        pids = Machine.pids(2)
+        machine = self.machine(DRIVER + f"gpu 0 used_mib=9\nproc 0 {pids[0]} 8\n")
+        program = machine.start(rig.PYTHON, "-c", BEGIN + """
+connect(["here"], options=["--exec", "env NODE={node} sh -c {command}"], interval=1.0)
+device, = Device.all()
+assert not device.is_local() and device.processes()
+print("begins", flush=True)
+pid = int(sys.argv[1])
+wait_until(lambda: pid in device.processes())
+with device.oneshot():
+    process = device.processes()[pid]
+    row, = [row for row in device.process_rows() if row["pid"] == pid]
+    snapshot = process.as_snapshot()
+    known = process.cpu_percent()
+assert known == (NA if row["cpu_percent"] is None else row["cpu_percent"]), known
+assert snapshot.cpu_percent == known and snapshot.status == "sleeping", snapshot
+wait_until(lambda: process.cpu_percent() is not NA)
+print(process.command())
+""", str(pids[1]))
+        self.assertEqual(program.stdout.readline(), b"begins\n")
+        machine.write(DRIVER + f"gpu 0 used_mib=19\nproc 0 {pids[0]} 8\nproc 0 {pids[1]} 9\n")
+        said = program.communicate(timeout=120)[0]
+        self.assertEqual((said, program.returncode), (b"sleep 100000\n", 0))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root")
+    def test_sensors_and_clocks_as_psutil_reads_them(self):
+        root = rig.folder()
+
+        def write(name, text):
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(f"{text}\n")
+
+        chip, other, fan = "class/hwmon/hwmon0/", "class/hwmon/hwmon10/", "class/hwmon/hwmon2/"
+        for name, text in {
+                chip + "name": "coretemp", chip + "temp1_input": 45000, chip + "temp1_max": 80000, chip + "temp1_crit": 100000,
+                chip + "temp1_label": "Package id 0", chip + "temp2_input": 41500, chip + "temp2_crit": 99000,
+                chip + "temp10_input": 39000, chip + "temp3_input": "broken", other + "name": "nvme",
+                other + "temp1_input": 33850, fan + "name": "nct6775", fan + "fan1_input": 1234, fan + "fan2_input": 0,
+                fan + "fan1_label": "CPU fan", "class/power_supply/BAT0/energy_now": 30000000,
+                "class/power_supply/BAT0/energy_full": 40000000, "class/power_supply/BAT0/power_now": 10000000,
+                "class/power_supply/BAT0/status": "Discharging", "class/power_supply/AC/online": 0,
+                **{f"devices/system/cpu/cpu{cpu}/cpufreq/scaling_{name}_freq": value for cpu in range(12)
+                   for name, value in (("cur", 2000000 + 1000 * cpu), ("min", 800000), ("max", 3500000))}}.items():
+            write(name, text)
+        code = """
+print([[tuple(one) for one in chip] for chip in host.sensors_temperatures().values()], sorted(host.sensors_temperatures()))
+print([[tuple(one) for one in chip] for chip in host.sensors_temperatures(fahrenheit=True).values()])
+print([[tuple(one) for one in chip] for chip in host.sensors_fans().values()], sorted(host.sensors_fans()))
+print(tuple(host.sensors_battery()))
+print([(one.min, one.max) for one in host.cpu_freq(percpu=True)], [one.current for one in host.cpu_freq(percpu=True)])
+"""
+        outs = []
+        for module in ("nvitop", "gtop_monitor"):
+            words = ["unshare", "--mount", "sh", "-c", 'mount --bind "$1/class" /sys/class && '
+                     'mount --bind "$1/devices/system/cpu" /sys/devices/system/cpu && shift && exec "$@"', "sh", root]
+            done = self.machine("").run(*words, rig.PYTHON, "-c", f"from {module} import host{code}")
+            self.assertEqual(done[0], 0, done[2])
+            outs.append(done[1])
+        self.assertIn("Package id 0", outs[1])
+        self.assertEqual(outs[1], outs[0])
 
     def test_a_device_is_lost(self):
         machine = self.machine(DRIVER + "gpu 0 used_mib=7\ngpu 1 used_mib=8\n")
