@@ -107,3 +107,39 @@ async fn send(mut stream: UnixStream, mut latest: watch::Receiver<Line>) {
         () = sending => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_line(program: &mut UnixStream) -> Vec<u8> {
+        let mut line = vec![0; 4];
+        program.read_exact(&mut line).await.unwrap();
+        line
+    }
+
+    #[tokio::test]
+    async fn programs_get_the_latest_snapshot_and_the_last_of_them_ends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("feed");
+        let (sender, latest) = watch::channel(Line::default());
+        let feed = Feed { socket: PrivateSocket::bind(&path).unwrap(), latest };
+        let mut writer = FeedWriter(sender);
+        writer.write_all(b"one\n").unwrap();
+        writer.write_all(b"two\n").unwrap();
+        // It waits before anybody accepts it.
+        let mut first = UnixStream::connect(&path).await.unwrap();
+        let programs = async {
+            assert_eq!(read_line(&mut first).await, b"two\n");
+            let mut second = UnixStream::connect(&path).await.unwrap();
+            assert_eq!(read_line(&mut second).await, b"two\n");
+            drop(first);
+            writer.write_all(b"six\n").unwrap();
+            assert_eq!(read_line(&mut second).await, b"six\n");
+            assert!(path.exists());
+        };
+        let (served, ()) = tokio::join!(feed.serve(), programs);
+        served.unwrap();
+        assert!(!path.exists());
+    }
+}

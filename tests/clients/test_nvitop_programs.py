@@ -216,3 +216,12 @@ class Programs(unittest.TestCase):
         self.assertEqual(rows, {**dict.fromkeys([*PROGRAMS, *SESSIONS], "yes"), **dict.fromkeys(MODULES.values(), "no")})
         known = self.found([text for texts in [*PROGRAMS.values(), *SESSIONS.values()] for text in texts] + list(MODULES))
         self.assertEqual([block for block in self.blocks if block not in known], [])
+
+    def test_the_page_for_its_users_names_every_option(self):
+        done = subprocess.run([os.path.join(rig.CLIENTS, "bin", "nvitop"), "--help"], stdout=subprocess.PIPE, check=True)
+        options = set(re.findall(r"(?<![\w-])(--?[A-Za-z0-9][\w-]*)", done.stdout.decode().split("\noptions:")[1])) - {"--help", "--version"}
+        with open(os.path.join(rig.ROOT, "docs", "coming-from.md")) as file:
+            section = file.read().split("\n## nvitop")[1].split("\n## ")[0].split("### Options and variables")[1]
+        self.assertGreater(len(options), 25)
+        missing = [option for option in options if not re.search(r"(?<![\w-])%s(?![\w-])" % re.escape(option), section)]
+        self.assertEqual(missing, [])
