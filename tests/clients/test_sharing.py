@@ -3,6 +3,7 @@
     GTOP=path/to/gtop python3 -m unittest -v test_sharing
 """
 
+import json
 import os
 import signal
 import socket
@@ -58,9 +59,9 @@ class Sharing(unittest.TestCase):
         return Machine(DRIVER + "gpu 0 used_mib=7\n", **{
             "GTOP": rig.GTOP, "PYTHONPATH": self.folder, "HOME": home, "XDG_RUNTIME_DIR": self.runtime, **environment})
 
-    def start(self, machine=None, code=PROGRAM, python=rig.PYTHON):
+    def start(self, machine=None, code=PROGRAM, python=rig.PYTHON, under=()):
         """Starts a program that uses a device; returns once it has the first value."""
-        program = (machine or self.machine).start(python, "-c", code)
+        program = (machine or self.machine).start(*under, python, "-c", code)
         self.addCleanup(self.end, program)
         self.assertEqual(program.stdout.readline(), b"7\n")
         return program
@@ -97,15 +98,15 @@ class Sharing(unittest.TestCase):
         wait_until(lambda: not os.listdir(self.runtime))
 
     def test_all_processes_share_one_and_it_ends_with_the_last(self):
-        first = self.start()
+        first = self.start(under=["setsid"])
         gtop, = self.gtops()
         socket_file, = os.listdir(os.path.join(self.runtime, "gtop"))
         self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.runtime, "gtop")).st_mode), 0o700)
         self.assertTrue(socket_file.startswith("python-"))
         others = [self.start(python=python) for python in pythons().values()]
         self.assertEqual(self.gtops(), [gtop])
-        # The process that has started gtop goes, and so does its session: the others keep their values.
-        first.kill()
+        # The process that has started gtop goes, as by Ctrl-C with all of its group: the others keep their values.
+        os.killpg(first.pid, signal.SIGKILL)
         first.wait()
         for other in others:
             self.tell(other, "assert gtop_monitor.stream().wait(60) and device.memory_used() == 7 << 20")
@@ -159,26 +160,31 @@ class Sharing(unittest.TestCase):
         self.end(self.start())
         self.nothing_is_left()
 
-    def test_a_gtop_that_hangs_is_not_waited_for(self):
+    def fake_once(self, script):
+        """Returns a machine whose gtop is this script at its first start, and gtop from then on."""
         path = os.path.join(rig.folder(), "gtop")
         flag = path + ".used"
         with open(path, "w") as file:
             file.write(f"#!{sys.executable}\n{FAKE}\nif os.path.exists({flag!r}): os.execv({rig.GTOP!r}, sys.argv)\n"
-                       f"open({flag!r}, 'w').close(); accept().recv(1)\n")
+                       f"open({flag!r}, 'w').close()\n{script}\n")
         os.chmod(path, 0o755)
-        machine = self.on(self.home, GTOP=path)
-        hangs = machine.start(rig.PYTHON, "-c", BEGIN + """
-print("begins", flush=True)
-gtop_monitor._DEADLINE_SECONDS = 1e9
-Device(0)
-""")
-        self.addCleanup(hangs.stdout.close)
-        self.addCleanup(hangs.stdin.close)
-        self.addCleanup(hangs.wait)
-        self.addCleanup(hangs.kill)
-        hangs.stdout.readline()
+        return self.on(self.home, GTOP=path), flag
+
+    def test_a_gtop_that_hangs_is_not_waited_for(self):
+        machine, flag = self.fake_once("accept().recv(1)")
+        hangs = machine.start(rig.PYTHON, "-c", BEGIN + "gtop_monitor._DEADLINE_SECONDS = 1e9; Device(0)")
+        for clean_up in (hangs.stdout.close, hangs.stdin.close, hangs.wait, hangs.kill):
+            self.addCleanup(clean_up)
         wait_until(lambda: os.path.exists(flag))
         self.end(self.start(machine, PROGRAM.replace("device =", "gtop_monitor._STUCK_SECONDS = 0.5\ndevice =")))
+
+    def test_a_gtop_that_ends_while_a_process_connects(self):
+        snapshot = json.dumps(self.machine.snapshot("--local")).encode() + b"\n"
+        machine, _ = self.fake_once(f"first = accept(); first.sendall({snapshot!r}); accept()")
+        first = self.start(machine)
+        self.start(machine)
+        self.tell(first, "wait_until(lambda: device.is_fresh() and gtop_monitor.stream().wait(1))")
+        self.assertEqual(len(self.gtops()), 1)
 
     def test_what_differs_is_not_shared(self):
         self.start()
@@ -221,11 +227,18 @@ Device(0)
         self.tell(program, "child = os.fork(); child or os._exit(0 if device.memory_used() == 7 << 20 else 1)")
         self.tell(program, "assert os.waitpid(child, 0)[1] == 0 and device.memory_used() == 7 << 20")
         self.assertEqual(self.gtops(), [gtop])
-        # A child that uses no device does not keep it.
-        self.tell(program, "child = os.fork(); child or (os.close(0), os.close(1), signal.pause())")
+        # A child that uses no device does not keep it, whether its parent closes the stream or is killed.
+        end = os.path.join(self.home, "end")
+        self.addCleanup(lambda: open(end, "w").close())
+        idle = (f"child = os.fork(); child or (list(map(os.close, (0, 1, 2))), wait_until(lambda: os.path.exists({end!r})), "
+                "os._exit(0))")
+        self.tell(program, idle)
         self.tell(program, "gtop_monitor.stream().close()")
         wait_until(lambda: not self.gtops())
-        self.tell(program, "os.kill(child, 9); os.waitpid(child, 0)")
+        self.tell(program, "wait_until(lambda: device.memory_used() == 7 << 20)")
+        self.tell(program, idle)
+        program.kill()
+        wait_until(lambda: not self.gtops())
 
     def test_the_end_of_gtop_leaves_no_zombie(self):
         program = self.start()
@@ -250,9 +263,10 @@ Device(0)
         self.assertEqual(len(self.gtops()), 1)
 
     def test_a_path_too_long_for_a_socket(self):
-        runtime = os.path.join(rig.folder(), "x" * 100)
+        runtime, scratch = os.path.join(rig.folder(), "x" * 100), rig.folder()
         os.mkdir(runtime, 0o700)
-        program = self.start(self.on(self.home, XDG_RUNTIME_DIR=runtime))
+        program = self.start(self.on(self.home, XDG_RUNTIME_DIR=runtime, TMPDIR=scratch))
+        self.assertEqual(os.listdir(scratch), [])
         self.end(program)
         wait_until(lambda: not self.gtops())
 
