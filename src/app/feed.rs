@@ -20,14 +20,14 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The programs that get the snapshots.
 pub(super) struct Feed {
     socket: PrivateSocket,
-    latest: watch::Receiver<Line>,
+    latest: watch::Receiver<SnapshotText>,
 }
 
 /// One snapshot as text, shared by all programs; empty before the first one.
-type Line = Arc<[u8]>;
+type SnapshotText = Arc<[u8]>;
 
 /// Where snapshots are printed: each write is one of them.
-pub(super) struct FeedWriter(watch::Sender<Line>);
+pub(super) struct FeedWriter(watch::Sender<SnapshotText>);
 
 impl Write for FeedWriter {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
@@ -44,7 +44,7 @@ impl Feed {
     /// Takes the listening socket that is standard input.
     pub(super) fn open() -> io::Result<(FeedWriter, Self)> {
         let socket = PrivateSocket::inherited()?;
-        let (sender, latest) = watch::channel(Line::default());
+        let (sender, latest) = watch::channel(SnapshotText::default());
         Ok((FeedWriter(sender), Self { socket, latest }))
     }
 
@@ -90,12 +90,12 @@ fn accept_now(listener: &std::os::unix::net::UnixListener) -> io::Result<Option<
 }
 
 /// Sends the latest snapshot, and each after it that the program has time for, until it disconnects.
-async fn send(mut stream: UnixStream, mut latest: watch::Receiver<Line>) {
+async fn send(mut stream: UnixStream, mut latest: watch::Receiver<SnapshotText>) {
     let (mut input, mut output) = stream.split();
     let mut byte = [0];
     let sending = async {
         loop {
-            let line = Line::clone(&latest.borrow_and_update());
+            let line = SnapshotText::clone(&latest.borrow_and_update());
             if output.write_all(&line).await.is_err() || latest.changed().await.is_err() {
                 return;
             }
@@ -122,7 +122,7 @@ mod tests {
     async fn programs_get_the_latest_snapshot_and_the_last_of_them_ends_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("feed");
-        let (sender, latest) = watch::channel(Line::default());
+        let (sender, latest) = watch::channel(SnapshotText::default());
         let feed = Feed { socket: PrivateSocket::bind(&path).unwrap(), latest };
         let mut writer = FeedWriter(sender);
         writer.write_all(b"one\n").unwrap();
