@@ -74,9 +74,9 @@ class Connection:
                 with contextlib.suppress(OSError):
                     self._socket.connect(path)
                     return
-            # Nobody listens: it has never been there, or its gtop was killed.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
+            _remove_stale(folder)
             self._start(command, path)
 
     def _start(self, command: List[str], path: str) -> None:
@@ -138,6 +138,23 @@ class Connection:
         if "--feed" in said:
             return "this gtop is older than this file: make it anew with `gtop python > gtop_monitor.py`"
         return "gtop has ended: " + (said or "it printed nothing")
+
+
+def _remove_stale(folder: str) -> None:
+    """Removes the sockets of gtops that were killed or never ran: nobody listens there. The folder is locked."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not name.startswith("python-"):
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+            except OSError:
+                # It has gone by itself.
+                continue
 
 
 def _socket_name(command: List[str]) -> str:

@@ -157,6 +157,9 @@ class Sharing(unittest.TestCase):
         os.mkdir(folder, 0o700)
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(os.path.join(folder, name))
+        # What a gtop with other arguments has left.
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(os.path.join(folder, "python-of-another"))
         self.end(self.start())
         self.nothing_is_left()
 
