@@ -70,6 +70,8 @@ pub enum ExitReason {
     Failed,
     /// Fewer devices were found than wanted.
     TooFew,
+    /// As a command on a node did.
+    Command(u8),
     /// By the user or a signal.
     Stopped(StopReason),
 }
@@ -80,6 +82,7 @@ impl ExitReason {
             Self::Done | Self::Stopped(StopReason::Quit) => 0,
             Self::NoAnswer | Self::Failed => 1,
             Self::TooFew => 4,
+            Self::Command(code) => code,
             Self::Stopped(StopReason::HangUp) => 129,
             Self::Stopped(StopReason::Interrupted) => 130,
             Self::Stopped(StopReason::Aborted) => 131,

@@ -258,6 +258,11 @@ pub fn remember_ignored_signals() {
     IGNORED_SIGNALS.get_or_init(|| ignored.map(|(_, name)| name).collect());
 }
 
+/// Returns true if a signal, named without `SIG`, was ignored when gtop was started.
+pub fn was_ignored(name: &str) -> bool {
+    IGNORED_SIGNALS.get().is_some_and(|ignored| ignored.contains(&name))
+}
+
 /// A program that connects to hosts and exits with gtop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launch<'a> {

@@ -3,12 +3,13 @@
 //!
 //! It knows nothing of monitoring. Host keys are verified as `ssh` verifies them, with the same files and
 //! `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it. Nothing is forwarded,
-//! no terminal is requested, no password is sent. For `gtop login`, the `ssh` program opens connections that are kept,
+//! a terminal is requested only for a command of the user, no password is sent. For `gtop login`, the `ssh` program opens connections that are kept,
 //! and what it asks is passed on.
 //!
 //! russh logs what it sends at level `debug`, so its log level must stay above that.
 
 pub(crate) mod auth;
+mod command;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod deadline;
@@ -39,6 +40,7 @@ pub use crate::fault::ssh::{
     UnansweredReason, join_names,
 };
 pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
+pub use crate::ssh::command::{CommandSignal, RemoteCommand, RemoteTerminal, TerminalSize};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::host_keys::HostKeyStatus;
@@ -178,7 +180,7 @@ impl Client {
         name: &str,
         label: &str,
         plan: ConnectPlan,
-        command: &str,
+        command: RemoteCommand<'_>,
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<SshChannel, Fault> {
         let prompt_queue = self.0.options.prompt_queue.as_ref();

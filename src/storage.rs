@@ -31,6 +31,7 @@ mod append_file;
 mod line_file;
 mod log_file;
 mod private_socket;
+pub mod reservations;
 pub mod socket_folder;
 mod stream_file;
 mod temporary_folder;

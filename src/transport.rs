@@ -3,6 +3,7 @@
 //!
 //! It knows neither what is run nor what it prints.
 
+mod attach;
 mod channel;
 mod diagnose;
 mod exec;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 pub use crate::fault::{Fault, LoginFacts, StepCause};
+pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
@@ -29,7 +31,7 @@ use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
     self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
-    KnownHostEntry, Profile, SchedulerAddresses, Secret, SshTarget,
+    KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget,
 };
 use crate::storage::WriteError;
 use crate::transport::fallback::FallbackCache;
@@ -196,7 +198,7 @@ impl Transport {
                 target.name.host(),
                 target.name.as_str(),
                 plan,
-                command,
+                RemoteCommand::plain(command),
                 on_phase,
             ))
             .await;

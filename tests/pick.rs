@@ -76,6 +76,9 @@ fn nodes_are_named_and_counts_hold() {
     let output = gtop(&["pick", "-n", "5000"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&output.stderr).contains("5000 wanted"), "{output:?}");
+    let output = gtop(&["pick", "-n", "5000", "--wait=1s"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("gtop: waiting: "), "{output:?}");
     let output = gtop(&["pick", "-n", "1", "--", "echo", "ran"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()));
     let stderr = String::from_utf8_lossy(&output.stderr);

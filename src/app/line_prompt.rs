@@ -166,6 +166,12 @@ impl NoEcho {
         is_in_foreground.then(no_echo)?.ok()
     }
 
+    /// Gives all input to a program elsewhere as it is typed, which shows and handles it. `None` if this process must not
+    /// change the terminal.
+    pub(super) fn for_program_elsewhere() -> Option<Self> {
+        Self::begin(OptionalActions::Drain, Termios::make_raw).ok()
+    }
+
     /// Turns off echo, line editing and signals.
     fn for_prompt() -> io::Result<Self> {
         // Flush discards type-ahead: it does not answer this prompt.

@@ -7,24 +7,34 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use tokio::time::{Instant, timeout_at};
+
+use crate::advice::shell_quoted;
 use crate::app::env::Env;
+use crate::app::pick::reserving::choose;
 use crate::app::pick::snapshot::complete_fleet;
-use crate::app::watch::{Start, start};
+use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+use crate::fault::Fault;
 use crate::fleet::{Fleet, Health, Node, SourceState, is_memory_refused};
 use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
+use crate::inventory::slurm;
 use crate::model::{
-    BackendState, Freshness, NodeName, SourceFault, SourceFaultKind, TransportKind,
+    BackendState, Freshness, JobId, NodeName, SourceFault, SourceFaultKind, TransportKind,
 };
 use crate::nodeset;
 use crate::process;
 use crate::time::Timestamp;
+use crate::transport::Target;
+use crate::ui::StopSignals;
 
+mod on_node;
+mod reserving;
 mod snapshot;
 
 /// Devices that are named because they are not sound.
@@ -48,7 +58,15 @@ pub(super) enum PickError {
     #[error(
         "{command} does not run: the picked devices are on {node}, and it would run on this machine; {remedy}"
     )]
-    Elsewhere { command: String, node: String, remedy: &'static str },
+    Elsewhere { command: String, node: String, remedy: String },
+    #[error("the command does not run: {node}: {fault}; gtop doctor {node} says more")]
+    NotOnNode { node: String, fault: Box<Fault> },
+    #[error(
+        "{node} is reached inside a job only, where no command of yours runs over gtop; start gtop pick with srun"
+    )]
+    InStep { node: String },
+    #[error("the connection to {node} ended before the command, which may still run: {fault}")]
+    LostCommand { node: String, fault: Box<Fault> },
     #[error(
         "--env prints the variables of one node, and devices of {0} nodes are picked; add --same-node, or use --json"
     )]
@@ -60,15 +78,20 @@ pub(super) enum PickError {
 }
 
 impl PickError {
+    /// Exit status, as that of ssh, if a connection ended before the command.
+    const CONNECTION_LOST: u8 = 255;
+
     /// Returns the exit code: nvisel's, or that of a shell that cannot run a command.
     pub(super) const fn code(&self) -> u8 {
         match self {
             Self::NoDevices(..) | Self::Unreadable(..) => 1,
             Self::DriverError(..)
             | Self::Elsewhere { .. }
+            | Self::InStep { .. }
             | Self::ManyNodes(_)
             | Self::InheritsHere => 2,
             Self::TooFew { .. } => 4,
+            Self::NotOnNode { .. } | Self::LostCommand { .. } => Self::CONNECTION_LOST,
             Self::NotExecutable(_) => 126,
             Self::CommandNotFound(_) => 127,
         }
@@ -80,6 +103,7 @@ struct Outcome {
     fleet: Fleet,
     request: PickRequest,
     picks: Picks,
+    targets: Vec<Target>,
     now: Timestamp,
     /// Devices follow the names of their nodes.
     has_names: bool,
@@ -87,17 +111,17 @@ struct Outcome {
     has_uuids: bool,
 }
 
-/// Picks devices, and prints them or becomes the command.
+/// Picks devices, and prints them, becomes the command, or runs it on their node.
 pub(super) fn run(
-    env: Env,
+    mut env: Env,
     options: &PickOptions,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    if let Some(program) = options.command.first() {
+    if let Some(program) = options.command.first().filter(|_| !options.on_node) {
         check_program(program)?;
     }
-    let outcome = match pick(env, options, err)? {
+    let outcome = match pick(&mut env, options, err)? {
         Ok(outcome) => outcome,
         Err(reason) => return Ok(reason),
     };
@@ -110,8 +134,8 @@ pub(super) fn run(
     }
     check_any_devices(&outcome.fleet)?;
     check_any_readable(&outcome)?;
-    if let Some((program, args)) = options.command.split_first() {
-        return Err(run_command(program, args, &outcome));
+    if !options.command.is_empty() {
+        return run_command(&mut env, options, &outcome, (out, err));
     }
     if !options.format.json {
         print_picks(options, &outcome, out, err)?;
@@ -123,9 +147,10 @@ pub(super) fn run(
     Ok(ExitReason::TooFew)
 }
 
-/// Watches the nodes until a snapshot is complete, and picks from it; the reason if the user ends gtop before.
+/// Watches the nodes until a snapshot is complete, and picks from it, again if it is to wait; the reason if the user ends
+/// gtop before.
 fn pick(
-    mut env: Env,
+    env: &mut Env,
     options: &PickOptions,
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
@@ -140,25 +165,90 @@ fn pick(
     if options.inherits_variable() && (finds_nodes || !env.cli.hosts.is_empty()) {
         return Err(PickError::InheritsHere.into());
     }
-    let session = match start(&mut env, err)? {
+    let mut session = match start(env, err)? {
         Start::Watching(session) => session,
         Start::Stopped(reason) => return Ok(Err(reason)),
     };
-    let fleet = match env.runtime.block_on(complete_fleet(&env, &session, err))? {
+    let shell = UserShell { jobs, is_elsewhere };
+    let mut outcome = match pick_once(env, options, &session, &shell, err)? {
+        Ok(outcome) => outcome,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if options.waits() && !outcome.picks.is_enough && check_any_devices(&outcome.fleet).is_ok() {
+        writeln!(err, "gtop: waiting: {}", shortage(&outcome.picks, &outcome.request))?;
+        outcome = match pick_later(env, options, &session, &shell)? {
+            Ok(outcome) => outcome,
+            Err(reason) => return Ok(Err(reason)),
+        };
+    }
+    outcome.has_names |= finds_nodes;
+    outcome.targets.clone_from(&session.monitor.rosters().borrow().targets);
+    env.prompter = session.prompter.take();
+    // Ends the sessions, before the devices are used.
+    drop(session);
+    Ok(Ok(outcome))
+}
+
+/// The shell in which gtop runs.
+struct UserShell {
+    /// The jobs that its environment tells.
+    jobs: Vec<JobId>,
+    /// They have no devices of this machine.
+    is_elsewhere: bool,
+}
+
+/// Picks from a complete snapshot.
+fn pick_once(
+    env: &Env,
+    options: &PickOptions,
+    session: &WatchSession,
+    shell: &UserShell,
+    err: &mut impl Write,
+) -> Result<Result<Outcome, ExitReason>, AppError> {
+    let fleet = match env.runtime.block_on(complete_fleet(env, session, err))? {
         Ok(fleet) => fleet,
         Err(reason) => return Ok(Err(reason.into())),
     };
     // Where control groups do not tell, a job is known by its environment, which may be left over elsewhere.
     let is_scheduled = fleet.nodes.iter().any(|node| node.is_scheduled());
-    let jobs = if is_elsewhere || is_scheduled { jobs } else { Vec::new() };
+    let jobs = if shell.is_elsewhere || is_scheduled { shell.jobs.clone() } else { Vec::new() };
     let request = PickRequest { jobs, ..options.request(variable) };
-    let now = env.clock.now();
-    let picks = Picks::of(&fleet, now, &request);
+    let (picks, request, now) = match choose(env, options, &fleet, request, err)? {
+        Ok(chosen) => chosen,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let has_uuids = options.format.format == DeviceFormat::Uuid;
-    let has_names = finds_nodes || fleet.nodes.len() > 1;
-    // Ends the sessions, before the devices are used.
-    drop(session);
-    Ok(Ok(Outcome { fleet, request, picks, now, has_names, has_uuids }))
+    let has_names = fleet.nodes.len() > 1;
+    Ok(Ok(Outcome { fleet, request, picks, targets: Vec::new(), now, has_names, has_uuids }))
+}
+
+/// Picks again and again until enough devices are free or the time to wait is over. What stderr would be told each time has
+/// been told.
+fn pick_later(
+    env: &Env,
+    options: &PickOptions,
+    session: &WatchSession,
+    shell: &UserShell,
+) -> Result<Result<Outcome, ExitReason>, AppError> {
+    let asks_slurm = env.cli.nodes.demo.is_none() && slurm::is_available();
+    let pause = env.settings.seconds(if asks_slurm { "discovery-interval" } else { "interval" });
+    let end = options.wait_limit().map(|limit| Instant::now() + limit);
+    loop {
+        let next = Instant::now() + pause;
+        let is_last = end.is_some_and(|end| end <= next);
+        let until = end.filter(|_| is_last).unwrap_or(next);
+        let stopped = env.runtime.block_on(async {
+            let mut signals = StopSignals::new();
+            timeout_at(until, signals.next()).await.ok()
+        });
+        if let Some(reason) = stopped {
+            return Ok(Err(reason.into()));
+        }
+        match pick_once(env, options, session, shell, &mut io::sink())? {
+            Ok(outcome) if !outcome.picks.is_enough && !is_last => {}
+            ended => return Ok(ended),
+        }
+    }
 }
 
 /// Writes the list or the variables.
@@ -370,32 +460,80 @@ fn absences(node: &Node) -> Vec<NoDevices> {
     states.into_iter().filter_map(reason).collect()
 }
 
-/// Becomes the command, with the variables of the devices; returns why that fails.
-fn run_command(program: &OsStr, args: &[OsString], outcome: &Outcome) -> AppError {
+/// Becomes the command, with the variables of the devices, or runs it on their node.
+fn run_command(
+    env: &mut Env,
+    options: &PickOptions,
+    outcome: &Outcome,
+    streams: (&mut impl Write, &mut impl Write),
+) -> Result<ExitReason, AppError> {
     let Outcome { fleet, request, picks, has_uuids, .. } = outcome;
+    let Some((program, args)) = options.command.split_first() else { return Ok(ExitReason::Done) };
     let command = program.to_string_lossy().into_owned();
     if !picks.is_enough {
-        return PickError::TooFew { command, shortage: shortage(picks, request) }.into();
-    }
-    let mut nodes = picks.picked.iter().map(|device| &device.node);
-    let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
-    if let Some(node) = elsewhere {
-        let remedy = if request.jobs.is_empty() {
-            "log in there, or leave the hosts out"
-        } else {
-            "start gtop pick with srun"
-        };
-        return PickError::Elsewhere { command, node: node.label().to_owned(), remedy }.into();
+        return Err(PickError::TooFew { command, shortage: shortage(picks, request) }.into());
     }
     let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
     let variables = variables(&picked, *has_uuids);
+    let mut nodes = picks.picked.iter().map(|device| &device.node);
+    let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
+    let Some(node) = elsewhere else {
+        return Err(become_command(program, args, &variables).into());
+    };
+    if options.on_node {
+        if fleet.node(node).is_some_and(|node| node.via == Some(TransportKind::Step)) {
+            return Err(PickError::InStep { node: node.label().to_owned() }.into());
+        }
+        let target = outcome.targets.iter().find(|target| target.name == *node);
+        if let Some(target) = target {
+            return on_node::run(env, target, &options.command, &variables, streams);
+        }
+    }
+    let remedy = elsewhere_remedy(env, request);
+    Err(PickError::Elsewhere { command, node: node.label().to_owned(), remedy }.into())
+}
+
+/// Returns what to do about devices that are on another node.
+fn elsewhere_remedy(env: &Env, request: &PickRequest) -> String {
+    if env.cli.nodes.demo.is_some() {
+        return "simulated nodes run no commands".to_owned();
+    }
+    if !request.jobs.is_empty() {
+        return "start gtop pick with srun".to_owned();
+    }
+    if matches!(request.spread, Spread::Nodes(2..)) {
+        return "a command runs on one node: leave out --nodes and add --on-node".to_owned();
+    }
+    let line = on_node_line(std::env::args_os().skip(1));
+    format!("this runs it there: {line}")
+}
+
+/// Returns the command line with `--on-node`, quoted for a shell.
+fn on_node_line(args: impl Iterator<Item = OsString>) -> String {
+    let mut line = "gtop".to_owned();
+    let mut is_added = false;
+    for arg in args {
+        let arg = arg.to_string_lossy();
+        line.push(' ');
+        line.push_str(&shell_quoted(&arg));
+        if arg == "pick" && !is_added {
+            line.push_str(" --on-node");
+            is_added = true;
+        }
+    }
+    line
+}
+
+/// Becomes the command; returns why that fails.
+fn become_command(program: &OsStr, args: &[OsString], variables: &[(&str, String)]) -> PickError {
     process::terminate_programs();
     limits::restore_open_files();
-    let error = process::replace_by(program, args, &variables);
+    let error = process::replace_by(program, args, variables);
+    let command = program.to_string_lossy().into_owned();
     if error.kind() == io::ErrorKind::NotFound {
-        return PickError::CommandNotFound(command).into();
+        return PickError::CommandNotFound(command);
     }
-    PickError::NotExecutable(command).into()
+    PickError::NotExecutable(command)
 }
 
 /// Returns true if a node is the machine that gtop runs on, however it is reached.
@@ -430,4 +568,18 @@ fn check_program(program: &OsStr) -> Result<(), PickError> {
 
 fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_works_has_the_words_quoted() {
+        let words =
+            ["--login", "ada", "pick", "-n", "1", "gpu[1-2]", "--", "sh", "-c", "pick it's"];
+        let line = on_node_line(words.into_iter().map(OsString::from));
+        let expected = r"gtop --login ada pick --on-node -n 1 'gpu[1-2]' -- sh -c 'pick it'\''s'";
+        assert_eq!(line, expected);
+    }
 }

@@ -6,12 +6,14 @@
 use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal as Kill, getpid, kill_process};
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
@@ -35,6 +37,23 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The first signal ends the collection of what is then worked on.
 static HAS_WORK: AtomicBool = AtomicBool::new(false);
+
+/// Where signals go that are for a command, not for gtop.
+static COMMAND_SIGNALS: Mutex<Option<mpsc::Sender<StopReason>>> = Mutex::new(None);
+
+/// Returns the signals from now on, which end gtop only if they are not taken.
+pub(super) fn signals_for_command() -> mpsc::Receiver<StopReason> {
+    // One that waits while another is passed on means that the command does not answer.
+    let (sender, receiver) = mpsc::channel(1);
+    *COMMAND_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    receiver
+}
+
+/// Returns true if a signal was taken for a command.
+fn is_for_command(reason: StopReason) -> bool {
+    let sender = COMMAND_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
+    sender.as_ref().is_some_and(|sender| sender.try_send(reason).is_ok())
+}
 
 /// Gives the program time to finish its work after the first signal; a second one ends it at once.
 pub(super) fn finish_work() {
@@ -83,7 +102,10 @@ impl EndSignals {
 
 /// Waits for a signal, and ends the program.
 async fn run(mut signals: EndSignals) {
-    let reason = signals.next().await;
+    let mut reason = signals.next().await;
+    while is_for_command(reason) {
+        reason = signals.next().await;
+    }
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
         if HAS_WORK.load(Ordering::Relaxed) {

@@ -1,14 +1,21 @@
 //! The options of `gtop pick`. Letters are those of nvisel, so options that `gtop pick` shares with watching exist in
 //! their long form only.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, ValueEnum};
 
+use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, NodeOptions, SettingArgs, SlurmOptions};
 use crate::config::SECTIONS;
 use crate::insight::pick::{PickRequest, Spread};
+use crate::storage::reservations::{MAX_RESERVATION, ReservationEnd};
+
+/// How long devices are reserved by default: programs need a minute before they use them.
+const DEFAULT_RESERVATION: Duration = Duration::from_secs(120);
 
 /// Options of `gtop pick`.
 #[derive(Debug, Args)]
@@ -20,11 +27,16 @@ pub struct PickOptions {
     /// The nodes to pick from
     #[arg(value_name = "HOST", help = HOST_HELP)]
     hosts: Vec<String>,
-    /// Run this command here, with the variables that show it the picked devices only
+    /// Run this command, here or --on-node, with the variables that show it the picked devices only
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+    /// Pick from one node, and run COMMAND there, with this terminal, as ssh would
+    #[arg(long, requires = "command", conflicts_with = "nodes")]
+    pub on_node: bool,
     #[command(flatten)]
     limits: LimitOptions,
+    #[command(flatten)]
+    sharing: SharingOptions,
     #[command(flatten)]
     pub format: FormatOptions,
     #[command(flatten)]
@@ -78,6 +90,24 @@ struct LimitOptions {
     /// Pick the same number of devices from each of exactly N nodes; -n, -c and -C count them all
     #[arg(long, value_name = "N", value_parser = parse_nodes)]
     nodes: Option<usize>,
+}
+
+/// How gtop picks beside others.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Other picks")]
+struct SharingOptions {
+    /// Wait until enough devices are free, at least one, for TIME at most: 30s, 10m, 2h
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = parse_duration)]
+    #[expect(clippy::option_option, reason = "given, and with a value")]
+    wait: Option<Option<Duration>>,
+    /// Keep other picks on this machine from what is printed, for TIME; with COMMAND, which does so anyway, until it
+    /// ends; default: 2m, at most 10m
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = parse_lock)]
+    #[expect(clippy::option_option, reason = "given, and with a value")]
+    lock: Option<Option<Duration>>,
+    /// Pick also what others have reserved, and reserve nothing
+    #[arg(long, conflicts_with = "lock")]
+    no_lock: bool,
 }
 
 /// How the devices are printed.
@@ -189,7 +219,9 @@ impl Cli {
         let misread = number.map(|host| {
             format!("{host} is a number, not a host; for {host} devices use -n {host}")
         });
-        match misread.or_else(|| options.limits.contradiction()) {
+        let simulated = (options.on_node && self.nodes.demo.is_some())
+            .then(|| "simulated nodes run no commands; leave out --demo or --on-node".to_owned());
+        match misread.or(simulated).or_else(|| options.limits.contradiction()) {
             Some(message) => Err(Self::command().error(ErrorKind::ArgumentConflict, message)),
             None => Ok(()),
         }
@@ -227,9 +259,11 @@ impl PickOptions {
     pub fn request(&self, variable: impl Fn(&str) -> Option<String>) -> PickRequest {
         let limits = &self.limits;
         let (min_count, max_count) = limits.counts();
+        // Waiting for nothing, or running nowhere, is not meant.
+        let least = usize::from((self.waits() || self.on_node) && max_count != Some(0));
         let users = limits.account_as_free.clone();
         PickRequest {
-            min_count,
+            min_count: min_count.max(least),
             max_count,
             min_free_memory: limits.min_free_memory,
             min_total_memory: limits.min_total_memory,
@@ -242,7 +276,7 @@ impl PickOptions {
             is_unsorted: limits.no_sort,
             spread: match limits.nodes {
                 Some(nodes) => Spread::Nodes(nodes),
-                None if limits.same_node => Spread::SameNode,
+                None if limits.same_node || self.on_node => Spread::SameNode,
                 None => Spread::Anywhere,
             },
             inherited: match &limits.inherit {
@@ -250,7 +284,33 @@ impl PickOptions {
                 Some(None) => variable("CUDA_VISIBLE_DEVICES"),
                 None => None,
             },
+            reserved: BTreeSet::new(),
             jobs: Vec::new(),
+        }
+    }
+
+    /// Returns true if it waits for enough devices.
+    pub const fn waits(&self) -> bool {
+        self.sharing.wait.is_some()
+    }
+
+    /// Returns how long it waits at most.
+    pub fn wait_limit(&self) -> Option<Duration> {
+        self.sharing.wait.flatten()
+    }
+
+    /// Returns true if what others have reserved is not picked.
+    pub const fn respects_reservations(&self) -> bool {
+        !self.sharing.no_lock
+    }
+
+    /// Returns for how long what is picked is reserved, and what ends that earlier; `None` if it is not.
+    pub fn reservation(&self) -> Option<(Duration, ReservationEnd)> {
+        let length = self.sharing.lock.flatten().unwrap_or(DEFAULT_RESERVATION);
+        match (self.command.is_empty(), self.sharing.lock, self.sharing.no_lock) {
+            (_, _, true) | (true, None, false) => None,
+            (true, Some(_), false) => Some((length, ReservationEnd::Time)),
+            (false, _, false) => Some((length, ReservationEnd::Process)),
         }
     }
 
@@ -269,6 +329,12 @@ impl FormatOptions {
             (false, false) => &self.sep,
         }
     }
+}
+
+fn parse_lock(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text)?;
+    let longest = || format!("at most {}m", MAX_RESERVATION.as_secs() / 60);
+    Some(length).filter(|length| *length <= MAX_RESERVATION).ok_or_else(longest)
 }
 
 fn parse_nodes(text: &str) -> Result<usize, String> {
@@ -420,6 +486,38 @@ mod tests {
     }
 
     #[test]
+    fn commands_reserve_and_printed_devices_only_when_asked_for() {
+        let options = |line: &str| match parse(line).unwrap().command {
+            Some(CliCommand::Pick(options)) => options,
+            other => panic!("{other:?}"),
+        };
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        for (line, expected) in [
+            ("gtop pick -n 1", None),
+            ("gtop pick --lock", Some((minutes(2), ReservationEnd::Time))),
+            ("gtop pick --lock=5m", Some((minutes(5), ReservationEnd::Time))),
+            ("gtop pick -n 1 -- a", Some((minutes(2), ReservationEnd::Process))),
+            ("gtop pick --lock=10m -- a", Some((minutes(10), ReservationEnd::Process))),
+            ("gtop pick --no-lock -- a", None),
+        ] {
+            assert_eq!(options(line).reservation(), expected, "{line}");
+            assert_eq!(options(line).respects_reservations(), !line.contains("no-lock"), "{line}");
+        }
+        for (line, waits, limit, min_count, spread) in [
+            ("gtop pick", false, None, 0, Spread::Anywhere),
+            ("gtop pick --wait", true, None, 1, Spread::Anywhere),
+            ("gtop pick --wait=90m -n 3", true, Some(minutes(90)), 3, Spread::Anywhere),
+            ("gtop pick --wait -n 0", true, None, 0, Spread::Anywhere),
+            ("gtop pick --on-node gpu01 -- a", false, None, 1, Spread::SameNode),
+        ] {
+            let options = options(line);
+            assert_eq!((options.waits(), options.wait_limit()), (waits, limit), "{line}");
+            let request = options.request(|_| None);
+            assert_eq!((request.min_count, request.spread), (min_count, spread), "{line}");
+        }
+    }
+
+    #[test]
     fn contradictions_name_the_remedy() {
         for (line, expected) in [
             ("gtop pick -c 3 -C 2", "--min-count 3 is more than --max-count 2"),
@@ -429,6 +527,12 @@ mod tests {
             ("gtop pick --nodes 0", "at least 1"),
             ("gtop pick --nodes 2 --same-node", "cannot be used with"),
             ("gtop pick -n -1", "-1"),
+            ("gtop pick --on-node gpu01", "<COMMAND>"),
+            ("gtop pick --on-node --nodes 2 gpu01 -- a", "cannot be used with"),
+            ("gtop pick --on-node --demo -- a", "simulated nodes run no commands"),
+            ("gtop pick --lock=11m", "at most 10m"),
+            ("gtop pick --lock --no-lock", "cannot be used with"),
+            ("gtop pick --wait=soon", "expected a time"),
             ("gtop pick 4", "for 4 devices use -n 4"),
             ("gtop pick -f 4Q", "expected a size such as 4GiB"),
             ("gtop pick -O name", "uuid"),

@@ -44,6 +44,8 @@ pub struct PickRequest {
     pub spread: Spread,
     /// Only the devices of this list, in the form of `CUDA_VISIBLE_DEVICES`.
     pub inherited: Option<String>,
+    /// The UUIDs of devices that another gtop pick has reserved.
+    pub reserved: BTreeSet<String>,
     /// Only the devices of this job, or of these components of a heterogeneous one: that of the shell in which gtop runs.
     pub jobs: Vec<JobId>,
 }
@@ -1011,6 +1013,31 @@ mod tests {
         run_process(&mut held, 5, "bob", Some("7"), "GPU-1");
         // Drivers may report only the device of a slice's process.
         assert_eq!(text(&picks(&with_jobs(vec![held], jobs), &PickRequest::default())), "gpu01:0");
+    }
+
+    #[test]
+    fn what_another_pick_has_reserved_is_not_picked() {
+        let one = fleet(vec![node("gpu01", vec![device(0, 90, 0.0), device(1, 95, 0.0)])]);
+        let reserved =
+            PickRequest { reserved: ["GPU-1".to_owned()].into(), ..wanted(1, Spread::Anywhere) };
+        let found = picks(&one, &reserved);
+        assert_eq!((text(&found).as_str(), found.is_enough), ("gpu01:0", true));
+        assert_eq!(reason(&found, "GPU-1"), "another gtop pick has reserved it");
+    }
+
+    #[test]
+    fn a_name_that_a_shell_would_read_is_not_picked() {
+        for (uuid, is_picked) in [
+            ("GPU-1;reboot", false),
+            ("GPU-1 2", false),
+            ("GPU-$(id)", false),
+            ("GPU-1/a:b_c.d", true),
+        ] {
+            let one = Device { uuid: uuid.into(), ..device(0, 90, 0.0) };
+            let found = picks(&fleet(vec![node("gpu01", vec![one])]), &PickRequest::default());
+            assert_eq!(found.picked.len(), usize::from(is_picked), "{uuid}");
+            assert!(is_picked || reason(&found, uuid) == "its UUID has unusual characters");
+        }
     }
 
     #[test]

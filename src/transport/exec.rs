@@ -5,7 +5,7 @@
 //! pass on stdin and start a shell.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio::time::timeout;
 
@@ -81,6 +81,13 @@ impl ExecTemplate {
             word.replace(NODE_PLACEHOLDER, node).replace(COMMAND_PLACEHOLDER, command).into()
         };
         self.args.iter().map(expand).collect()
+    }
+
+    /// Returns the program that runs a command line on a node with its own input, and its arguments; `None` without
+    /// `{command}`.
+    pub(crate) fn command(&self, node: &str, line: &str) -> Option<(PathBuf, Vec<OsString>)> {
+        let call = || (PathBuf::from(&self.program), self.args(node, line));
+        self.has_command_placeholder().then(call)
     }
 
     fn has_command_placeholder(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::{self, ControlMaster};
 use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase, Recourse};
+use crate::ssh::{self, ConnectPhase, Recourse, RemoteCommand};
 use crate::transport::channel::Channel;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession, SshCall};
 use crate::transport::{Target, Transport, TransportMode};
@@ -56,7 +56,13 @@ impl Transport {
         };
         let master = client.find_master(&query, &settings).await;
         control_master::record(&settings, master.as_ref());
-        let call = SshCall { query: &query, settings: &settings, methods: &[], master: None };
+        let call = SshCall {
+            query: &query,
+            settings: &settings,
+            methods: &[],
+            master: None,
+            has_terminal: false,
+        };
         if let Some(master) = master.as_ref().filter(|master| master.is_of_login) {
             return self.open_over_master(call, command, master, on_phase).await;
         }
@@ -79,7 +85,13 @@ impl Transport {
             let mut plan = client.plan(&query, &settings).await?;
             plan.login.has_master = master.is_some();
             client
-                .open(target.name.host(), target.name.as_str(), plan, command, &mut on_phase)
+                .open(
+                    target.name.host(),
+                    target.name.as_str(),
+                    plan,
+                    RemoteCommand::plain(command),
+                    &mut on_phase,
+                )
                 .await
         };
         let fault = match Box::pin(native).await {

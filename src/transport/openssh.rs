@@ -40,6 +40,8 @@ pub(crate) struct SshCall<'a> {
     pub(crate) methods: &'a [String],
     /// Use only this `ControlMaster` connection.
     pub(crate) master: Option<&'a ControlMaster>,
+    /// The command uses the terminal that ssh is started in.
+    pub(crate) has_terminal: bool,
 }
 
 /// A running `ssh`, or the command of `--exec`.
@@ -70,7 +72,8 @@ pub(crate) enum ProgramKind {
 impl SshCall<'_> {
     /// Returns the options of ssh; `address` is the one to connect to instead of the name.
     pub(crate) fn options(self, connect_timeout: Duration, address: Option<&str>) -> Vec<OsString> {
-        let mut args: Vec<OsString> = vec!["-T".into()];
+        // The first of several options counts.
+        let mut args: Vec<OsString> = vec![if self.has_terminal { "-t" } else { "-T" }.into()];
         let seconds = connect_timeout.as_secs_f64().ceil().max(1.0);
         let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
         options.extend(self.master.into_iter().flat_map(ControlMaster::options));

@@ -353,6 +353,27 @@ class Commands(unittest.TestCase):
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(60), -signal.SIGTERM)
 
+    def test_picks_at_once_take_different_devices(self):
+        begin = [GTOP, "pick", "-n", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"]
+        processes = [self.machine.start(*begin) for _ in range(6)]
+        for process in processes:
+            self.addCleanup(process.__exit__, None, None, None)
+            self.addCleanup(process.kill)
+        lines = sorted(process.stdout.readline() for process in processes)
+        self.assertEqual(lines, [b"%d\n" % device for device in range(6)])
+        code, out, err = self.pick("-n", "1")
+        self.assertEqual((code, out), (4, "\n"))
+        self.assertIn("another gtop pick has reserved it", err)
+        self.assertEqual(self.pick("-n", "1", "--no-lock")[0], 0)
+        # The lock of a command that is killed ends with it.
+        processes[0].kill()
+        processes[0].wait()
+        self.assertEqual(self.pick("-n", "1", "--wait=60s")[0], 0)
+
+    def test_a_command_picks_among_its_own_devices(self):
+        code, out, err = self.pick("-n", "2", "--", GTOP, "pick", "-i", "-n", "1", "--deadline", "60")
+        self.assertEqual((code, out), (0, "1\n"), err)
+
     def test_a_signal_while_waiting_ends_gtop(self):
         hung = Machine(DRIVER + "gpu 0\nfault nvml slow 30000000\n")
         process = hung.start(GTOP, "pick", "-n", "1", "--deadline", "300", "--", "echo", "ran")

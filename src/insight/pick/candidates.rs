@@ -130,6 +130,9 @@ impl NodeRules<'_> {
         if !is_listed {
             return Err("not among the devices of -i".to_owned());
         }
+        if self.request.reserved.contains(&*device.uuid) {
+            return Err("another gtop pick has reserved it".to_owned());
+        }
         if let Some(reason) = self.held.refusal(device) {
             return Err(reason);
         }

@@ -1,13 +1,15 @@
 //! One command on a session.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use russh::client::Msg;
-use russh::{ChannelMsg, ChannelWriteHalf, Disconnect};
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::timeout;
 
 use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::Output;
+use crate::ssh::command::{CommandSignal, RemoteCommand, TerminalSize};
 use crate::ssh::connection::algorithms;
 use crate::ssh::connection::output_queue::CAPACITY;
 use crate::ssh::connection::session::SshSession;
@@ -24,7 +26,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct SshChannel {
     writer: ChannelWriteHalf<Msg>,
     /// The node closed the channel properly.
-    is_closed: bool,
+    is_closed: AtomicBool,
     pub(crate) session: SshSession,
 }
 
@@ -42,7 +44,10 @@ impl std::fmt::Debug for SshChannel {
 }
 
 impl SshChannel {
-    pub(crate) async fn start(session: SshSession, command: &str) -> Result<Self, Fault> {
+    pub(crate) async fn start(
+        session: SshSession,
+        command: RemoteCommand<'_>,
+    ) -> Result<Self, Fault> {
         let channel = match session.handle.channel_open_session().await {
             Ok(channel) => channel,
             Err(russh::Error::ChannelOpenFailure(reason)) => {
@@ -52,33 +57,55 @@ impl SshChannel {
         };
         session.state.output.set_channel(channel.id().number());
         let (mut replies, writer) = channel.split();
-        let ssh = Self { writer, is_closed: false, session };
-        if ssh.writer.exec(true, command).await.is_err() {
-            return Err(ssh.session.lost_while(ConnectPhase::Command).await);
+        let ssh = Self { writer, is_closed: AtomicBool::new(false), session };
+        if let Some(terminal) = command.terminal {
+            let TerminalSize { columns, rows } = terminal.size;
+            let requested =
+                ssh.writer.request_pty(true, &terminal.kind, columns, rows, 0, 0, &[]).await;
+            if !ssh.is_granted(requested, &mut replies).await? {
+                let why = "it gives this login no terminal".to_owned();
+                return Err(Fault::ChannelRefused { why });
+            }
+        }
+        let requested = ssh.writer.exec(true, command.line).await;
+        if ssh.is_granted(requested, &mut replies).await? {
+            return Ok(ssh);
+        }
+        Err(Fault::CommandRefused)
+    }
+
+    /// Waits for the reply to a request.
+    async fn is_granted(
+        &self,
+        requested: Result<(), russh::Error>,
+        replies: &mut ChannelReadHalf,
+    ) -> Result<bool, Fault> {
+        if requested.is_err() {
+            return Err(self.session.lost_while(ConnectPhase::Command).await);
         }
         // The reply usually comes first, but a node may send output before it.
         for _ in 0..CAPACITY {
             match replies.wait().await {
-                None => return Err(ssh.session.lost_while(ConnectPhase::Command).await),
-                Some(ChannelMsg::Success) => return Ok(ssh),
-                Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
+                None => return Err(self.session.lost_while(ConnectPhase::Command).await),
+                Some(ChannelMsg::Success) => return Ok(true),
+                Some(ChannelMsg::Failure) => return Ok(false),
                 Some(_) => {}
             }
         }
-        Ok(ssh)
+        Ok(true)
     }
 
     /// Waits for the next event. Cancel-safe.
     ///
     /// `Err` is the end: with the fault, unless the node closed the channel.
-    pub(crate) async fn next(&mut self) -> Result<Output, Option<Fault>> {
-        if self.is_closed {
+    pub(crate) async fn next(&self) -> Result<Output, Option<Fault>> {
+        if self.is_closed.load(Ordering::Relaxed) {
             return Err(None);
         }
         match self.session.state.output.next().await {
             Some(Some(output)) => Ok(output),
             Some(None) => {
-                self.is_closed = true;
+                self.is_closed.store(true, Ordering::Relaxed);
                 Err(None)
             }
             None => {
@@ -104,6 +131,28 @@ impl SshChannel {
         // Nothing may be written after EOF.
         self.session.state.take_queued_line();
         match self.writer.eof().await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.session_fault(&error).await),
+        }
+    }
+
+    /// Sends a signal to the command; a node may ignore it.
+    pub(crate) async fn signal(&self, signal: CommandSignal) -> Result<(), Fault> {
+        let signal = match signal {
+            CommandSignal::HangUp => Sig::HUP,
+            CommandSignal::Interrupt => Sig::INT,
+            CommandSignal::Quit => Sig::QUIT,
+            CommandSignal::Terminate => Sig::TERM,
+        };
+        match self.writer.signal(signal).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.session_fault(&error).await),
+        }
+    }
+
+    /// Tells the node the new size of the terminal.
+    pub(crate) async fn resize(&self, size: TerminalSize) -> Result<(), Fault> {
+        match self.writer.window_change(size.columns, size.rows, 0, 0).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.session_fault(&error).await),
         }

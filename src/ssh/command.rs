@@ -1,0 +1,40 @@
+//! A command to run on a host, and the terminal that a person has it on.
+
+/// A command, with a terminal if a person is to use it.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteCommand<'a> {
+    /// The line for the login shell.
+    pub line: &'a str,
+    pub terminal: Option<&'a RemoteTerminal>,
+}
+
+impl<'a> RemoteCommand<'a> {
+    /// Returns a command without a terminal.
+    pub const fn plain(line: &'a str) -> Self {
+        Self { line, terminal: None }
+    }
+}
+
+/// A terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteTerminal {
+    /// What `TERM` has.
+    pub kind: String,
+    pub size: TerminalSize,
+}
+
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub columns: u32,
+    pub rows: u32,
+}
+
+/// A signal that gtop passes on to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandSignal {
+    HangUp,
+    Interrupt,
+    Quit,
+    Terminate,
+}

@@ -1,0 +1,114 @@
+//! Starts a command on a node for the person at this gtop: with their terminal, or the pipes of this process.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::fault::Fault;
+use crate::ssh::connection::channel::SshChannel;
+use crate::ssh::file_cache::lock;
+use crate::ssh::program::control_master::ControlMaster;
+use crate::ssh::target::{Profile, SshTarget};
+use crate::ssh::{self, ConnectPhase, RemoteCommand};
+use crate::transport::fallback::{AuthMethods, SshProgramAccess};
+use crate::transport::openssh::SshCall;
+use crate::transport::{Reach, Target, Transport, TransportMode};
+
+/// A command on a node, started or ready to be.
+#[derive(Debug)]
+pub enum AttachedCommand {
+    /// It runs on a connection of gtop's own.
+    Running(Box<SshChannel>),
+    /// This program runs it with the terminal and the pipes that gtop has.
+    Program { program: PathBuf, args: Vec<OsString> },
+}
+
+impl Transport {
+    /// Starts a command on a node in the way in which its probe was started, or returns the program that does.
+    ///
+    /// # Errors
+    ///
+    /// If the node is not reached, or in a way that gives a command no input of its own.
+    pub async fn attach(
+        &self,
+        target: &Target,
+        command: RemoteCommand<'_>,
+    ) -> Result<AttachedCommand, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else {
+            let args = vec!["-c".into(), command.line.into()];
+            return Ok(AttachedCommand::Program { program: "/bin/sh".into(), args });
+        };
+        if let Profile::Fixed(fixed) = &ssh.profile {
+            let plan = self.0.ssh.fixed_plan(fixed, ssh);
+            return self.attach_natively(target, plan, command).await;
+        }
+        let options = &self.0.options;
+        if let Some(template) = &options.exec {
+            let program = template.command(target.name.host(), command.line);
+            let (program, args) = program.ok_or_else(|| {
+                let why = "--exec has no {command}, so a command on the node has no input".into();
+                Fault::Ssh(ssh::Fault::BadConfiguration { why })
+            })?;
+            return Ok(AttachedCommand::Program { program, args });
+        }
+        if options.mode == TransportMode::Srun {
+            let why = "srun only runs the probe; a command on the node needs ssh".to_owned();
+            return Err(ssh::Fault::BadConfiguration { why }.into());
+        }
+        self.attach_configured(target, ssh, command).await
+    }
+
+    /// Starts a command on a node of the user's ssh configuration.
+    async fn attach_configured(
+        &self,
+        target: &Target,
+        ssh: &SshTarget,
+        command: RemoteCommand<'_>,
+    ) -> Result<AttachedCommand, Fault> {
+        let client = &self.0.ssh;
+        let query = client.host_query(ssh);
+        let settings = client.host_settings(query.clone()).await?;
+        let known = match self.0.options.mode {
+            TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),
+            TransportMode::Native | TransportMode::Srun => None,
+            TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
+        };
+        let master = client.find_master(&query, &settings).await;
+        let master = master.filter(|master: &ControlMaster| {
+            master.is_of_login || matches!(known, Some(SshProgramAccess::Master))
+        });
+        let methods = match &known {
+            Some(SshProgramAccess::Methods(methods)) => methods.as_slice(),
+            Some(SshProgramAccess::Master) | None => &[],
+        };
+        let has_methods = matches!(known, Some(SshProgramAccess::Methods(_)));
+        if master.is_none() && !has_methods {
+            let plan = client.plan(&query, &settings).await?;
+            return self.attach_natively(target, plan, command).await;
+        }
+        let call = SshCall {
+            query: &query,
+            settings: &settings,
+            methods,
+            master: master.as_ref(),
+            has_terminal: command.terminal.is_some(),
+        };
+        let connect_timeout = client.connect_timeout(&query.host, &settings);
+        let address = client.fallback_address(&query.host, &settings).await;
+        let mut args = call.options(connect_timeout, address.as_deref());
+        args.extend(query.destination_args(self.0.options.ssh.config_file.as_deref()));
+        args.push(command.line.into());
+        Ok(AttachedCommand::Program { program: self.0.options.ssh.ssh_program.clone(), args })
+    }
+
+    async fn attach_natively(
+        &self,
+        target: &Target,
+        plan: ssh::ConnectPlan,
+        command: RemoteCommand<'_>,
+    ) -> Result<AttachedCommand, Fault> {
+        let (name, label) = (target.name.host(), target.name.as_str());
+        let on_phase = |_: ConnectPhase| {};
+        let opened = Box::pin(self.0.ssh.open(name, label, plan, command, on_phase)).await;
+        Ok(AttachedCommand::Running(Box::new(opened?)))
+    }
+}
