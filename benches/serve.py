@@ -6,7 +6,8 @@
 
 The devices are those of the NVML stub, which answers at once; each program watches them once a second and is scraped every
 5 s. The processor time of gtop includes that of its probe. Then `gtop serve --demo=NODES` is scraped; its simulated nodes
-run in the same process, so there is no processor time of gtop alone.
+run in the same process, so there is no processor time of gtop alone. What counts is whether devices are still sampled while
+many scrape at once.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -66,11 +68,38 @@ def measure(name, process, url, seconds):
     print(f"{name:34} {1000 * cost:6.1f} ms/s of processor time, scrape {1000 * times[len(times) // 2]:6.1f} ms, {scrapes[-1][1] / 1000:8.1f} kB")
 
 
+def devices(url):
+    """Returns the number of devices with current values in a scrape."""
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        return sum(line.startswith(b"gtop_device_utilization_ratio{") for line in answer)
+
+
+def devices_under_load(url, options):
+    """Returns the fewest devices of a scrape while others scrape as fast as they can."""
+    end = time.monotonic() + options.seconds
+
+    def hurry():
+        while time.monotonic() < end:
+            scrape(url)
+
+    threads = [threading.Thread(target=hurry) for _ in range(options.scrapers)]
+    for thread in threads:
+        thread.start()
+    fewest = devices(url)
+    while time.monotonic() < end:
+        time.sleep(1)
+        fewest = min(fewest, devices(url))
+    for thread in threads:
+        thread.join()
+    return fewest
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=256)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--nvitop-exporter", default="")
+    parser.add_argument("--scrapers", type=int, default=25)
     options = parser.parse_args()
     machine = rig.Machine(scenarios.busy(rig.Machine.pids(PROCESSES)))
     port = free_port()
@@ -94,6 +123,7 @@ def main():
     scrapes = [scrape(url) for _ in range(5) if not time.sleep(1)]
     times = sorted(one for one, _ in scrapes)
     print(f"gtop serve, {options.nodes} nodes: scrape {1000 * times[2]:.0f} ms, {scrapes[-1][1] / 1e6:.1f} MB")
+    print(f"  devices in a scrape {devices(url)}, with {options.scrapers} that scrape without a pause {devices_under_load(url, options)}")
     fleet.terminate()
 
 

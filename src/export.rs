@@ -2,7 +2,7 @@
 //! JSON. One file per format.
 
 pub use csv::{write_csv, write_csv_header};
-pub use exposition::{CompatNames, ExpositionOptions, exposition};
+pub use exposition::{CompatNames, ExpositionOptions, MetricChoice, UnknownMetric, exposition};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
 pub use json::{write_chosen_json, write_json, write_json_schema};

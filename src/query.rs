@@ -7,7 +7,7 @@ pub use filter::{
 pub use recent_filters::{MAX_RECENT_FILTERS, read_recent_filters, remember_filter};
 pub use selection::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 pub use sort::{SortColumn, SortOrder};
-pub use suggest::nearest;
+pub use suggest::{nearest, nearest_several};
 
 mod filter;
 mod recent_filters;

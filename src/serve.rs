@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::process::setpriority_process;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
-use crate::export::CompatNames;
+use crate::export::{CompatNames, MetricChoice};
 use crate::fleet::FleetReader;
 use crate::query::DisplaySelection;
 use crate::serve::access::OwnNames;
@@ -25,8 +26,12 @@ pub use tls::{Tls, TlsError};
 
 mod access;
 mod connections;
+mod renderer;
 mod responder;
 mod tls;
+
+/// How far threads that answer step back behind those that collect.
+const NICENESS: i32 = 10;
 
 /// What is served.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ pub struct ServedContent {
     pub title: String,
     /// The other exporters whose names are added.
     pub compat: CompatNames,
+    /// Which of gtop's own metrics.
+    pub metrics: MetricChoice,
     /// Processes too, for those with the token.
     pub has_processes: bool,
     /// The devices and processes that are served.
@@ -136,6 +143,7 @@ impl Server {
         access: AccessRules,
         notices: mpsc::Sender<String>,
     ) {
+        give_way();
         let Self { tcp, unix, tls } = self;
         let hosts = OwnNames::of_this_machine(access.allowed_hosts);
         let responder = Arc::new(Responder::new(content, access.token, hosts));
@@ -167,6 +175,12 @@ impl Peer {
     fn of(address: SocketAddr) -> Self {
         if is_loopback(address) { Self::Loopback } else { Self::Network }
     }
+}
+
+/// Lets the threads that collect go first: they were started before.
+fn give_way() {
+    // On Linux, this is the priority of the thread. Without it, samples are later while many ask.
+    setpriority_process(None, NICENESS).ok();
 }
 
 fn is_loopback(address: SocketAddr) -> bool {
@@ -216,4 +230,44 @@ async fn accept_unix(
 ) -> io::Result<tokio::net::UnixStream> {
     let Some((listener, ..)) = listener else { return std::future::pending().await };
     listener.accept().await.map(|(stream, _)| stream)
+}
+
+#[cfg(test)]
+mod examples {
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::fleet::{Fleet, Node};
+    use crate::model::NodeName;
+    use crate::time::Timestamp;
+
+    /// Returns a fleet of one node.
+    pub(super) fn fleet_of(name: &str) -> Fleet {
+        let node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        Fleet::new([Arc::new(node)].into())
+    }
+
+    /// Returns what is served, and where its snapshots come from.
+    pub(super) fn content() -> (ServedContent, watch::Sender<Fleet>) {
+        let (publisher, fleet) = watch::channel(fleet_of("first"));
+        let content = ServedContent {
+            fleet,
+            clock: Clock::fixed(Timestamp::from_micros(1)),
+            title: "test".to_owned(),
+            compat: CompatNames::default(),
+            metrics: MetricChoice::All,
+            has_processes: false,
+            selection: DisplaySelection::default(),
+        };
+        (content, publisher)
+    }
+
+    /// Returns a responder with the token `right`.
+    pub(super) fn responder() -> (Arc<Responder>, watch::Sender<Fleet>) {
+        let (content, publisher) = content();
+        let hosts = OwnNames::of_this_machine(Vec::new());
+        (Arc::new(Responder::new(content, Token::of(b"right"), hosts)), publisher)
+    }
 }

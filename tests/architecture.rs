@@ -82,6 +82,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("russh", &["ssh", "sim"]),
     ("ratatui", &["ui/paint", "ui/screen", "ui/surface", "ui/terminal", "ui/text", "ui/theme"]),
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
+    ("flate2", &["serve"]),
     ("hyper", &["serve"]),
     ("tokio_rustls", &["serve"]),
     ("clap", &["cli", "main"]),

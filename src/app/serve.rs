@@ -51,6 +51,7 @@ pub(super) fn run(
         clock,
         title,
         compat: options.compat(),
+        metrics: options.metrics.clone(),
         has_processes: options.processes,
         selection: display.selection.clone(),
     };

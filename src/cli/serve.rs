@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 
 use crate::cli::recording::WatchOptions;
 use crate::cli::{Cli, CliCommand};
-use crate::export::CompatNames;
+use crate::export::{CompatNames, MetricChoice};
 
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9835);
 
@@ -24,6 +24,9 @@ pub struct ServeOptions {
     /// Add the names of another exporter; may be repeated
     #[arg(long, value_name = "SET", value_delimiter = ',', action = clap::ArgAction::Append)]
     compat: Vec<CompatSet>,
+    /// Serve these metrics of gtop: core (those of the examples), all, or names with commas between them; default: all
+    #[arg(long, value_name = "core|all|LIST", value_parser = MetricChoice::parse, default_value = "all", hide_default_value = true)]
+    pub metrics: MetricChoice,
     /// Add the processes on devices, for those with the token
     #[arg(long)]
     pub processes: bool,

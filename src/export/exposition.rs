@@ -10,7 +10,10 @@ use crate::fleet::{Fleet, Node};
 use crate::model::{Device, Space};
 use crate::time::Timestamp;
 
+pub use crate::export::exposition::metric_choice::{MetricChoice, UnknownMetric};
+
 mod dcgm;
+mod metric_choice;
 mod nvitop;
 mod own;
 mod text;
@@ -52,8 +55,13 @@ impl ExpositionOptions {
 
 /// Returns the snapshot as text. Machines with two names are written once; values that are unknown or stale have no
 /// series.
-pub fn exposition(fleet: &Fleet, now: Timestamp, options: ExpositionOptions) -> Vec<u8> {
-    let mut text = ExpositionText::new(options.is_open_metrics);
+pub fn exposition(
+    fleet: &Fleet,
+    now: Timestamp,
+    options: ExpositionOptions,
+    metrics: &MetricChoice,
+) -> Vec<u8> {
+    let mut text = ExpositionText::new(options.is_open_metrics, metrics.clone());
     let machines = machines_of(fleet);
     let served = ServedFleet::of(fleet, &machines, now);
     own::write(&mut text, &served, options);
@@ -67,6 +75,17 @@ pub fn exposition(fleet: &Fleet, now: Timestamp, options: ExpositionOptions) -> 
         nvitop::write(&mut text, &served, options);
     }
     text.finish()
+}
+
+/// Returns all of gtop's own names.
+fn metric_names() -> BTreeSet<String> {
+    let mut text = ExpositionText::listing();
+    let fleet = Fleet::default();
+    let served = ServedFleet::of(&fleet, &fleet, Timestamp::from_micros(0));
+    let all =
+        ExpositionOptions { has_names: true, has_processes: true, ..ExpositionOptions::default() };
+    own::write(&mut text, &served, all);
+    text.into_names()
 }
 
 /// The machines of a fleet, with what each set of names needs of them.
@@ -204,8 +223,8 @@ mod tests {
     use super::*;
     use crate::fleet::{FleetStore, SourceState};
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, Hello, HostFacts, Job, JobList, Link, NodeName,
-        Reading, Source,
+        Allocation, Bytes, DeviceAllocation, Hello, HostFacts, Job, JobList, JobListError, Link,
+        NodeName, Reading, SchedulerErrorKind, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -236,7 +255,7 @@ mod tests {
 
     fn lines(fleet: &Fleet, has_names: bool) -> Vec<String> {
         let options = ExpositionOptions { has_names, ..ExpositionOptions::default() };
-        let text = String::from_utf8(exposition(fleet, NOW, options)).unwrap();
+        let text = String::from_utf8(exposition(fleet, NOW, options, &MetricChoice::All)).unwrap();
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
     }
 
@@ -269,6 +288,48 @@ mod tests {
         let fleet = Fleet::new([Arc::new(node("ada@a", true, FRESH))].into());
         assert!(!lines(&fleet, false).iter().any(|line| line.contains("ada")));
         assert!(lines(&fleet, true).iter().any(|line| line.contains("path=\"/media/ada\"")));
+    }
+
+    #[test]
+    fn other_exporters_names_tell_no_users_either() {
+        let fleet = Fleet::new([Arc::new(node("ada@a", true, FRESH))].into());
+        let compat = CompatNames { dcgm: true, dcgm_canonical: true, nvitop: true };
+        let text = |has_names| {
+            let options = ExpositionOptions { has_names, compat, ..ExpositionOptions::default() };
+            String::from_utf8(exposition(&fleet, NOW, options, &MetricChoice::All)).unwrap()
+        };
+        assert!(text(false).contains("mountpoint=\"/\"") && !text(false).contains("ada"));
+        assert!(text(true).contains("mountpoint=\"/media/ada\""));
+    }
+
+    #[test]
+    fn what_has_the_same_name_or_index_is_told_apart() {
+        let mut first = node("ada@a", true, FRESH);
+        first.devices.push(Device { uuid: "GPU-2".into(), ..first.devices[0].clone() });
+        first.device_sources = vec![Source::new("nvml"); 2].into();
+        let nodes = [first, node("bob@a", true, FRESH)].map(Arc::new);
+        let lines = lines(&Fleet::new(nodes.into()), false);
+        let memory = "gtop_device_memory_used_bytes";
+        for place in
+            ["node=\"a\",device=\"0\"", "node=\"a\",device=\"GPU-2\"", "node=\"a'\",device=\"0\""]
+        {
+            assert!(has(&lines, &format!("{memory}{{{place}}} 7")), "{place}: {lines:#?}");
+        }
+        assert_eq!(lines.iter().filter(|line| line.starts_with(memory)).count(), 3);
+    }
+
+    #[test]
+    fn a_scheduler_that_does_not_answer_is_not_up() {
+        let fleet = Fleet::new([Arc::new(node("a", true, FRESH))].into());
+        assert!(!has(&lines(&fleet, false), "gtop_scheduler"));
+        let at = Some(NOW.minus(Duration::from_secs(5)));
+        let kind = SchedulerErrorKind::ControllerDown;
+        let error = JobListError { message: "down".into(), kind, since: NOW };
+        for (error, up) in [(None, 1), (Some(error), 0)] {
+            let jobs = JobList { at, error, ..JobList::default() };
+            let lines = lines(&fleet.clone().with_jobs(Some(Arc::new(jobs))), false);
+            assert!(has(&lines, &format!("gtop_scheduler_up {up}")), "{lines:#?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Token {
         if is_token { Ok(Self::of(token)) } else { Err(TokenError::Malformed(path.to_owned())) }
     }
 
-    fn of(text: &[u8]) -> Self {
+    pub(super) fn of(text: &[u8]) -> Self {
         Self(Sha256::digest(text).into())
     }
 
@@ -149,6 +149,19 @@ fn is_port(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_of_a_token_counts() {
+        let header = b"Bearer right";
+        assert!(Token::of(b"right").is_given_by(header));
+        for position in 0..32 {
+            for bit in 0..8 {
+                let mut other = Token::of(b"right");
+                other.0[position] ^= 1 << bit;
+                assert!(!other.is_given_by(header), "byte {position}, bit {bit}");
+            }
+        }
+    }
 
     #[test]
     fn a_token_is_made_once_and_must_be_private() {

@@ -152,9 +152,10 @@ where
 {
     let requests = Arc::clone(&activity);
     let service = service_fn(move |request| {
-        let (response, is_trusted) = responder.respond(peer, &request);
+        let (answer, is_trusted) = responder.answer(peer, &request);
         requests.request(is_trusted);
-        async move { Ok::<_, Infallible>(response) }
+        let responder = Arc::clone(&responder);
+        async move { Ok::<_, Infallible>(responder.respond(answer).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -178,6 +179,7 @@ pub(super) async fn wait_for_files() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::examples;
 
     #[tokio::test(start_paused = true)]
     async fn who_sends_nothing_makes_room_first_and_who_has_the_token_last() {
@@ -190,5 +192,45 @@ mod tests {
         let new = Activity::new();
         let order = [&silent, &earlier, &later, &new, &trusted].map(Activity::eviction_order);
         assert!(order.is_sorted(), "{order:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_when_its_answer_takes_too_long() {
+        let activity = Activity::new();
+        let began = Instant::now();
+        sleep(Duration::from_secs(5)).await;
+        activity.request(false);
+        timeout(Duration::from_secs(3600), activity.expired()).await.unwrap();
+        let limit = REQUEST_TIMEOUT + ANSWER_TIMEOUT;
+        assert_eq!(began.elapsed().as_secs(), 5 + limit.as_secs());
+    }
+
+    #[tokio::test]
+    async fn of_too_many_connections_the_oldest_without_the_token_ends() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+        let (responder, _publisher) = examples::responder();
+        let mut connections = Connections::new(responder);
+        let mut clients = Vec::new();
+        for number in 0..MAX_OPEN {
+            let (mut client, server) = duplex(4096);
+            connections.open(server, Peer::Loopback);
+            let token = if number == 0 { "Authorization: Bearer right\r\n" } else { "" };
+            let request = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{token}\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            assert!(client.read(&mut [0; 1024]).await.unwrap() > 0);
+            // The order is known to the millisecond.
+            sleep(Duration::from_millis(2)).await;
+            clients.push(client);
+        }
+        let (mut new, server) = duplex(4096);
+        connections.open(server, Peer::Loopback);
+        assert_eq!(connections.open.len(), MAX_OPEN);
+        // The second is closed; the first has the token.
+        assert_eq!(clients[1].read(&mut [0; 8]).await.unwrap(), 0);
+        for client in [&mut clients[0], &mut new] {
+            client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+            assert!(client.read(&mut [0; 1024]).await.unwrap() > 0);
+        }
     }
 }

@@ -1,37 +1,30 @@
 //! What a request is answered.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
+use crate::export::ExpositionOptions;
+use crate::fleet::FleetReader;
+use crate::serve::access::{OwnNames, Token};
+use crate::serve::renderer::{Renderer, ServedText, TextContent};
+use crate::serve::{Peer, ServedContent};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE,
+    HOST, HeaderMap, HeaderName, HeaderValue, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::time::Instant;
-
-use crate::export::{ExpositionOptions, exposition, write_json};
-use crate::fleet::Fleet;
-use crate::serve::access::{OwnNames, Token};
-use crate::serve::{Peer, ServedContent};
-
-/// How long an answer is kept for others who ask the same: a flood of requests must not cost more than this.
-const MAX_AGE: Duration = Duration::from_millis(500);
-/// Bytes of earlier answers that slow clients still read; beyond, there are no new ones for their kind.
-const MAX_IN_TRANSIT: usize = 64 << 20;
 
 const PATHS: &str = "gtop serves /metrics, /api/v1/snapshot and /healthz\n";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Answers requests.
 pub(super) struct Responder {
-    content: ServedContent,
+    fleet: FleetReader,
+    /// The metrics of those who may see everything.
+    metrics: ExpositionOptions,
     token: Token,
     hosts: OwnNames,
-    rendered: Mutex<Vec<Rendered>>,
+    renderer: Renderer,
 }
 
 /// What the sender of a request may see.
@@ -68,40 +61,50 @@ impl Access {
     }
 }
 
-/// What is rendered from a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServedText {
-    Metrics(ExpositionOptions),
-    Snapshot,
+/// What a request is answered.
+#[derive(Debug)]
+pub(super) enum ServedAnswer {
+    Ready(HttpResponse),
+    /// A text, with its media type.
+    Text(ServedText, &'static str),
 }
 
-impl ServedText {
-    const fn has_names(self) -> bool {
-        match self {
-            Self::Metrics(options) => options.has_names,
-            Self::Snapshot => true,
-        }
-    }
-}
-
-/// An answer that may be given again.
-struct Rendered {
-    what: ServedText,
-    at: Instant,
-    body: Bytes,
-}
-
-type HttpResponse = Response<Full<Bytes>>;
+pub(super) type HttpResponse = Response<Full<Bytes>>;
 
 impl Responder {
     pub(super) fn new(content: ServedContent, token: Token, hosts: OwnNames) -> Self {
-        Self { content, token, hosts, rendered: Mutex::default() }
+        let metrics = ExpositionOptions {
+            is_open_metrics: false,
+            has_names: true,
+            has_processes: content.has_processes,
+            compat: content.compat,
+        };
+        let fleet = content.fleet.clone();
+        Self { fleet, metrics, token, hosts, renderer: Renderer::start(content) }
     }
 
     /// Answers a request, whose body is not read. The second value is true if its sender may see everything.
-    pub(super) fn respond<B>(&self, peer: Peer, request: &Request<B>) -> (HttpResponse, bool) {
+    pub(super) fn answer<B>(&self, peer: Peer, request: &Request<B>) -> (ServedAnswer, bool) {
         let access = Access::of(peer, self.given_token(request.headers()));
-        (self.response(peer, access, request), access == Access::Full)
+        (self.answer_to(peer, access, request), access == Access::Full)
+    }
+
+    /// Returns the answer as a response, when it is rendered.
+    pub(super) async fn respond(&self, answer: ServedAnswer) -> HttpResponse {
+        let (what, media_type) = match answer {
+            ServedAnswer::Ready(response) => return response,
+            ServedAnswer::Text(what, media_type) => (what, media_type),
+        };
+        let Some(body) = self.renderer.text(what).await else {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "too many slow clients; try again\n");
+        };
+        let mut response = response(StatusCode::OK, media_type, body);
+        let headers = response.headers_mut();
+        headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding, Authorization"));
+        if what.is_gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
     }
 
     /// Returns whether the token that came along is the right one.
@@ -111,106 +114,104 @@ impl Responder {
         Some(given.all(|value| self.token.is_given_by(value.as_bytes())))
     }
 
-    fn response<B>(&self, peer: Peer, access: Access, request: &Request<B>) -> HttpResponse {
+    fn answer_to<B>(&self, peer: Peer, access: Access, request: &Request<B>) -> ServedAnswer {
+        match self.refusal(peer, access, request) {
+            Some(refusal) => ServedAnswer::Ready(refusal),
+            None => self.served(access, request.uri().path(), request.headers()),
+        }
+    }
+
+    /// Returns why a request is not answered.
+    fn refusal<B>(&self, peer: Peer, access: Access, request: &Request<B>) -> Option<HttpResponse> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD work\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+            return Some(response);
         }
-        let headers = request.headers();
         if peer != Peer::Owner {
-            let mut named = headers.get_all(HOST).iter().filter_map(|value| value.to_str().ok());
+            let mut named = texts(request.headers(), &HOST);
             let header = named.next().filter(|host| !host.is_empty() && named.next().is_none());
             // The name in the address of the target counts more than the header.
             let Some(host) = request.uri().authority().map(Authority::as_str).or(header) else {
-                return text(StatusCode::BAD_REQUEST, "one header Host is needed\n");
+                return Some(text(StatusCode::BAD_REQUEST, "one header Host is needed\n"));
             };
             if !self.hosts.has(host) {
                 let message = "this name of the machine is not known here; --allow-host adds it\n";
-                return text(StatusCode::MISDIRECTED_REQUEST, message);
+                return Some(text(StatusCode::MISDIRECTED_REQUEST, message));
             }
         }
-        let path = request.uri().path();
-        if !access.allows(path) {
+        if !access.allows(request.uri().path()) {
             let mut response = text(StatusCode::UNAUTHORIZED, "the token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return response;
+            return Some(response);
         }
+        None
+    }
+
+    /// Returns what a path has.
+    fn served(&self, access: Access, path: &str, headers: &HeaderMap) -> ServedAnswer {
+        let is_gzip = accepts_gzip(texts(headers, &ACCEPT_ENCODING));
         match path {
-            "/metrics" => self.metrics(headers, access == Access::Full),
+            "/metrics" => {
+                let has_names = access == Access::Full;
+                let options = ExpositionOptions {
+                    is_open_metrics: prefers_open_metrics(texts(headers, &ACCEPT)),
+                    has_names,
+                    has_processes: has_names && self.metrics.has_processes,
+                    ..self.metrics
+                };
+                let content = TextContent::Metrics(options);
+                ServedAnswer::Text(ServedText { content, is_gzip }, options.media_type())
+            }
             "/api/v1/snapshot" => {
-                self.rendered(ServedText::Snapshot, "application/json; charset=utf-8")
+                let what = ServedText { content: TextContent::Snapshot, is_gzip };
+                ServedAnswer::Text(what, "application/json; charset=utf-8")
             }
             // An error means that nothing publishes snapshots any more.
-            "/healthz" if self.content.fleet.has_changed().is_err() => {
-                text(StatusCode::SERVICE_UNAVAILABLE, "gtop collects no more\n")
-            }
-            "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/" => text(StatusCode::OK, PATHS),
-            _ => text(StatusCode::NOT_FOUND, PATHS),
+            "/healthz" if self.fleet.has_changed().is_err() => ServedAnswer::Ready(text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "gtop collects no more\n",
+            )),
+            "/healthz" => ServedAnswer::Ready(text(StatusCode::OK, "ok\n")),
+            "/" => ServedAnswer::Ready(text(StatusCode::OK, PATHS)),
+            _ => ServedAnswer::Ready(text(StatusCode::NOT_FOUND, PATHS)),
         }
     }
+}
 
-    fn metrics(&self, headers: &HeaderMap, has_names: bool) -> HttpResponse {
-        let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let options = ExpositionOptions {
-            is_open_metrics: prefers_open_metrics(accepted),
-            has_names,
-            has_processes: has_names && self.content.has_processes,
-            compat: self.content.compat,
-        };
-        self.rendered(ServedText::Metrics(options), options.media_type())
-    }
+/// Returns the values of a header.
+fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+}
 
-    fn rendered(&self, what: ServedText, media_type: &'static str) -> HttpResponse {
-        match self.body(what) {
-            Some(body) => answer(StatusCode::OK, media_type, body),
-            None => text(StatusCode::SERVICE_UNAVAILABLE, "too many slow clients; try again\n"),
-        }
-    }
+/// Returns what is accepted, each with its weight.
+fn weighted<'a>(accepted: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (&'a str, f32)> {
+    accepted.flat_map(|value| value.split(',')).map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+        (name, weight.unwrap_or(1.0))
+    })
+}
 
-    /// Returns what is rendered from the latest snapshot, or was a moment ago; `None` if too much is in transit. Who has
-    /// no token takes no room from those who have it.
-    fn body(&self, what: ServedText) -> Option<Bytes> {
-        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        rendered.retain(|known| known.at.elapsed() < MAX_AGE || !known.body.is_unique());
-        let is_new = |known: &&Rendered| known.what == what && known.at.elapsed() < MAX_AGE;
-        if let Some(known) = rendered.iter().find(is_new) {
-            return Some(known.body.clone());
-        }
-        let of_kind = rendered.iter().filter(|known| known.what.has_names() == what.has_names());
-        if of_kind.map(|known| known.body.len()).sum::<usize>() > MAX_IN_TRANSIT {
-            return None;
-        }
-        let body = Bytes::from(self.render(what));
-        rendered.push(Rendered { what, at: Instant::now(), body: body.clone() });
-        Some(body)
-    }
-
-    fn render(&self, what: ServedText) -> Vec<u8> {
-        let ServedContent { fleet, clock, title, selection, .. } = &self.content;
-        let (fleet, now) = (fleet.borrow().clone(), clock.now());
-        let nodes = fleet.nodes.iter().map(|node| selection.filter_node(node)).collect();
-        let fleet = Fleet { nodes, ..fleet };
-        match what {
-            ServedText::Metrics(options) => exposition(&fleet, now, options),
-            ServedText::Snapshot => {
-                let mut text = Vec::new();
-                // Writing to memory cannot fail.
-                write_json(&mut text, &fleet, now, title).ok();
-                text
-            }
+/// Returns true if gzip is accepted, and no text as it is wanted more (RFC 9110, 12.5.3).
+fn accepts_gzip<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
+    let (mut gzip, mut any, mut plain) = (None, None, 0.0_f32);
+    for (name, weight) in weighted(accepted) {
+        match name.to_ascii_lowercase().as_str() {
+            "gzip" | "x-gzip" => gzip = Some(weight),
+            "*" => any = Some(weight),
+            "identity" => plain = weight,
+            _ => {}
         }
     }
+    gzip.or(any).is_some_and(|weight| weight > 0.0 && weight >= plain)
 }
 
 /// Returns true if `OpenMetrics` is asked for at least as much as the text of Prometheus.
 fn prefers_open_metrics<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
     let (mut open_metrics, mut text) = (0.0_f32, 0.0_f32);
-    for range in accepted.flat_map(|value| value.split(',')) {
-        let mut parts = range.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
+    for (media_type, weight) in weighted(accepted) {
         if media_type.eq_ignore_ascii_case("application/openmetrics-text") {
             open_metrics = open_metrics.max(weight);
         } else if media_type.eq_ignore_ascii_case("text/plain") {
@@ -221,10 +222,10 @@ fn prefers_open_metrics<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
 }
 
 fn text(status: StatusCode, body: &'static str) -> HttpResponse {
-    answer(status, PLAIN, Bytes::from_static(body.as_bytes()))
+    response(status, PLAIN, Bytes::from_static(body.as_bytes()))
 }
 
-fn answer(status: StatusCode, media_type: &'static str, body: Bytes) -> HttpResponse {
+fn response(status: StatusCode, media_type: &'static str, body: Bytes) -> HttpResponse {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -237,6 +238,7 @@ fn answer(status: StatusCode, media_type: &'static str, body: Bytes) -> HttpResp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::examples;
 
     #[test]
     fn names_are_for_the_owner_and_the_token() {
@@ -256,6 +258,57 @@ mod tests {
                 ["/healthz", "/metrics", "/api/v1/snapshot"].map(|path| access.allows(path));
             assert_eq!(allowed, [health, metrics, snapshot], "{peer:?} {given:?}");
             assert_eq!(access == Access::Full, has_names, "{peer:?} {given:?}");
+        }
+    }
+
+    /// Returns the status of the answer to a request with these headers.
+    async fn status(path: &str, headers: &[(HeaderName, &str)]) -> u16 {
+        let (responder, _publisher) = examples::responder();
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let (answer, _) = responder.answer(Peer::Loopback, &request.body(()).unwrap());
+        responder.respond(answer).await.status().as_u16()
+    }
+
+    #[tokio::test]
+    async fn a_right_token_beside_a_wrong_one_is_wrong_and_a_host_is_named_once() {
+        let host = (HOST, "localhost");
+        let (right, wrong) = ((AUTHORIZATION, "Bearer right"), (AUTHORIZATION, "Bearer wrong"));
+        for (path, headers, expected) in [
+            ("/api/v1/snapshot", vec![host.clone(), right.clone()], 200),
+            ("/api/v1/snapshot", vec![host.clone(), right.clone(), wrong.clone()], 401),
+            ("/api/v1/snapshot", vec![host.clone(), wrong, right.clone()], 401),
+            ("/api/v1/snapshot", vec![host.clone()], 401),
+            ("/metrics", vec![host.clone()], 200),
+            ("/healthz", vec![host.clone(), host.clone()], 400),
+            ("/healthz", vec![host, (HOST, "example.org")], 400),
+            ("/healthz", vec![], 400),
+            ("/healthz", vec![(HOST, "")], 400),
+            ("/healthz", vec![(HOST, "example.org")], 421),
+            ("http://example.org/healthz", vec![(HOST, "localhost")], 421),
+        ] {
+            assert_eq!(status(path, &headers).await, expected, "{path} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_must_be_accepted() {
+        for (accepted, is_accepted) in [
+            ("", false),
+            ("gzip", true),
+            ("deflate, GZip;q=0.5, br", true),
+            ("x-gzip", true),
+            ("*", true),
+            ("gzip;q=0, *", false),
+            ("*;q=0", false),
+            ("identity", false),
+            ("gzip;q=0.2, identity;q=0.5", false),
+            ("gzip, identity", true),
+            ("br;q=1.0, gzip;q=0.0", false),
+        ] {
+            assert_eq!(accepts_gzip([accepted].into_iter()), is_accepted, "{accepted}");
         }
     }
 

@@ -5,6 +5,7 @@
 test_serve_access has who may read it, test_serve_attacks those who want to hurt it, and test_serve_prometheus a real Prometheus.
 """
 
+import gzip
 import os
 import re
 import resource
@@ -112,6 +113,18 @@ class Start(Case):
         self.assertIn(status, (1, 2), said)
         for word in says:
             self.assertIn(word, said)
+
+    def test_chosen_metrics_are_served_and_a_wrong_name_has_near_ones(self):
+        everything = Server(self, demo_recording()).metrics()
+        some = Server(self, demo_recording(), "--metrics", "gtop_node_up,gtop_device_power_watts", "--compat", "dcgm").metrics()
+        own = {name for name in some.families if name.startswith("gtop_")}
+        self.assertEqual(own, {"gtop_node_up", "gtop_device_power_watts"})
+        self.assertIn("DCGM_FI_DEV_GPU_UTIL", some.families)
+        self.assertEqual(len(some.of("gtop_device_power_watts")), len(everything.of("gtop_device_power_watts")))
+        core = Server(self, demo_recording(), "--metrics", "core").metrics()
+        self.assertLess(set(core.families), set(everything.families))
+        self.assertLess(10, len(core.families))
+        self.refused_somehow("--demo=1", "--metrics", "gtop_device_power_wats", says=["no metric is called", "gtop_device_power_watts"])
 
     def test_a_missing_recording_is_named(self):
         self.refused("/nonexistent/a.gtop", says=["/nonexistent/a.gtop"])
@@ -246,6 +259,17 @@ class Formats(Served):
         answer = self.server.get("/metrics", "Accept-Encoding: identity")
         self.assertIn(answer.headers.get("Content-Encoding", "identity"), ("identity",))
         self.assertEqual(self.server.get("/metrics").headers.get("Content-Encoding"), None)
+
+    def test_gzip_is_the_same_text_for_those_who_accept_it(self):
+        for path in ("/metrics", "/api/v1/snapshot"):
+            with self.subTest(path):
+                plain = self.server.get(path, token=self.server.token)
+                zipped = self.server.get(path, "Accept-Encoding: deflate, gzip", token=self.server.token)
+                self.assertEqual((zipped.status, zipped.headers["Content-Encoding"]), (200, "gzip"))
+                self.assertIn("Accept-Encoding", zipped.headers["Vary"])
+                self.assertEqual(gzip.decompress(zipped.body), plain.body)
+                self.assertLess(5 * len(zipped.body), len(plain.body))
+        self.assertIsNone(self.server.get("/healthz", "Accept-Encoding: gzip").headers.get("Content-Encoding"))
 
 
 def device_label(node, one):

@@ -303,3 +303,120 @@ fn entity<'a>(
     let is_slice = |other: &Device| other.parent.as_ref() == Some(&device.uuid);
     Some(DcgmEntity { device, labels, has_slices: node.devices.iter().any(is_slice) })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::export::exposition::{CompatNames, ExpositionOptions, MetricChoice, exposition};
+    use crate::fleet::{Fleet, Node, SourceState};
+    use crate::model::{
+        Bytes, DeviceDetails, DeviceFault, DeviceStatics, Link, NodeName, Percent, Reading, Source,
+        Watts,
+    };
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn device(uuid: &str, index: u32) -> Device {
+        let statics = DeviceStatics {
+            driver: Reading::Known("570.1".into()),
+            gpu_instance: Reading::Known(7),
+            ..DeviceStatics::default()
+        };
+        let details = DeviceDetails {
+            energy_millijoules: Reading::Known(5500),
+            xids: Reading::Known(2),
+            xid: Reading::Known(79),
+            ..DeviceDetails::default()
+        };
+        Device {
+            uuid: uuid.into(),
+            index: Reading::Known(index),
+            vendor: Reading::Known(Vendor::Nvidia),
+            name: Reading::Known("H100".into()),
+            utilization: Reading::checked(Percent::new(37.0)),
+            power: Reading::checked(Watts::new(310.5)),
+            memory_used: Reading::Known(Bytes((3 << 20) + 1)),
+            statics: Some(statics.into()),
+            details: Some(details.into()),
+            ..Device::default()
+        }
+    }
+
+    /// Returns the lines of samples of a node with these devices.
+    fn lines(devices: Vec<Device>, compat: CompatNames) -> Vec<String> {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        node.device_sources = vec![Source::new("nvml"); devices.len()].into();
+        node.devices = devices;
+        node.sources = [SourceState {
+            source: Source::new("nvml"),
+            taken_at: Some(NOW),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        }]
+        .into();
+        let options = ExpositionOptions { compat, ..ExpositionOptions::default() };
+        let fleet = Fleet::new([node.into()].into());
+        let text = exposition(&fleet, NOW, options, &MetricChoice::All);
+        let text = String::from_utf8(text).unwrap();
+        text.lines().filter(|line| line.starts_with("DCGM")).map(str::to_owned).collect()
+    }
+
+    const CLASSIC: CompatNames = CompatNames { dcgm: true, dcgm_canonical: false, nvitop: false };
+    const BOTH: CompatNames = CompatNames { dcgm_canonical: true, ..CLASSIC };
+
+    #[test]
+    fn labels_and_units_are_those_of_each_exporter() {
+        let labels = |host: &str, driver: &str| {
+            format!(
+                "gpu=\"3\",UUID=\"GPU-1\",pci_bus_id=\"\",device=\"nvidia3\",modelName=\"H100\",{host}=\"gpu01\",{driver}=\"570.1\",instance=\"gpu01\""
+            )
+        };
+        let classic = labels("Hostname", "DCGM_FI_DRIVER_VERSION");
+        let canonical = labels("hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION");
+        let found = lines(vec![device("GPU-1", 3)], BOTH);
+        let xid = "err_code=\"79\",err_msg=\"";
+        for (name, labels, value) in [
+            ("DEV_GPU_UTIL", &classic, "37"),
+            ("DEV_GPU_UTIL_RATIO", &canonical, "0.37"),
+            ("DEV_POWER_USAGE", &classic, "310.5"),
+            ("DEV_BOARD_POWER_WATTS", &canonical, "310.5"),
+            ("DEV_FB_USED", &classic, "3"),
+            ("DEV_FB_USED_BYTES", &canonical, "3145729"),
+            ("DEV_TOTAL_ENERGY_CONSUMPTION", &classic, "5500"),
+            ("DEV_GPU_ENERGY_JOULES_TOTAL", &canonical, "5.5"),
+        ] {
+            let line = format!("DCGM_FI_{name}{{{labels}}} {value}");
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        let errors = |name: &str| {
+            let start = format!("DCGM_FI_DEV_{name}{{");
+            found.iter().filter(|line| line.starts_with(&start) && line.contains(xid)).count()
+        };
+        assert_eq!((errors("XID_ERRORS"), errors("XID_ERROR")), (1, 1));
+    }
+
+    #[test]
+    fn slices_have_memory_their_device_the_rest_and_faulty_devices_nothing() {
+        let slice =
+            |uuid: &str, index| Device { parent: Some("GPU-1".into()), ..device(uuid, index) };
+        let lost = Device { fault: Some(DeviceFault::Lost), ..device("GPU-2", 4) };
+        let host = Device { has_host_memory: true, ..device("GPU-3", 5) };
+        let amd = Device { vendor: Reading::Known(Vendor::Amd), ..device("GPU-4", 6) };
+        // A second compute instance of the GPU instance would be the same series.
+        let devices =
+            vec![device("GPU-1", 3), slice("MIG-1", 0), slice("MIG-2", 1), lost, host, amd];
+        let found = lines(devices, CLASSIC);
+        let of = |name: &str| {
+            let start = format!("DCGM_FI_DEV_{name}{{");
+            let lines = found.iter().filter(|line| line.starts_with(&start));
+            lines.map(|line| line.contains("GPU_I_ID=\"7\"")).collect::<Vec<_>>()
+        };
+        assert_eq!((of("FB_USED"), of("POWER_USAGE")), (vec![true], vec![false]), "{found:#?}");
+        assert!(found.iter().all(|line| line.contains("UUID=\"GPU-1\"")));
+    }
+}

@@ -237,16 +237,17 @@ fn device_facts(served: &ServedDevice<'_>) -> Labels {
 
 /// Writes whether the scheduler answers, if one is asked.
 fn write_scheduler(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let Some(list) = &served.machines.jobs else { return };
+    let list = served.machines.jobs.as_ref();
     let none = Labels::default();
     let up = Family::gauge("gtop_scheduler_up", "1 while the scheduler answers");
-    let is_up = list.error.is_none() && list.at.is_some();
-    text.family(up, [(&none, is_up.into())]);
+    let is_up = list.map(|list| list.error.is_none() && list.at.is_some());
+    text.family(up, is_up.map(|is_up| (&none, is_up.into())));
     let age = Family::gauge(
         "gtop_scheduler_age_seconds",
         "age of what the scheduler last said of jobs and of the devices in use, the older of both",
     );
-    text.family(age, list.answered_at().map(|at| (&none, seconds_since(at, served))));
+    let answered_at = list.and_then(|list| list.answered_at());
+    text.family(age, answered_at.map(|at| (&none, seconds_since(at, served))));
 }
 
 /// Returns an age with three decimals.

@@ -3,9 +3,10 @@
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/> and
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
+use crate::export::exposition::metric_choice::MetricChoice;
 use crate::metrics::Value;
 
 /// The type of a family.
@@ -124,19 +125,38 @@ impl SampleValue {
 pub(super) struct ExpositionText {
     out: String,
     is_open_metrics: bool,
+    choice: MetricChoice,
+    /// The names of all families, with samples or not, if they are what is wanted.
+    names: Option<BTreeSet<String>>,
 }
 
 impl ExpositionText {
-    pub(super) const fn new(is_open_metrics: bool) -> Self {
-        Self { out: String::new(), is_open_metrics }
+    pub(super) const fn new(is_open_metrics: bool, choice: MetricChoice) -> Self {
+        Self { out: String::new(), is_open_metrics, choice, names: None }
     }
 
-    /// Writes a family with its samples; one without samples is left out.
+    /// Returns one that lists names.
+    pub(super) fn listing() -> Self {
+        Self { names: Some(BTreeSet::new()), ..Self::new(false, MetricChoice::All) }
+    }
+
+    /// Returns the names that it has listed.
+    pub(super) fn into_names(self) -> BTreeSet<String> {
+        self.names.unwrap_or_default()
+    }
+
+    /// Writes a family with its samples; one without samples, or that is not chosen, is left out.
     pub(super) fn family<'l>(
         &mut self,
         family: Family<'_>,
         samples: impl IntoIterator<Item = (&'l Labels, SampleValue)>,
     ) {
+        if let Some(names) = &mut self.names {
+            names.insert(family.name.to_owned());
+        }
+        if !self.choice.has(family.name) {
+            return;
+        }
         let mut is_begun = false;
         for (labels, value) in samples {
             if !std::mem::replace(&mut is_begun, true) {
@@ -148,8 +168,9 @@ impl ExpositionText {
 
     /// Writes a family of samples that are always 1, with labels of their own; equal ones once.
     pub(super) fn infos(&mut self, family: Family<'_>, samples: impl IntoIterator<Item = Labels>) {
-        let all = samples.into_iter().map(|labels| (labels, ()));
-        let all = unique(all);
+        // Nothing is computed for one that is not chosen.
+        let samples = self.choice.has(family.name).then_some(samples);
+        let all = unique(samples.into_iter().flatten().map(|labels| (labels, ())));
         self.family(family, all.iter().map(|(labels, ())| (labels, SampleValue::Integer(1))));
     }
 
@@ -191,7 +212,7 @@ mod tests {
     use super::*;
 
     fn text(is_open_metrics: bool) -> String {
-        let mut text = ExpositionText::new(is_open_metrics);
+        let mut text = ExpositionText::new(is_open_metrics, MetricChoice::All);
         let labels = Labels::default().with("node", "a\"b\\c\nd").with("device", "0");
         let share = Family::gauge("gtop_share_ratio", "a \"share\"");
         text.family(share, [(&labels, SampleValue::Single(0.453))]);
