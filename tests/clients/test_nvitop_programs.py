@@ -1,8 +1,8 @@
 """The programs and sessions in nvitop's README run with `gtop python` as they are, but for the import line.
 
-    GTOP=path/to/gtop GTOP_PANDAS=path/to/python python3 -m unittest -v test_nvitop_programs
+    GTOP=path/to/gtop GTOP_TABLES=path/to/python python3 -m unittest -v test_nvitop_programs
 
-They are taken from the installed nvitop. GTOP_PANDAS is a Python with pandas, from PyPI; without one, the program that needs
+They are taken from the installed nvitop. GTOP_TABLES is a Python with pandas, from PyPI; without one, the program that needs
 it is skipped. torch, tensorboard and cupy are stand-ins; what the README leaves out (`...`, `train`, a UUID) is given.
 """
 
@@ -18,7 +18,7 @@ from rig import Machine
 from scenarios import DRIVER
 from test_python import TABLE, module_folder
 
-PANDAS = os.environ.get("GTOP_PANDAS")
+PANDAS = os.environ.get("GTOP_TABLES")
 # What the README writes for what is different on each machine, and a comma that it lacks.
 GIVEN = {"GPU-xxxxxxxx-...": "GPU-0abc0006-0000-4000-8000-000000000006", "00000000:06:00.0": "00000000:29:00.0",
          "logger = ...": "logger = Logger()", "normalize_cuda_visible_devices\n": "normalize_cuda_visible_devices,\n"}
@@ -166,7 +166,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(len(found), len(texts))
                 needs_pandas = "pandas" in title
                 if needs_pandas and not PANDAS:
-                    self.skipTest("GTOP_PANDAS names no Python with pandas")
+                    self.skipTest("GTOP_TABLES names no Python with pandas")
                 machine, pid = self.machine()
                 before, after = AROUND.get(title, ("", "\nprint(os.environ['CUDA_VISIBLE_DEVICES'])" if "select" in title else ""))
                 outs = []
