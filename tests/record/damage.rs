@@ -107,8 +107,10 @@ impl Recorded {
             session.run(1);
             pictures.push(picture(&session.fleet(), after(second)));
         }
-        let bytes = fs::read(&session.path).unwrap();
-        let ends = Recording::open(&session.path).unwrap().group_ends();
+        let Session { path, recorder, folder: _folder, .. } = session;
+        drop(recorder);
+        let bytes = fs::read(&path).unwrap();
+        let ends = Recording::open(&path).unwrap().group_ends();
         let ends = ends.iter().map(|(end, at)| (usize::try_from(*end).unwrap(), seconds(*at)));
         Self { ends: ends.collect(), bytes, pictures }
     }
