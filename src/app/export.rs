@@ -61,8 +61,8 @@ pub(super) fn run(
         anonymizer: options.anonymize.then(Anonymizer::default),
     };
     let Some(path) = &options.write else {
-        let (_, _, lost) = write_table(&recordings, table, out)?;
-        tell_lost(&lost, err)?;
+        let (_, _, missing) = write_table(&recordings, table, out)?;
+        tell_missing(&missing, err)?;
         return Ok(ExitReason::Done);
     };
     let file = StreamFile::begin(path, MODE, options.force)?;
@@ -73,15 +73,15 @@ pub(super) fn run(
             AppError::Table(path.display().to_string(), error)
         }
     };
-    let (file, rows, lost) = write_table(&recordings, table, file).map_err(failed)?;
+    let (file, rows, missing) = write_table(&recordings, table, file).map_err(failed)?;
     file.commit()?;
-    tell_lost(&lost, err)?;
+    tell_missing(&missing, err)?;
     writeln!(err, "gtop: {} has {rows} rows", path.display())?;
     Ok(ExitReason::Done)
 }
 
-fn tell_lost(lost: &LostLines, err: &mut impl Write) -> io::Result<()> {
-    lost.text().map_or(Ok(()), |text| writeln!(err, "gtop: {text}"))
+fn tell_missing(missing: &LostLines, err: &mut impl Write) -> io::Result<()> {
+    missing.text().map_or(Ok(()), |text| writeln!(err, "gtop: {text}"))
 }
 
 /// Writes the rows; returns the output, their number, and what could not be read.
@@ -93,7 +93,7 @@ fn write_table<W: Write>(
     let (from, to) = table.span;
     let mut writer = SampleWriter::new(table, out)?;
     let (mut result, is_cancelled) = (Ok(()), AtomicBool::new(false));
-    let lost = recordings.walk(from, to.plus(MAX_DELAY), &is_cancelled, |line| {
+    let missing = recordings.walk(from, to.plus(MAX_DELAY), &is_cancelled, |line| {
         if StopSignals::received().is_some() {
             result = Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
         } else if result.is_ok() {
@@ -103,5 +103,5 @@ fn write_table<W: Write>(
     });
     result?;
     let (out, rows) = writer.finish()?;
-    Ok((out, rows, lost))
+    Ok((out, rows, missing))
 }

@@ -39,8 +39,8 @@ pub(super) fn run(
     }
     let at = at.unwrap_or(*end);
     env.clock = Clock::fixed(at);
-    let (fleet, lost) = recordings.picture_at(at, history_span);
-    for loss in recordings.loss().into_iter().chain(lost.text()) {
+    let (fleet, missing) = recordings.picture_at(at, history_span);
+    for loss in recordings.loss().into_iter().chain(missing.text()) {
         writeln!(err, "gtop: {loss}")?;
     }
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)

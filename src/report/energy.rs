@@ -90,16 +90,16 @@ impl CounterValue {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_micros(seconds * 1_000_000)
+    fn at(seconds: i32) -> Timestamp {
+        Timestamp::from_micros(i64::from(seconds) * 1_000_000)
     }
 
     /// Meters a device that draws 100 W by its readings and 300 W by its counter, which is read every 10 s; nothing is read
     /// in a hang from 30 s to 70 s. Returns the joules, read in parts that begin at these seconds.
-    fn metered(parts: &[i64], counter: impl Fn(i64) -> f64) -> f64 {
+    fn metered(parts: &[i32], counter: impl Fn(i32) -> f64) -> f64 {
         let recorded = TimeIntervals::new(vec![(at(0), at(100))]);
         let (mut all, mut joules) = (EnergyMeter::default(), 0.0);
-        let bounds: Vec<i64> = [0].into_iter().chain(parts.iter().copied()).chain([101]).collect();
+        let bounds: Vec<i32> = [0].into_iter().chain(parts.iter().copied()).chain([101]).collect();
         for bound in bounds.windows(2) {
             let mut meter = EnergyMeter::default();
             for second in (bound[0]..bound[1]).filter(|second| !(31..70).contains(second)) {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_counter_counts_what_was_not_seen_however_a_recording_is_read() {
-        let steady = |second: i64| 5.0 + 300.0 * second as f64;
+        let steady = |second: i32| 5.0 + 300.0 * f64::from(second);
         for parts in [&[][..], &[15], &[30], &[50], &[65, 85], &[10, 20, 30, 40, 50, 60, 70]] {
             let joules = metered(parts, steady);
             assert!((joules - 30_000.0).abs() < 1e-6, "{parts:?}: {joules}");
@@ -132,7 +132,7 @@ mod tests {
             assert!((metered(parts, |_| 7.0) - 6_000.0).abs() < 1e-6, "{parts:?}");
         }
         // The driver is loaded anew in the hang: only what the counter shows before and after it is known.
-        let anew = |second: i64| 300.0 * (if second > 30 { second - 70 } else { second }) as f64;
+        let anew = |second: i32| 300.0 * f64::from(if second > 30 { second - 70 } else { second });
         assert!((metered(&[], anew) - 18_000.0).abs() < 1e-6, "{}", metered(&[], anew));
     }
 }

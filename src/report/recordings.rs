@@ -81,7 +81,7 @@ pub fn report_recordings(
         return Ok(None);
     }
     let bounds = bounds(recordings, &scope, options.threads);
-    let (mut collector, lost) = collect(recordings, &scope, &bounds, progress);
+    let (mut collector, missing) = collect(recordings, &scope, &bounds, progress);
     collector.end_unseen(&scope);
     let unmatched = check_filter(&options.filter, &collector, options.unmatched)?;
     let mut names = options.names();
@@ -98,7 +98,7 @@ pub fn report_recordings(
     } else if !unmatched.is_empty() {
         report.notes.push("some of what was to count held no device".to_owned());
     }
-    report.notes.extend(lost.text());
+    report.notes.extend(missing.text());
     add_events(&mut report, recordings, options);
     summarize(&mut report, &collector, &scope, &mut names);
     Ok(Some(report))
@@ -129,21 +129,21 @@ fn collect(
             let scope = ReportScope { from: *from, to, ..scope.clone() };
             threads.spawn(move || {
                 let mut collector = UsageCollector::new(scope);
-                let lost = recordings.walk(*from, to, is_cancelled, |line| {
+                let missing = recordings.walk(*from, to, is_cancelled, |line| {
                     position.store(line.at.as_micros(), Ordering::Relaxed);
                     collector.on_change(line);
                 });
                 collector.finish();
                 // Fails if the program ends.
-                sender.send((number, collector, lost)).ok();
+                sender.send((number, collector, missing)).ok();
             });
         }
         drop(sender);
         loop {
             match results.recv_timeout(PROGRESS_INTERVAL) {
-                Ok((number, collector, lost)) => {
+                Ok((number, collector, missing)) => {
                     if let Some(part) = parts.get_mut(number) {
-                        *part = Some((collector, lost));
+                        *part = Some((collector, missing));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => progress(share_read(bounds, &positions, scope)),
@@ -153,12 +153,12 @@ fn collect(
     });
     let mut parts = parts.into_iter().flatten();
     let nothing = || (UsageCollector::new(scope.clone()), LostLines::default());
-    let (mut all, mut lost) = parts.next().unwrap_or_else(nothing);
+    let (mut all, mut missing) = parts.next().unwrap_or_else(nothing);
     for (part, more) in parts {
         all.merge(part);
-        lost.merge(more);
+        missing.merge(more);
     }
-    (all, lost)
+    (all, missing)
 }
 
 /// Returns where the parts begin.

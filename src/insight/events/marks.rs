@@ -60,9 +60,10 @@ fn mark(event: ObservedEvent, fleet: &Fleet) -> Mark {
         let node = fleet.node(nodes.first()?)?;
         Some(device_label(node, node.device(uuid)?))
     });
-    let text = match kind {
-        MarkKind::Job => summary.text.to_string(),
-        _ => format!("{}: {}", place(&nodes, label), summary.text),
+    let text = if kind == MarkKind::Job {
+        summary.text.to_string()
+    } else {
+        format!("{}: {}", place(&nodes, label), summary.text)
     };
     Mark {
         severity: summary.severity,

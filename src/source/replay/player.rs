@@ -165,10 +165,10 @@ impl Player {
 
     /// Tells what is lost, once more is found to be.
     fn tell_loss(&self) {
-        let Some(lost) = self.fold.lost().text() else { return };
+        let Some(missing) = self.fold.lost().text() else { return };
         let loss: Arc<str> = match self.recordings.loss() {
-            Some(loss) => format!("{loss}; {lost}").into(),
-            None => lost.into(),
+            Some(loss) => format!("{loss}; {missing}").into(),
+            None => missing.into(),
         };
         self.state.send_if_modified(|state| {
             let is_new = state.loss.as_ref() != Some(&loss);
@@ -219,22 +219,16 @@ impl Player {
             PlaybackCommand::NextMark => {
                 self.refresh();
                 let marks = Arc::clone(&self.state.borrow().marks);
-                match MarkedMoment::after(&marks, now) {
-                    Some(moment) => self.jump_to(moment.end(), Some(moment.text())),
-                    None => {
-                        self.jump_to(self.end(), Some("no later event: this is the end".into()))
-                    }
-                }
+                let next = MarkedMoment::after(&marks, now);
+                self.jump_to_moment(next, (self.end(), "no later event: this is the end"));
             }
             PlaybackCommand::PreviousMark => {
                 let marks = Arc::clone(&self.state.borrow().marks);
-                match MarkedMoment::before(&marks, now) {
-                    Some(moment) => self.jump_to(moment.end(), Some(moment.text())),
-                    None => {
-                        let text = "no earlier event: this is the start".into();
-                        self.jump_to(self.start(), Some(text));
-                    }
-                }
+                let previous = MarkedMoment::before(&marks, now);
+                self.jump_to_moment(
+                    previous,
+                    (self.start(), "no earlier event: this is the start"),
+                );
             }
             PlaybackCommand::End => self.jump(self.end()),
         }
@@ -249,6 +243,17 @@ impl Player {
             }
             state.speed = speeds.first().copied().unwrap_or(state.speed);
         });
+    }
+
+    /// Shows a moment, or what there is instead; says which.
+    fn jump_to_moment(
+        &mut self,
+        moment: Option<MarkedMoment<'_>>,
+        (at, why_not): (Timestamp, &'static str),
+    ) {
+        let (at, reached) =
+            moment.map_or((at, why_not.into()), |moment| (moment.end(), moment.text()));
+        self.jump_to(at, Some(reached));
     }
 
     /// Shows the recorded time nearest to `at`.
@@ -266,23 +271,21 @@ impl Player {
         let history_span = self.store.history_span();
         self.fold = Fold::new(&self.recordings, at, history_span);
         self.fold.advance(at, &AtomicBool::new(false));
-        self.show(at, Some(reached));
+        self.show(at, |state| {
+            state.jumps += 1;
+            state.reached = reached;
+        });
         self.stepped_at = Instant::now();
         self.deep = self.start_deep(at, history_span);
         self.tell_loss();
     }
 
-    /// Publishes the fleet of the fold, together with its time and, after a jump, what that reached.
-    fn show(&self, at: Timestamp, jump: Option<Option<Arc<str>>>) {
+    /// Publishes the fleet of the fold, together with its time and the change of the state.
+    fn show(&self, at: Timestamp, change: impl FnOnce(&mut Playback)) {
         let (nodes, jobs) = self.fold.picture();
         self.store.replace(nodes, jobs, || {
             self.clock.set(at);
-            if let Some(reached) = jump {
-                self.state.send_modify(|state| {
-                    state.jumps += 1;
-                    state.reached = reached;
-                });
-            }
+            self.state.send_modify(change);
         });
     }
 
@@ -307,7 +310,7 @@ impl Player {
         let now = self.clock.now();
         self.fold = fold;
         self.fold.advance(now, &AtomicBool::new(false));
-        self.show(now, None);
+        self.show(now, |_state| {});
     }
 
     /// Returns the recorded time nearest to `at`.
