@@ -147,11 +147,6 @@ impl Event {
             || (is_changed && words.contains(NO_ACTION_WORDS))
     }
 
-    /// Returns true if it tells that a driver lists the device no more, or again.
-    pub fn is_of_list(&self) -> bool {
-        matches!(self.kind, EventKind::Gone | EventKind::Returned)
-    }
-
     /// Returns the event as text, with the number that drivers and manuals use.
     pub fn text(&self) -> String {
         let words = match (&self.kind, self.code) {
