@@ -53,6 +53,7 @@ mod serve;
 mod settings_controller;
 mod targets;
 mod times;
+mod tmux_windows;
 mod trust;
 mod unlock;
 mod utilization_log;

@@ -285,7 +285,7 @@ pub struct ReportFinding {
 pub struct EventReport {
     /// When.
     pub at: Timestamp,
-    /// `down`, `up`, `device`, `job` or `resumed`.
+    /// The name of its [`MarkKind`](crate::model::MarkKind).
     pub kind: &'static str,
     /// The same in words.
     pub text: Arc<str>,

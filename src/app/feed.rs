@@ -56,7 +56,13 @@ impl Feed {
         let mut programs = JoinSet::new();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted.ok().map(|(stream, _)| stream),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => Some(stream),
+                    Err(_too_many_files) => {
+                        sleep(RETRY_INTERVAL).await;
+                        None
+                    }
+                },
                 Some(_ended) = programs.join_next() => None,
                 () = sleep(RETRY_INTERVAL), if programs.is_empty() => None,
             };

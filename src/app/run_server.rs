@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::app::runs::tmux::TmuxWindows;
+use crate::app::tmux_windows::TmuxWindows;
 use crate::fleet::FleetReader;
 use crate::insight::runs::Runs;
 use crate::model::{RunId, RunReply, RunRequest, RunResponse};

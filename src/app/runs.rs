@@ -12,8 +12,8 @@ use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::run_server::{RunServer, RunsOnScreen};
 use crate::app::runs::csv_files::CsvWriter;
-use crate::app::runs::tmux::TmuxWindows;
 use crate::app::settings_controller::theme;
+use crate::app::tmux_windows::TmuxWindows;
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, recording, screen, variable};
@@ -32,7 +32,6 @@ pub(super) use csv_files::CsvError;
 
 mod csv_files;
 mod headless;
-pub(super) mod tmux;
 
 /// ttop's interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(2);

@@ -563,7 +563,7 @@ mod tests {
         }
     }
 
-    fn judged(run: &Run, host: Option<&RunHost>) -> Liveness {
+    fn of_run(run: &Run, host: Option<&RunHost>) -> Liveness {
         let progress = run.progress.as_deref().unwrap();
         liveness(run, progress, &HostMatch::Node(node("gpu01")), host, None, 0).0
     }
@@ -586,7 +586,7 @@ mod tests {
             let mut process = found();
             change(&mut process);
             let host = host(RunProcess::Found(Box::new(process)));
-            assert_eq!(judged(&run(running()), Some(&host)), expected, "{at}");
+            assert_eq!(of_run(&run(running()), Some(&host)), expected, "{at}");
         }
     }
 
@@ -595,19 +595,19 @@ mod tests {
         let alive = || RunProcess::Found(Box::new(found()));
         let gone = |second| host(RunProcess::Gone { since: at(second) });
         let run = run(running());
-        assert_eq!(judged(&run, Some(&gone(10))), Liveness::Gone);
+        assert_eq!(of_run(&run, Some(&gone(10))), Liveness::Gone);
         // Its file was written after that.
-        assert!(matches!(judged(&run, Some(&gone(4))), Liveness::Unknown(_)));
-        assert_eq!(judged(&run, None), Liveness::Unknown(NOT_ANSWERED));
+        assert!(matches!(of_run(&run, Some(&gone(4))), Liveness::Unknown(_)));
+        assert_eq!(of_run(&run, None), Liveness::Unknown(NOT_ANSWERED));
         let silent = RunHost { answered_at: None, ..host(alive()) };
-        assert_eq!(judged(&run, Some(&silent)), Liveness::Unknown(NOT_ANSWERED));
+        assert_eq!(of_run(&run, Some(&silent)), Liveness::Unknown(NOT_ANSWERED));
         let lost = RunHost { fault: Some("timed out".into()), ..gone(10) };
-        assert_eq!(judged(&run, Some(&lost)), Liveness::Unreachable);
+        assert_eq!(of_run(&run, Some(&lost)), Liveness::Unreachable);
         let unasked = RunHost { processes: BTreeMap::new(), ..host(alive()) };
-        assert_eq!(judged(&run, Some(&unasked)), Liveness::Unknown(NOT_LOOKED_AT));
+        assert_eq!(of_run(&run, Some(&unasked)), Liveness::Unknown(NOT_LOOKED_AT));
         let in_container =
             self::run(Progress { pid_namespace: Some("pid:[2]".into()), ..running() });
-        assert!(matches!(judged(&in_container, Some(&gone(10))), Liveness::Unknown(_)));
+        assert!(matches!(of_run(&in_container, Some(&gone(10))), Liveness::Unknown(_)));
     }
 
     #[test]
@@ -618,10 +618,10 @@ mod tests {
             Progress { ended_at: Some(at(9)), ..running() },
             Progress { status: None, ended_at: Some(at(9)), ..running() },
         ] {
-            assert_eq!(judged(&run(progress), Some(&host)), Liveness::Ended);
+            assert_eq!(of_run(&run(progress), Some(&host)), Liveness::Ended);
         }
         let untold = Progress { status: None, ..running() };
-        assert_eq!(judged(&run(untold), Some(&host)), Liveness::Alive);
+        assert_eq!(of_run(&run(untold), Some(&host)), Liveness::Alive);
     }
 
     #[test]

@@ -331,7 +331,7 @@ mod tests {
         let all = || TABLES.iter().flat_map(|(_, table)| *table);
         let plays = |binding: &&Binding| binding.name.starts_with("playback.");
         let keys: Vec<Key> = all().filter(plays).flat_map(Binding::default_keys).collect();
-        assert_eq!(keys.len(), 12);
+        assert_eq!(keys.len(), 14);
         for key in keys {
             let users: Vec<&str> = all()
                 .filter(|binding| binding.default_keys().contains(&key))

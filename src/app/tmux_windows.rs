@@ -25,7 +25,7 @@ const LINES: usize = 1_000;
 
 /// Opens windows. Cheap to clone.
 #[derive(Clone)]
-pub(in crate::app) struct TmuxWindows {
+pub(super) struct TmuxWindows {
     transport: Transport,
     rosters: watch::Receiver<Arc<Roster>>,
 }
@@ -44,7 +44,7 @@ impl TmuxWindows {
     }
 
     /// Opens a window for the outputs of a run, which are on a node.
-    pub(in crate::app) async fn open(
+    pub(super) async fn open(
         &self,
         title: &str,
         node: &NodeName,
