@@ -11,7 +11,7 @@ pub struct KeepOptions {
     /// Remove what is older, a twentieth of this time at once: 90m, 7d; default: 24h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     keep: Option<Duration>,
-    /// Remove the oldest part, so that the recording stays below this size: 500M, 20G; default: 1G
+    /// Remove the oldest part, so that the recording has about this size: 500M, 20G; default: 1G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Record at most one sample per node in this time: 10s, 1m; default: each sample

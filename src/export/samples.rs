@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField};
 use crate::export::time_format::TimeFormat;
-use crate::fleet::{Anonymizer, HoldingsKeeper, Node};
+use crate::fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
 use crate::model::{Device, JobId, NodeName, Reason, Source, stale_after};
 use crate::source::replay::{FoldedChange, FoldedLine};
@@ -206,7 +206,7 @@ impl<W: Write> SampleWriter<W> {
             }
             held.written_at = Some(taken_at);
             let fields = self.table.fields.iter();
-            let values = fields.map(|field| self.value(*field, node, device));
+            let values = fields.map(|field| self.value(*field, (node, position), device, taken_at));
             let until = taken_at.plus(stale_after(state.interval)).min(end);
             held.values = Some((until, values.collect()));
         }
@@ -220,7 +220,13 @@ impl<W: Write> SampleWriter<W> {
         spans.get(next.checked_sub(1)?).map(|(_, to)| *to).filter(|to| *to >= at)
     }
 
-    fn value(&self, field: OutputField, node: &Node, device: &Device) -> Value {
+    fn value(
+        &self,
+        field: OutputField,
+        (node, position): (&Node, usize),
+        device: &Device,
+        at: Timestamp,
+    ) -> Value {
         let holdings = node.holdings.device(&device.uuid);
         match field {
             OutputField::Device(field) => (field.read)(device),
@@ -238,6 +244,17 @@ impl<W: Write> SampleWriter<W> {
                 joined(holdings.jobs().map(shown))
             }
             OutputField::Key(DeviceKey::Parent) => device.parent.clone().into(),
+            OutputField::Key(DeviceKey::Certainty) => holdings.certainty().as_str().into(),
+            OutputField::Key(DeviceKey::State) => {
+                DeviceCount::of(node, position, at).map(DeviceCount::id).into()
+            }
+            OutputField::Key(DeviceKey::StateReason) => {
+                StateReason::of(node, position, at).map(StateReason::id).into()
+            }
+            OutputField::Key(DeviceKey::Health) => node.health(device).as_str().into(),
+            OutputField::Key(DeviceKey::HealthReasons) => {
+                joined(node.health_reasons(device).iter().map(|reason| reason.id().to_owned()))
+            }
             OutputField::Key(_) | OutputField::Host(_) => Value::Unknown(Reason::NotSampled),
         }
     }

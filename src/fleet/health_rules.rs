@@ -113,6 +113,9 @@ impl Node {
         {
             return Some(if is_failed { Reason::DriverError } else { Reason::NotSampled });
         }
+        if device.is_partial {
+            return Some(Reason::NotSampled);
+        }
         let details = device.details.as_ref()?;
         let reasons = [
             details.recovery.reason(),

@@ -42,6 +42,8 @@ impl DeviceState {
         let is_allocated = node.holdings.device(&device.uuid).is_allocated();
         if node.health(device) == Health::Faulty {
             Self::Faulty
+        } else if device.is_partial {
+            Self::Unknown
         } else if node.is_without_slices(device) {
             Self::Unavailable
         } else if is_busy(device) {

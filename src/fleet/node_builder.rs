@@ -140,7 +140,8 @@ impl NodeBuilder {
         for device in &mut node.devices {
             if device.gone_since().is_none() {
                 let parent = device.parent.clone();
-                *device = Device { parent, ..std::mem::take(device).without_readings() };
+                let known = std::mem::take(device).without_readings();
+                *device = Device { parent, is_partial: true, ..known };
             }
         }
         let known_use = |used: &DeviceUse| DeviceUse {
@@ -158,6 +159,15 @@ impl NodeBuilder {
         };
         node.processes = node.processes.iter().map(known_process).collect();
         node.probe_cost = None;
+    }
+
+    /// Begins again with all that is known, after samples that were missing. Events since a time are told again.
+    pub fn restore_readings(&mut self, events_from: Timestamp) {
+        self.last_kernel_line = None;
+        let node = changed(&mut self.node);
+        node.events =
+            node.events.iter().filter(|record| record.event.at < events_from).cloned().collect();
+        node.devices.iter_mut().for_each(|device| device.is_partial = false);
     }
 
     /// Sets what the scheduler says of the node.
@@ -280,6 +290,9 @@ impl NodeBuilder {
             self.apply_host(at, sample.clock.node_time(at), host);
         }
         let node = changed(&mut self.node);
+        if sample.is_complete {
+            node.devices.iter_mut().for_each(|device| device.is_partial = false);
+        }
         if let Some((at, slow)) = sample.host_slow {
             node.mark_sampled(&Source::host_slow(), at);
             node.host.slow.temperature.update_from(slow.temperature);

@@ -125,6 +125,8 @@ updated! {
         pub memory_utilization: Reading<Percent>,
         /// It has no memory of its own; its memory values are the host's.
         pub has_host_memory: bool => kept,
+        /// Samples are missing: what was not sent again since is unknown, also whether it is sound.
+        pub is_partial: bool => kept,
         /// Memory of the device.
         pub memory_total: Reading<Bytes>,
         /// Memory in use.
@@ -260,6 +262,8 @@ impl Device {
         let active = Reading::of(activity, |known| known.graphics_active)
             .or(|| Reading::of(activity, |known| known.sm_active));
         match (self.utilization, active) {
+            // It may be told, and was not since samples are missing.
+            (Reading::Unknown(Reason::NotSampled), _) if self.is_partial => self.utilization,
             (Reading::Unknown(_), Reading::Known(_)) => active,
             // Why there is no other value tells more than that there is no first one.
             (Reading::Unknown(Reason::NotSupported), _) => self.utilization.or(|| active),

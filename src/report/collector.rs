@@ -291,8 +291,10 @@ impl UsageCollector {
     /// Adds the time in which a device was not seen at the end to the jobs that are still listed then.
     pub(super) fn end_unseen(&mut self, scope: &ReportScope) {
         let Self { nodes, holders, .. } = self;
-        for device in nodes.values().flat_map(|node| &node.devices) {
-            device.end_unseen(scope, holders);
+        for (name, node) in nodes {
+            for device in &mut node.devices {
+                device.end_unseen(scope, (name, holders));
+            }
         }
     }
 

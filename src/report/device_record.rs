@@ -97,6 +97,14 @@ impl DeviceRecord {
         sums: &mut UsageSums<'_>,
     ) {
         let scope = sums.scope;
+        if at < scope.from && scope.from == scope.begins {
+            // Who held it when what is reported begins.
+            self.last_held = Some((scope.from, holder.clone()));
+            if scope.filter.is_of_holders() {
+                self.held_time = HeldTime::default();
+                self.held_time.add((scope.from, scope.from), sums.holders.share(holder));
+            }
+        }
         if at < scope.from || at >= scope.to {
             return;
         }
@@ -106,15 +114,24 @@ impl DeviceRecord {
         let Some((until, before)) = before else { return };
         let share = sums.holders.share(&before);
         self.usage.add_energy(correction.map(|joules| joules * share));
-        let unseen = scope.recorded_seconds(until, at);
-        sums.holders.add_unseen(&before, holder, unseen, correction);
+        let unseen = scope.recorded((until, at));
+        let place = Some((sums.node, &self.uuid));
+        sums.holders.add_unseen([&before, holder], &unseen, correction, place);
     }
 
     /// Adds the time since it was last seen to a holder that still has it, as the scheduler's list shows.
-    pub(super) fn end_unseen(&self, scope: &ReportScope, holders: &mut HolderSums) {
+    pub(super) fn end_unseen(
+        &mut self,
+        scope: &ReportScope,
+        (node, holders): (&NodeName, &mut HolderSums),
+    ) {
         let Some((until, holder)) = &self.last_held else { return };
         let listed = holders.still_listed(holder);
-        holders.add_unseen(holder, &listed, scope.recorded_seconds(*until, scope.to), None);
+        let unseen = scope.recorded((*until, scope.to));
+        holders.add_unseen([holder, &listed], &unseen, None, Some((node, &self.uuid)));
+        if scope.filter.is_of_holders() && holders.share(&listed) > 0.0 {
+            self.held_time.end(scope.to);
+        }
     }
 
     /// Adds what has held until now.
@@ -201,7 +218,8 @@ impl DeviceRecord {
         if let (Some((until, before)), Some((from, after))) = (&self.last_held, &first) {
             let share = holders.share(before);
             self.usage.add_energy(correction.map(|joules| joules * share));
-            holders.add_unseen(before, after, scope.recorded_seconds(*until, *from), correction);
+            let unseen = scope.recorded((*until, *from));
+            holders.add_unseen([before, after], &unseen, correction, None);
         }
         self.first_held = self.first_held.take().or(first);
         self.last_held = last.or(self.last_held.take());

@@ -38,6 +38,12 @@ impl HeldTime {
         self.last = Some((to, share));
     }
 
+    /// Adds the time since the last sample up to the end: it is known to be held then.
+    pub(super) fn end(&mut self, at: Timestamp) {
+        self.close_gap(at);
+        self.last = None;
+    }
+
     /// Adds the time since the last sample.
     fn close_gap(&mut self, to: Timestamp) {
         if let Some((from, share)) = self.last.filter(|(from, _)| *from < to) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
 use crate::model::{JobId, NodeName};
 use crate::report::filter::ReportFilter;
+use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
 use crate::time::Timestamp;
@@ -139,11 +140,12 @@ impl HolderSums {
     /// beyond what was seen, in joules. Each has an equal part of the device.
     pub(super) fn add_unseen(
         &mut self,
-        before: &CachedHolder,
-        after: &CachedHolder,
-        seconds: f64,
+        [before, after]: [&CachedHolder; 2],
+        unseen: &TimeIntervals,
         joules: Option<f64>,
+        place: Option<(&NodeName, &Arc<str>)>,
     ) {
+        let seconds = unseen.seconds();
         let count = u16::try_from(before.holders.len()).unwrap_or(u16::MAX).max(1);
         let still = |number: usize| after.holders.iter().any(|holder| holder.number == number);
         for holder in before.holders.iter().filter(|holder| still(holder.number)) {
@@ -151,6 +153,14 @@ impl HolderSums {
             if let Some(record) = record.filter(|record| record.is_counted) {
                 record.unseen_seconds += seconds / f64::from(count);
                 record.usage.add_energy(joules.map(|joules| joules / f64::from(count)));
+                if let (Some((from, _)), Some((_, to))) =
+                    (unseen.as_slice().first(), unseen.as_slice().last())
+                {
+                    record.extend_span(*from, *to);
+                    record.nodes.extend(place.map(|(node, _)| node.clone()));
+                    let device = place.map(|(node, uuid)| (node.clone(), Arc::clone(uuid)));
+                    record.devices.extend(device);
+                }
             }
         }
     }

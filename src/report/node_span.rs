@@ -28,6 +28,12 @@ pub(super) struct NodeSpan<'a> {
 }
 
 impl NodeSpan<'_> {
+    /// Returns how many samples were seen; none if a fault hid all of its devices.
+    pub(super) fn seen_samples(&self) -> u64 {
+        let is_blind = self.devices.is_empty() && self.record.source_fault.is_some();
+        if is_blind && !self.is_of_holders { 0 } else { self.record.samples }
+    }
+
     /// Returns for how many seconds a device was watched.
     pub(super) fn watched_seconds(&self, device: &DeviceRecord) -> f64 {
         if self.is_of_holders {

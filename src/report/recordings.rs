@@ -68,6 +68,7 @@ pub fn report_recordings(
     let from = options.from.unwrap_or(first).max(first);
     let to = options.to.unwrap_or(last).min(last);
     let scope = ReportScope {
+        begins: from,
         from,
         to,
         grid: StepGrid::new(from, to, devices(recordings, to)),

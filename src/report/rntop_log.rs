@@ -125,6 +125,7 @@ pub fn report_rntop_logs(
     let spans = TimeIntervals::new(vec![(first, to)]);
     let scope = ReportScope {
         from: first,
+        begins: first,
         to,
         grid: StepGrid::new(first, to, overview.last.len()),
         spans_by_file: vec![spans.clone()],

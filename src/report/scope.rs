@@ -11,6 +11,8 @@ pub(super) struct ReportScope {
     /// The times that count.
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
+    /// When what is reported begins; a part of it may begin later.
+    pub(super) begins: Timestamp,
     pub(super) grid: StepGrid,
     /// The recorded times of each file, and of all.
     pub(super) spans_by_file: Vec<TimeIntervals>,
@@ -21,11 +23,11 @@ pub(super) struct ReportScope {
 }
 
 impl ReportScope {
-    /// Returns the recorded seconds between two times.
-    pub(super) fn recorded_seconds(&self, from: Timestamp, to: Timestamp) -> f64 {
+    /// Returns the recorded times between two times.
+    pub(super) fn recorded(&self, (from, to): (Timestamp, Timestamp)) -> TimeIntervals {
         if to <= from {
-            return 0.0;
+            return TimeIntervals::default();
         }
-        self.spans.intersection(&TimeIntervals::new(vec![(from, to)])).seconds()
+        self.spans.intersection(&TimeIntervals::new(vec![(from, to)]))
     }
 }

@@ -65,9 +65,10 @@ pub(super) fn summarize(
         cluster_power.merge(&node_power);
         cluster_parts.merge(&node.record.parts);
         all += &of_node;
-        samples = (samples.0 + node.record.samples, samples.1 + node.expected);
+        let seen = node.seen_samples();
+        samples = (samples.0 + seen, samples.1 + node.expected);
         let mut summary = UsageSummary::of(&of_node, watched_seconds);
-        summary.samples = Some((node.record.samples, node.expected));
+        summary.samples = Some((seen, node.expected));
         let [utilization, memory] = node.record.parts.ranges(scope.grid.count);
         report.nodes.push(NodeReport {
             name: node.label.clone(),
@@ -77,7 +78,8 @@ pub(super) fn summarize(
             steps: ReportSteps { utilization, memory, power: node_power.means() },
         });
     }
-    let watched = report.devices.iter().map(|device| device.summary.watched_seconds).sum();
+    let watched = report.devices.iter().map(|device| device.summary.watched_seconds);
+    let watched = watched.fold(0.0, |sum, seconds| sum + seconds);
     report.totals = UsageSummary::of(&all, watched);
     report.totals.samples = Some(samples);
     report.nodes_seen = nodes.iter().filter(|node| node.record.samples > 0).count();
@@ -263,7 +265,7 @@ fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4
 fn add_users(report: &mut UsageReport, collector: &UsageCollector, holders: &[HolderNames]) {
     let mut users: BTreeMap<&str, (DeviceUsage, f64, usize)> = BTreeMap::new();
     for (record, names) in collector.holders.records.iter().zip(holders) {
-        if record.usage.seconds() <= 0.0 {
+        if record.usage.seconds() + record.unseen_seconds <= 0.0 {
             continue;
         }
         let (usage, unseen, jobs) = users.entry(&names.user).or_default();
@@ -359,7 +361,8 @@ fn commands(
 impl UsageSummary {
     /// Returns the watched time in which nothing was known, in seconds.
     pub fn not_seen_seconds(&self) -> f64 {
-        (self.watched_seconds - self.states.iter().sum::<f64>()).max(0.0)
+        // A sum of nothing is -0.
+        (self.watched_seconds - self.states.iter().sum::<f64>()).max(0.0) + 0.0
     }
 
     /// Returns how much of what should have been seen was, in percent: the smaller share of device-time and of samples;

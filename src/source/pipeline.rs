@@ -80,6 +80,15 @@ impl NodePipeline {
         self.apply(&Delivery { at, event: NodeEvent::Link(Link::Up) });
     }
 
+    /// Begins with a checkpoint: what is known of an earlier session, or of deliveries before missing ones, does not
+    /// continue. Events since a time are in it.
+    pub(super) fn restore(&mut self, at: Timestamp, events_from: Option<Timestamp>) {
+        if let Some(from) = events_from {
+            self.builder.restore_readings(from);
+        }
+        self.apply(&Delivery { at, event: NodeEvent::Link(Link::Opening { attempt: 1 }) });
+    }
+
     /// Applies one delivery; returns true if the node has changed.
     pub(super) fn apply(&mut self, delivery: &Delivery) -> bool {
         let Self { builder, decoder } = self;

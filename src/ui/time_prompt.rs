@@ -93,6 +93,10 @@ fn recorded_time(text: &str, context: TimeContext<'_>) -> Result<Timestamp, Cow<
         Some((first, last)) => {
             let [at, first, last] = [at, first, last]
                 .map(|at| timeline::time_text(at, context.zone, "%Y-%m-%d %H:%M:%S"));
+            let last = match (first.split_once(' '), last.split_once(' ')) {
+                (Some((day, _)), Some((same, time))) if day == same => time.to_owned(),
+                _ => last.clone(),
+            };
             Err(format!("{at} is not recorded: that is {first} to {last}").into())
         }
     }

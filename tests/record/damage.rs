@@ -1,13 +1,15 @@
 //! Damaged recordings: what is whole is played, and nothing panics.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::Link;
+use gtop::internals::fleet::{Fleet, Health};
+use gtop::internals::model::{Link, NodeName};
 use gtop::internals::record::{Recorder, Recording, RecordingError};
 use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
+use gtop::internals::source::replay::{FoldedChange, Recordings};
 use gtop::internals::time::{Clock, Timestamp};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -253,6 +255,64 @@ fn groups_behind_a_place_where_none_begins_are_found_and_the_hole_is_told() {
         recorded.compare(second, &picture(&fleet, after(second)));
         assert!(fleet.nodes.iter().all(|node| node.freshness(after(second)).is_fresh()));
     }
+}
+
+#[test]
+fn what_a_checkpoint_repeats_after_a_damaged_group_counts_once_and_nothing_is_sound_unseen() {
+    let mut session = Session::start(&FleetSpec::demo(8, 1));
+    let mut live = Vec::new();
+    for second in 1..=70 {
+        session.run(1);
+        if second > 33 {
+            live.push(session.fleet());
+        }
+    }
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let bytes = fs::read(&path).unwrap();
+    let ends = Recording::open(&path).unwrap().group_ends();
+    let group = ends.iter().find(|(_, at)| seconds(*at) >= 30).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[usize::try_from(group.0).unwrap() - 10] ^= 4;
+    let [whole, damaged] = [Damaged::new(&bytes), Damaged::new(&damaged)];
+    let [whole, damaged] =
+        [&whole, &damaged].map(|file| Recordings::open([file.path.as_path()]).unwrap());
+    let changes = |recordings: &Recordings| {
+        let mut times: BTreeMap<NodeName, Vec<Timestamp>> = BTreeMap::new();
+        let end = recordings.end().unwrap();
+        recordings.walk(super::START, end, &AtomicBool::new(false), |line| {
+            if let FoldedChange::Node(node) = &line.change {
+                times.entry(node.name.clone()).or_default().extend(node.taken_at());
+            }
+        });
+        times
+    };
+    let before = changes(&whole);
+    for (name, times) in changes(&damaged) {
+        assert!(times.is_sorted(), "{name}");
+        assert!(times.len() <= before[&name].len(), "{name}");
+    }
+    let counts = |fleet: &Fleet| -> Vec<_> {
+        let events = fleet.nodes.iter().flat_map(|node| node.events.iter());
+        events.map(|record| (record.event.code, record.count)).collect()
+    };
+    let fleets = [&whole, &damaged].map(|recordings| recordings.fleet_at(after(70), HISTORY));
+    assert!(!counts(&fleets[0]).is_empty());
+    assert_eq!(counts(&fleets[0]), counts(&fleets[1]));
+    let mut faulty = 0;
+    for (second, live) in (34..).zip(&live) {
+        let replayed = damaged.fleet_at(after(second), HISTORY);
+        for node in live.nodes.iter() {
+            let found = replayed.node(&node.name).unwrap();
+            for device in node.devices.iter().filter(|one| node.health(one) == Health::Faulty) {
+                let known = found.device(&device.uuid).unwrap();
+                let health = found.health(known);
+                assert!(matches!(health, Health::Faulty | Health::Unknown), "{second}: {health:?}");
+                faulty += 1;
+            }
+        }
+    }
+    assert!(faulty > 30, "{faulty}");
 }
 
 #[test]

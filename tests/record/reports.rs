@@ -6,7 +6,8 @@ use std::time::Duration;
 use gtop::internals::export::{ReportFormat, write_report};
 use gtop::internals::model::Link;
 use gtop::internals::report::{
-    FindingKind, FindingSeverity, ReportRequest, UsageReport, UsageSummary, report_recordings,
+    FindingKind, FindingSeverity, ReportFilter, ReportRequest, UsageReport, UsageSummary,
+    report_recordings,
 };
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
@@ -201,6 +202,16 @@ fn with_counter(seconds: &mut u64) -> impl FnMut(&mut Value) + '_ {
     }
 }
 
+/// The first node tells that its driver hangs; its clock shows `uptime` seconds.
+fn deliver_stuck(session: &mut Session, uptime: u64) {
+    let fault = format!(
+        r#"{{"t":"error","at":{uptime},"source":"nvml","scope":"device","code":"stuck","call":"x"}}"#
+    );
+    let name = session.feed.names().next().unwrap().clone();
+    let frame = Frame::parse(fault.into_bytes().into()).unwrap();
+    session.deliver(&name, NodeEvent::Frame(Box::new(frame)));
+}
+
 #[test]
 fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
     let spec = FleetSpec::busy(1, 2, 2, 3);
@@ -210,12 +221,7 @@ fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
     let mut clock = 0;
     run_changed(&mut session, 60, &mut with_counter(&mut clock));
     let uptime = session.fleet().nodes[0].host.fast.uptime_seconds.get().unwrap();
-    let fault = format!(
-        r#"{{"t":"error","at":{uptime},"source":"nvml","scope":"device","code":"stuck","call":"x"}}"#
-    );
-    let name = gtop::internals::model::NodeName::new("gpu01").unwrap();
-    let frame = Frame::parse(fault.into_bytes().into()).unwrap();
-    session.deliver(&name, NodeEvent::Frame(Box::new(frame)));
+    deliver_stuck(&mut session, uptime);
     run_changed(&mut session, 480, &mut without_devices);
     clock += 480;
     run_changed(&mut session, 60, &mut with_counter(&mut clock));
@@ -266,6 +272,39 @@ fn a_hang_that_lasts_to_the_end_counts_for_jobs_that_are_still_listed() {
     assert!(report.totals.coverage_percent().unwrap() < 5.0);
     let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
     assert!(hang.text.contains("gave no values for up to 8m5"), "{}", hang.text);
+    // The same of the job alone, and of the last minutes, in which no device was seen.
+    let id = report.jobs[0].id.clone();
+    let filter = ReportFilter { jobs: vec![id], ..ReportFilter::default() };
+    let of_job = |from| {
+        let request = ReportRequest { filter: filter.clone(), from, ..ReportRequest::default() };
+        let report = super::reports::report(&path, &request).unwrap();
+        let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen);
+        assert!(hang.is_some(), "{:?}", report.findings);
+        (report.jobs[0].devices as f64, report.jobs[0].summary.clone(), report.totals)
+    };
+    let (devices, job, totals) = of_job(None);
+    assert!((job.watched_seconds - 548.0 * devices).abs() < 4.0, "{job:?}");
+    assert!(totals.coverage_percent().unwrap() < 5.0, "{totals:?}");
+    let (devices, job, totals) = of_job(Some(after(300)));
+    assert!((job.watched_seconds - 249.0 * devices).abs() < 4.0, "{job:?}");
+    assert_eq!((job.coverage_percent(), totals.coverage_percent()), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn a_driver_that_hangs_from_the_start_has_no_coverage() {
+    let mut session = Session::start(&FleetSpec::busy(1, 2, 2, 3));
+    session.publish();
+    run_changed(&mut session, 3, &mut without_devices);
+    let uptime = session.fleet().nodes[0].host.fast.uptime_seconds.get().unwrap();
+    deliver_stuck(&mut session, uptime);
+    run_changed(&mut session, 80, &mut without_devices);
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let report = report(&path, &ReportRequest::default()).unwrap();
+    assert_eq!(report.totals.coverage_percent(), Some(0.0));
+    assert!(report.totals.not_seen_seconds().is_sign_positive());
+    let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
+    assert!(hang.text.contains("no device was seen: stuck"), "{}", hang.text);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A report as Markdown: what a person wants to see, for a terminal, an issue or a mail.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
@@ -28,7 +29,7 @@ pub(super) fn write_report_markdown(
         "{} to {} ({}), from {}.\n",
         local(from, zone),
         local(to, zone),
-        format_duration(to.since(from)),
+        recorded_text(report),
         escaped(&report.files.join(", "))
     )?;
     for note in &report.notes {
@@ -68,6 +69,17 @@ pub(super) fn write_report_markdown(
         writeln!(out, "- {} {}", local(event.at, zone), escaped(&event.text))?;
     }
     left_out(out, report.events.len() + report.events_left_out, MAX_LINES)
+}
+
+/// Returns the span, and how much of it is recorded if there are gaps.
+fn recorded_text(report: &UsageReport) -> String {
+    let (from, to) = report.span;
+    let recorded: Duration = report.recorded.iter().map(|(from, to)| to.since(*from)).sum();
+    let text = format_duration(to.since(from));
+    if recorded + Duration::from_secs(1) < to.since(from) && !report.recorded.is_empty() {
+        return format!("{text}, of which {} are recorded", format_duration(recorded));
+    }
+    text
 }
 
 fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {

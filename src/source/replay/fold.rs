@@ -36,6 +36,8 @@ struct RecordingStream {
     checkpoint: u64,
     /// Lines are missing since the last checkpoint.
     has_gap: bool,
+    /// When the run of its recorder began; 0 if its start was not read.
+    run_at: Timestamp,
     at: Timestamp,
     /// No line follows.
     is_over: bool,
@@ -49,6 +51,8 @@ struct FoldedNode {
     /// The checkpoint of its file whose lines apply; those of others repeat what is known.
     restoring: Option<u64>,
     completeness: Completeness,
+    /// Its checkpoint makes up for missing lines, and repeats others.
+    is_repaired: bool,
     heard_at: Timestamp,
 }
 
@@ -71,11 +75,11 @@ pub(super) enum Change {
 }
 
 impl FoldedNode {
-    /// Begins with a checkpoint: what is known of an earlier session, or of lines before missing ones, does not continue.
-    fn restore(&mut self, checkpoint: u64, at: Timestamp) {
+    /// Begins with a checkpoint, which repeats the events of the run that began at a time.
+    fn restore(&mut self, checkpoint: u64, at: Timestamp, run_at: Timestamp) {
+        self.is_repaired = self.completeness != Completeness::Whole;
         (self.restoring, self.completeness) = (Some(checkpoint), Completeness::Whole);
-        let event = NodeEvent::Link(Link::Opening { attempt: 1 });
-        self.pipeline.apply(&Delivery { at, event });
+        self.pipeline.restore(at, self.is_repaired.then_some(run_at));
     }
 
     /// Goes on with a line that stands alone, after missing ones.
@@ -101,6 +105,7 @@ impl Fold {
             jobs: None,
             checkpoint: 0,
             has_gap: false,
+            run_at: Timestamp::default(),
             at: Timestamp::default(),
             is_over: false,
         };
@@ -185,6 +190,9 @@ impl Fold {
                 Change::Roster
             }
             Content::Header(_) | Content::Lost => {
+                if let (Content::Header(_), Some(stream)) = (&content, self.streams.get_mut(file)) {
+                    stream.run_at = at;
+                }
                 self.release_nodes(file);
                 Change::Nothing
             }
@@ -200,7 +208,7 @@ impl Fold {
         delivery: &Delivery,
     ) -> Change {
         let Some(stream) = self.streams.get(file) else { return Change::Nothing };
-        let (checkpoint, now, has_gap) = (stream.checkpoint, stream.at, stream.has_gap);
+        let RecordingStream { checkpoint, at: now, has_gap, run_at, .. } = *stream;
         if !self.nodes.contains_key(&name) && self.nodes.len() >= MAX_NODES {
             return Change::Nothing;
         }
@@ -210,6 +218,7 @@ impl Fold {
             owner: None,
             restoring: None,
             completeness: Completeness::Whole,
+            is_repaired: false,
             heard_at: now,
         });
         let is_over = |owner: usize| self.streams.get(owner).is_none_or(|stream| stream.is_over);
@@ -225,7 +234,7 @@ impl Fold {
         }
         node.owner = Some(file);
         if is_checkpoint && (is_new || node.completeness != Completeness::Whole) {
-            node.restore(checkpoint, delivery.at);
+            node.restore(checkpoint, delivery.at, run_at);
         } else if is_session_start {
             node.completeness = Completeness::Whole;
         } else if !is_checkpoint {
@@ -235,7 +244,7 @@ impl Fold {
             return Change::Nothing;
         }
         node.heard_at = now.max(node.heard_at);
-        if !node.pipeline.apply(delivery) {
+        if !node.pipeline.apply(delivery) || (is_checkpoint && node.is_repaired) {
             return Change::Nothing;
         }
         let node = node.pipeline.node();
