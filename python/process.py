@@ -133,11 +133,23 @@ class RemoteProcess:
             return lambda: self.send_signal({"kill": 9, "terminate": 15, "suspend": 19, "resume": 18}[name])
         if not hasattr(HostProcess, name) or name.startswith("_"):
             raise AttributeError(name)
+        if name == "as_dict":
+            return self._as_dict
 
         def refuse(*_words: Any, **_options: Any) -> Any:
             raise AccessDenied(self.pid, "%s of a process on %s is not sampled" % (name, self.node))
 
         return refuse
+
+    def _as_dict(self, attrs: "Optional[Iterable[str]]" = None, ad_value: Any = None) -> Dict[str, Any]:
+        """Returns values by name, those of a snapshot if `attrs` is None; `ad_value` for one that is not."""
+        values = {}
+        for name in HOST_VALUES if attrs is None else attrs:
+            try:
+                values[name] = self.pid if name == "pid" else getattr(self, name)()
+            except AccessDenied:
+                values[name] = ad_value
+        return values
 
     @contextlib.contextmanager
     def oneshot(self) -> Iterator[None]:

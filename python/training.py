@@ -103,6 +103,8 @@ class TrainingMonitor:
         self._usage = _Usage()
         self._has_warned = False
         self._clock = {}  # type: Dict[str, float]
+        # When the first batch of a phase was told, and its number: a batch may be told when it begins, or when it ends.
+        self._first_batch = {}  # type: Dict[str, Tuple[float, int]]
         self._told = {}  # type: Dict[str, Tuple[float, float, float]]
         self._begun = time.monotonic()
         self.metadata = {
@@ -223,6 +225,7 @@ class TrainingMonitor:
 
     def _start(self, name: str) -> None:
         self._clock[name] = time.monotonic()
+        self._first_batch.pop(name, None)
         self.progress_data["timing"][name + "_start"] = time.time()
 
     def _end(self, name: str) -> None:
@@ -302,7 +305,10 @@ class TrainingMonitor:
         state, prefix = self.progress_data["state"], "" if name == "training" else "validation_"
         elapsed = now - self._clock[name]
         done, total = state.get(prefix + "batch", 0), state.get("total_%sbatches" % prefix)
-        rate = done / elapsed if elapsed > 0 else 0
+        if done:
+            self._first_batch.setdefault(name, (now, 1) if done == 1 else (self._clock[name], 0))
+        since, first = self._first_batch.get(name, (now, done))
+        rate = (done - first) / (now - since) if now > since else 0
         if not rate or not total:
             return {"rate": rate, "elapsed": elapsed, "remaining": None, "total": None}
         left = max(0, total - done) / rate
@@ -627,7 +633,8 @@ def _device_memory() -> Optional[float]:
     try:
         if cuda is None or not cuda.is_initialized():
             return None
-        return round(sum(cuda.memory_reserved(device) for device in range(cuda.device_count())) / 1048576, 1)
+        reserved = sum(cuda.memory_reserved(device) for device in range(cuda.device_count()))
+        return float(round(reserved / 1048576, 1))
     except Exception:  # pylint: disable=broad-except
         return None
 

@@ -1,6 +1,7 @@
 //! `gtop pick`: waits for a complete snapshot, prints the devices that may be used, or runs a command on them.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -475,8 +476,11 @@ fn run_command(
     }
     let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
     let variables = variables(&picked, *has_uuids);
-    let mut nodes = picks.picked.iter().map(|device| &device.node);
-    let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
+    let mut nodes: Vec<&NodeName> = picks.picked.iter().map(|device| &device.node).collect();
+    nodes.dedup();
+    let is_elsewhere =
+        |name: &&&NodeName| fleet.node(name).is_none_or(|node| !is_this_machine(node));
+    let elsewhere = nodes.iter().find(is_elsewhere).copied();
     let Some(node) = elsewhere else {
         return Err(become_command(program, args, &variables).into());
     };
@@ -489,12 +493,13 @@ fn run_command(
             return on_node::run(env, target, &options.command, &variables, streams);
         }
     }
-    let remedy = elsewhere_remedy(env, request);
-    Err(PickError::Elsewhere { command, node: node.label().to_owned(), remedy }.into())
+    let labels: BTreeSet<&str> = nodes.iter().map(|name| name.label()).collect();
+    let remedy = elsewhere_remedy(env, request, labels.len());
+    Err(PickError::Elsewhere { command, node: nodeset::fold(labels), remedy }.into())
 }
 
-/// Returns what to do about devices that are on another node.
-fn elsewhere_remedy(env: &Env, request: &PickRequest) -> String {
+/// Returns what to do about devices that are on other nodes, of which there are so many.
+fn elsewhere_remedy(env: &Env, request: &PickRequest, nodes: usize) -> String {
     if env.cli.nodes.demo.is_some() {
         return "simulated nodes run no commands".to_owned();
     }
@@ -503,6 +508,9 @@ fn elsewhere_remedy(env: &Env, request: &PickRequest) -> String {
     }
     if matches!(request.spread, Spread::Nodes(2..)) {
         return "a command runs on one node: leave out --nodes and add --on-node".to_owned();
+    }
+    if nodes > 1 {
+        return "a command runs on one node: --on-node runs it on one that has all of them, so ask for fewer".to_owned();
     }
     let line = on_node_line(std::env::args_os().skip(1));
     format!("this runs it there: {line}")

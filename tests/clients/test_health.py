@@ -199,7 +199,7 @@ class Health(serving.Case):
                 self.assertEqual(text.endswith("; it has recovered"), reason.name != "xid", text)
         texts = [event["text"] for event in report["events"] if "recovery" in event["text"]]
         self.assertEqual([text for text in texts if "recovery 0" in text], [])
-        ended = [event["kind"] for event in report["events"] if event["text"].endswith("needs no recovery action any more")]
+        ended = [event["kind"] for event in report["events"] if event["text"].endswith("no recovery action is needed any more")]
         self.assertEqual(ended, ["recovered"] * sum(reason.name == "recovery_action" for reason in REASONS), texts)
 
     def test_each_of_many_xids_at_once_counts_in_every_output(self):
@@ -330,8 +330,11 @@ class Health(serving.Case):
         report = json.loads(out)
         found = {(finding["device"], finding["kind"]): finding["text"] for finding in report["findings"]}
         self.assertEqual([found[(index, "faulty")].endswith("; it has recovered") for index in range(3)], [True, False, False])
-        kinds = [(event["kind"], " ".join(event["text"].split()[2:])) for event in report["events"]]
-        self.assertEqual(kinds, [("device", "is gone")] * 3 + [("recovered", "is listed again")])
+        told = [(event["kind"], event["text"].partition(": ")[2]) for event in report["events"]]
+        self.assertEqual(told[0], ("source", "no devices found: nvidia-smi"))
+        gone = ("device", "the driver does not list the device any more")
+        self.assertEqual([event for event in told if event[0] == "device"], [gone] * 3)
+        self.assertEqual(sorted(kind for kind, _ in told[4:]), ["over", "recovered"])
 
     def test_doctor_names_devices_that_the_driver_does_not_list(self):
         if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":

@@ -28,6 +28,8 @@ use crate::ui::{StopReason, StopSignals};
 
 /// Chunks of input that wait to be sent.
 const MAX_QUEUED_INPUT: usize = 4;
+/// A node that passes no signals on, such as to a command of root, is left after so many of one.
+const IGNORED_SIGNALS: u32 = 3;
 /// Bytes of input that are read at once.
 const CHUNK_SIZE: usize = 16 << 10;
 
@@ -185,6 +187,8 @@ async fn forward(
     };
     tokio::pin!(sending);
     let (mut is_sending, mut exit) = (true, None);
+    // The last signal, and how often it came in a row.
+    let mut passed = ("", 0);
     loop {
         tokio::select! {
             output = channel.next() => match output {
@@ -200,7 +204,12 @@ async fn forward(
                     continue;
                 };
                 channel.signal(passed_on).await.ok();
-                if reason == StopReason::HangUp {
+                passed = (name, if passed.0 == name { passed.1 + 1 } else { 1 });
+                let is_ignored = passed.1 >= IGNORED_SIGNALS;
+                if is_ignored {
+                    writeln!(err, "gtop: the command may still run on the node")?;
+                }
+                if reason == StopReason::HangUp || is_ignored {
                     return Ok(Ok(Exit::Signal(name.to_owned())));
                 }
             }

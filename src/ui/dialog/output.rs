@@ -147,6 +147,8 @@ impl OutputDialog {
             }
             return ControlFlow::Continue(None);
         }
+        // How a search went is told until the next key.
+        self.notice.take_if(|(_, tone)| *tone == Tone::Faint);
         match key {
             Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q' | 'o') => {
                 return ControlFlow::Break(None);
