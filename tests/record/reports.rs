@@ -280,7 +280,7 @@ fn a_hang_that_lasts_to_the_end_counts_for_jobs_that_are_still_listed() {
         let report = super::reports::report(&path, &request).unwrap();
         let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen);
         assert!(hang.is_some(), "{:?}", report.findings);
-        (report.jobs[0].devices as f64, report.jobs[0].summary.clone(), report.totals)
+        (report.jobs[0].devices as f64, report.jobs[0].summary, report.totals)
     };
     let (devices, job, totals) = of_job(None);
     assert!((job.watched_seconds - 548.0 * devices).abs() < 4.0, "{job:?}");
