@@ -35,7 +35,7 @@ table! {
         Throttled = "throttled",
         /// A node has started anew.
         Rebooted = "rebooted",
-        /// One of the last four is over.
+        /// What a mark of the kinds above told of is over: staleness, a fault of a source or a device, throttling.
         Over = "over",
     }
     /// All of them.

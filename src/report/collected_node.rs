@@ -109,8 +109,8 @@ impl CollectedNode {
 
     /// Notes why its devices give no values.
     pub(super) fn note_source_fault(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
-        let is_of_devices =
-            |source: &Source| !source.as_str().starts_with("host") && !source.is_processes();
+        let of_host = [Source::host(), Source::host_slow()];
+        let is_of_devices = |source: &Source| !of_host.contains(source) && !source.is_processes();
         let mut states = node.sources.iter().filter(|state| is_of_devices(&state.source));
         let fault =
             states.find_map(|state| state.fault.as_ref().filter(|fault| fault.is_problem()));

@@ -221,6 +221,10 @@ fn a_damaged_checkpoint_is_made_up_for_by_the_one_before() {
     let recordings = Recordings::open([file.path.as_path()]).unwrap();
     assert_eq!(recordings.starts()[1], checkpoint);
     let fleet = recordings.fleet_from_checkpoint(after(66), HISTORY);
+    // What is sent once is known from the checkpoint before.
+    assert!(fleet.nodes.iter().all(|node| node.hello.is_some()));
+    let mut devices = fleet.nodes.iter().flat_map(|node| &node.devices);
+    assert!(devices.all(|device| device.name.known().is_some()));
     let (known, all) = recorded.compare(66, &picture(&fleet, after(66)));
     assert!(known * 100 >= all * 40, "{known} of {all} values");
 }

@@ -248,7 +248,9 @@ impl Fold {
             return Change::Nothing;
         }
         let node = node.pipeline.node();
-        if has_gap && self.list_node(file, name) { Change::Roster } else { Change::Node(node) }
+        // Only a new node may be missing in the list, which is long.
+        let is_unlisted = is_new && has_gap && self.list_node(file, name);
+        if is_unlisted { Change::Roster } else { Change::Node(node) }
     }
 
     /// Lists a node of which the line that did so is missing; returns false if it is listed.
