@@ -1,7 +1,7 @@
 //! Cost of monitoring: CPU time per node-sample, memory per node, time to the first complete frame.
 //!
-//! `cargo bench --bench fleet [-- SIZE…]`. Each size gets a fresh client process, and each client starts its own
-//! server process, so that only gtop's side is measured.
+//! `cargo bench --features internals --bench fleet [-- SIZE…]`. Each size gets a fresh client process, and each client
+//! starts its own server process, so that only gtop's side is measured.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed measurement aborts the bench")]
 
 use std::fs;
@@ -76,7 +76,7 @@ async fn measure_all(args: &[&str]) {
     let requested: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     if requested.is_empty() && !args.contains(&"--bench") {
         // `cargo test --all-targets` runs benches too; they measure nothing then.
-        return print("to measure: cargo bench --bench fleet");
+        return print("to measure: cargo bench --features internals --bench fleet");
     }
     for nodes in if requested.is_empty() { &SIZES[..] } else { &requested } {
         let mut client = this_program(&["--watch", &nodes.to_string()]).spawn().unwrap();

@@ -1,9 +1,9 @@
 //! Cost of recordings: bytes and processor time per node-sample; time to open one and to jump in it, and memory.
 //!
-//! `cargo bench --bench record [-- NODES…]` records five minutes of the simulated fleet with its noise, 8 devices and 40
-//! processes per node, and the same with values that change every three seconds (`smooth`). `-- --fill FILE` records 64 nodes until
-//! the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report FILE` is measured with it), and
-//! `-- --open FILE` opens it and jumps.
+//! `cargo bench --features internals --bench record [-- NODES…]` records five minutes of the simulated fleet with its
+//! noise, 8 devices and 40 processes per node, and the same with values that change every three seconds (`smooth`).
+//! `-- --fill FILE` records 64 nodes until the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report
+//! FILE` is measured with it), and `-- --open FILE` opens it and jumps.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -46,7 +46,7 @@ fn main() {
         }
         ["--open", path] => open(Path::new(path)),
         _ if sizes.is_empty() && !arguments.contains(&"--bench") => {
-            print("to measure: cargo bench --bench record");
+            print("to measure: cargo bench --features internals --bench record");
         }
         _ => {
             for nodes in if sizes.is_empty() { &SIZES[..] } else { &sizes } {

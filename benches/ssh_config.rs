@@ -1,7 +1,7 @@
 //! Time to resolve the SSH configuration of 1,000 hosts, compared with `ssh -G`.
 //!
-//! `cargo bench --bench ssh_config`. One configuration has a block per host; the other has a few patterns, an
-//! `Include` and a `Match final`, as a site might.
+//! `cargo bench --features internals --bench ssh_config`. One configuration has a block per host; the other has a few
+//! patterns, an `Include` and a `Match final`, as a site might.
 #![expect(clippy::unwrap_used, reason = "a failed measurement aborts the bench")]
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Output of the demo with seed 1 at a fixed clock, compared byte by byte with golden files.
 //!
 //! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--csv`, `--once` and the schema.
-//! `BLESS=1 cargo test --test it demo_output::` rewrites them.
+//! `BLESS=1 cargo t --test it demo_output::` rewrites them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Golden screens: made-up fleets in each view, size and look, text and style.
 //!
 //! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
-//! runs of equal style. `BLESS=1 cargo test --test it golden::` writes them anew.
+//! runs of equal style. `BLESS=1 cargo t --test it golden::` writes them anew.
 
 use std::time::Duration;
 
