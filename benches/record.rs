@@ -21,7 +21,7 @@ use gtop::internals::record::{Header, Limits, NodeRecorder, Recorder, RecorderOp
 use gtop::internals::sim::{FleetSpec, SimFeed};
 use gtop::internals::source::replay::Recordings;
 use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Delivery, NodeEvent};
+use gtop::internals::wire::{Delivery, RawUpdate};
 use tokio::time::Instant;
 
 const DEVICES: u32 = 8;
@@ -96,7 +96,7 @@ impl Session {
             while self.nodes[index].0 != name {
                 index += 1;
             }
-            if let NodeEvent::Frame(frame) = &delivery.event {
+            if let RawUpdate::Frame(frame) = &delivery.raw {
                 self.bodies += frame.text.len();
             }
             self.nodes[index].1.on_delivery(delivery);

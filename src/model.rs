@@ -57,6 +57,7 @@ pub use signal::Signal;
 pub use sudo::{Privilege, SudoRefusal, SudoState};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
+pub use update::{NodeUpdate, SessionUpdate};
 pub use vendor::Vendor;
 
 pub(crate) mod declare;
@@ -85,6 +86,7 @@ mod signal;
 mod sudo;
 mod tpu;
 mod unit;
+mod update;
 mod vendor;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A frame is byte 0x1E, `gtop1 `, one ASCII JSON object and a newline. [`FrameReader`] cuts frames
 //! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Decoder`] turns a
-//! body into a [`crate::model::Sample`] in which every value is known, or unknown with a reason.
+//! body into a [`crate::model::NodeUpdate`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
 //! Over a transport that cuts or interleaves long lines, a frame is sent as numbered short lines; the reader accepts
@@ -15,8 +15,8 @@
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
-pub use decode::{Decoded, Decoder, decode_response, job_of_cgroup};
-pub use delivery::{Delivery, EventSink, NodeEvent};
+pub use decode::{Decoder, decode_response, job_of_cgroup};
+pub use delivery::{Delivery, DeliverySink, RawUpdate};
 pub use frame::{Frame, FrameReader, Received, encode, encode_text};
 pub use merged::MergedSample;
 pub use reassemble::address_of;

@@ -351,7 +351,10 @@ fn every_file_is_a_module() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "internals"), ignore = "the tests of tests/main.rs are left out: run `cargo t`")]
+#[cfg_attr(
+    not(feature = "internals"),
+    ignore = "the tests of tests/main.rs are left out: run `cargo t`"
+)]
 fn all_tests_run() {
     assert!(cfg!(feature = "internals"), "tests/main.rs needs the feature");
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use gtop::internals::fleet::{Health, HealthReason, Node};
 use gtop::internals::metrics::{Value, device_fields};
-use gtop::internals::model::{Device, DeviceFault, NodeName, Reason, Sample};
+use gtop::internals::model::{Device, DeviceFault, NodeName, NodeUpdate, Reason, Sample};
 use gtop::internals::time::Timestamp;
+use gtop::internals::wire::Decoder;
 use gtop::internals::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
-use gtop::internals::wire::{Decoded, Decoder};
 
 /// How a cell becomes the value of a field.
 #[derive(Clone, Copy)]
@@ -131,7 +131,8 @@ fn without_unit(cell: &str) -> String {
 
 fn decode(backend: Backend) -> Sample {
     let body = Body::Sample(Sent { n: 1, backends: vec![backend], ..Sent::default() });
-    let Some(Decoded::Sample(sample)) = Decoder::default().decode(&body, Timestamp::from_micros(1))
+    let Some(NodeUpdate::Sample(sample)) =
+        Decoder::default().decode(&body, Timestamp::from_micros(1))
     else {
         panic!("no sample")
     };

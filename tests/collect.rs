@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use gtop::internals::collect::{Collector, CollectorConfig};
 use gtop::internals::fleet::{Fleet, FleetReader, Node};
-use gtop::internals::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
+use gtop::internals::model::{
+    Fault, FaultKind, Freshness, Link, NodeName, SessionUpdate, SourceFaultKind,
+};
 use gtop::internals::sim::{self, FleetSpec, SimFleet};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Target, Transport};
-use gtop::internals::wire::{Body, EventSink, NodeEvent};
+use gtop::internals::wire::{Body, DeliverySink, RawUpdate};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -365,14 +367,14 @@ async fn collect_events(
     fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
-    mut on_event: impl FnMut(&NodeEvent) + Send + 'static,
-) -> (mpsc::Receiver<NodeEvent>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
+    mut on_event: impl FnMut(&RawUpdate) + Send + 'static,
+) -> (mpsc::Receiver<RawUpdate>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
     let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(every));
     let (sender, events) = mpsc::channel(4096);
-    let sink: EventSink = Box::new(move |delivery| {
-        on_event(&delivery.event);
-        sender.try_send(delivery.event).unwrap();
+    let sink: DeliverySink = Box::new(move |delivery| {
+        on_event(&delivery.raw);
+        sender.try_send(delivery.raw).unwrap();
     });
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, clock.clone(), config_updates, 1);
@@ -398,19 +400,16 @@ async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
     let mut delivered = None;
     loop {
         match next().await {
-            NodeEvent::Interval(interval) => delivered = Some(interval),
-            NodeEvent::Frame(_) => break,
-            NodeEvent::Link(_)
-            | NodeEvent::Transport(_)
-            | NodeEvent::RecordedEvery(_)
-            | NodeEvent::Gone(_) => {}
+            RawUpdate::Session(SessionUpdate::Interval(interval)) => delivered = Some(interval),
+            RawUpdate::Frame(_) => break,
+            RawUpdate::Session(_) => {}
         }
     }
     assert_eq!(delivered, Some(every));
     let other = Duration::from_secs(7);
     config.send_modify(|config| config.interval = other);
     loop {
-        if let NodeEvent::Interval(interval) = next().await {
+        if let RawUpdate::Session(SessionUpdate::Interval(interval)) = next().await {
             break assert_eq!(interval, other);
         }
     }
@@ -424,8 +423,8 @@ async fn a_good_session_shortens_the_next_wait() {
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // On this clock, three sessions take no time, which makes the waits longer; the fourth takes a minute.
     let (session_clock, mut sessions) = (clock.clone(), 0);
-    let lengthen = move |event: &NodeEvent| {
-        if matches!(event, NodeEvent::Link(Link::Up)) {
+    let lengthen = move |event: &RawUpdate| {
+        if matches!(event, RawUpdate::Session(SessionUpdate::Link(Link::Up))) {
             sessions += 1;
             session_clock.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
@@ -435,7 +434,7 @@ async fn a_good_session_shortens_the_next_wait() {
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let NodeEvent::Link(link) = event else { continue };
+        let RawUpdate::Session(SessionUpdate::Link(link)) = event else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
             waits.push(retry_at.unwrap().since(ended_at));
@@ -459,7 +458,7 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
     let mut numbers = Vec::new();
     loop {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let NodeEvent::Frame(frame) = event else { continue };
+        let RawUpdate::Frame(frame) = event else { continue };
         let Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
@@ -484,13 +483,13 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     // A guard is dropped when the task of its node ends.
     let guards = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
     let new_guards = Arc::clone(&guards);
-    let sink = move |name: &NodeName| -> EventSink {
+    let sink = move |name: &NodeName| -> DeliverySink {
         let guard = Arc::new(());
         new_guards.lock().unwrap().insert(name.clone(), Arc::downgrade(&guard));
         let (name, sender) = (name.clone(), sender.clone());
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&guard) > 0);
-            if let NodeEvent::Link(link) = delivery.event {
+            if let RawUpdate::Session(SessionUpdate::Link(link)) = delivery.raw {
                 sender.try_send((name.clone(), link)).unwrap();
             }
         })
@@ -556,10 +555,10 @@ async fn a_node_is_not_connected_to_while_it_is_powered_down() {
     let off: BTreeSet<NodeName> = [targets[0].name.clone()].into();
     let (list, listed) = watch::channel(Arc::clone(&targets));
     let (sender, mut events) = mpsc::channel(1024);
-    let sink = move |_: &NodeName| -> EventSink {
+    let sink = move |_: &NodeName| -> DeliverySink {
         let sender = sender.clone();
         Box::new(move |delivery| {
-            if let NodeEvent::Link(link) = delivery.event {
+            if let RawUpdate::Session(SessionUpdate::Link(link)) = delivery.raw {
                 sender.try_send(link).unwrap();
             }
         })
@@ -606,8 +605,8 @@ async fn links_until(
     let (sink, mut links) = mpsc::channel(4096);
     let targets = served.nodes.iter().enumerate().map(|(index, node)| {
         let sink = sink.clone();
-        let event_sink: EventSink = Box::new(move |delivery| {
-            if let NodeEvent::Link(link) = delivery.event {
+        let event_sink: DeliverySink = Box::new(move |delivery| {
+            if let RawUpdate::Session(SessionUpdate::Link(link)) = delivery.raw {
                 sink.try_send((index, link)).unwrap();
             }
         });
@@ -720,7 +719,7 @@ async fn one_connecting_slot_is_enough_for_many_nodes() {
     let (sink, mut deliveries) = mpsc::channel(1024);
     let targets = served.nodes.iter().map(|node| {
         let sink = sink.clone();
-        let event_sink: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
+        let event_sink: DeliverySink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
         (sim_target(node), event_sink)
     });
     let targets = targets.collect();
@@ -731,7 +730,7 @@ async fn one_connecting_slot_is_enough_for_many_nodes() {
     let mut up = 0;
     while up < 5 {
         let delivery = timeout(TIMEOUT, deliveries.recv()).await.unwrap().unwrap();
-        if let NodeEvent::Link(link) = delivery.event {
+        if let RawUpdate::Session(SessionUpdate::Link(link)) = delivery.raw {
             assert!(!matches!(link, Link::Down { .. }), "one gave up before the others were up");
             up += usize::from(link == Link::Up);
         }

@@ -12,7 +12,7 @@ use gtop::internals::export::{
 };
 use gtop::internals::fleet::{Fleet, FleetStore, PublishIntervals};
 use gtop::internals::insight::FleetView;
-use gtop::internals::model::{Link, NodeName, TransportKind};
+use gtop::internals::model::{Link, NodeName, SessionUpdate, TransportKind};
 use gtop::internals::query::DisplaySelection;
 use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop::internals::source::Pipeline;
@@ -20,7 +20,7 @@ use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
 use gtop::internals::ui::{DisplayOptions, RenderContext, report};
 use gtop::internals::wire::body::Body;
-use gtop::internals::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
+use gtop::internals::wire::{Delivery, DeliverySink, FrameReader, RawUpdate, Received, encode};
 use jiff::tz::TimeZone;
 
 const NODES: u32 = 8;
@@ -35,7 +35,7 @@ pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// The simulated fleet, with samples delivered by the test.
 pub struct Demo {
     spec: FleetSpec,
-    machines: Vec<(NodeName, Machine, EventSink)>,
+    machines: Vec<(NodeName, Machine, DeliverySink)>,
     store: Arc<FleetStore>,
 }
 
@@ -62,11 +62,11 @@ impl Demo {
         let jobs = self.spec.jobs(START, at);
         self.store.set_nodes(names, Some(Arc::new(jobs)));
         for (_, machine, sink) in &mut self.machines {
-            let mut deliver = |event| sink(Delivery { at, event });
+            let mut deliver = |raw| sink(Delivery { at, raw });
             if is_first {
-                deliver(NodeEvent::Link(Link::Up));
-                deliver(NodeEvent::Transport(TransportKind::Native));
-                deliver(NodeEvent::Interval(INTERVAL));
+                deliver(SessionUpdate::Link(Link::Up).into());
+                deliver(SessionUpdate::Reached(TransportKind::Native).into());
+                deliver(SessionUpdate::Interval(INTERVAL).into());
                 deliver(frame(&Body::Hello(machine.hello(second, INTERVAL.as_secs_f64()))));
             }
             for event in machine.events(second - 1.0, second) {
@@ -104,11 +104,11 @@ impl Demo {
     }
 }
 
-fn frame(body: &Body) -> NodeEvent {
+fn frame(body: &Body) -> RawUpdate {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
-    NodeEvent::Frame(frame)
+    RawUpdate::Frame(frame)
 }
 
 fn check(name: &str, found: &str) {

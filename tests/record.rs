@@ -8,13 +8,13 @@ use std::time::Duration;
 use gtop::internals::export::write_json;
 use gtop::internals::fleet::{Fleet, FleetStore};
 use gtop::internals::insight::events::MarkObserver;
-use gtop::internals::model::{Fault, FaultKind, JobList, Link, NodeName};
+use gtop::internals::model::{Fault, FaultKind, JobList, Link, NodeName, SessionUpdate};
 use gtop::internals::record::{Header, Limits, Recorder, RecorderOptions};
 use gtop::internals::sim::{FleetSpec, SimFeed};
 use gtop::internals::source::Pipeline;
 use gtop::internals::source::replay::Recordings;
 use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Delivery, EventSink, NodeEvent};
+use gtop::internals::wire::{Delivery, DeliverySink, RawUpdate};
 use tempfile::TempDir;
 
 mod damage;
@@ -42,7 +42,7 @@ pub struct Session {
     pub clock: Clock,
     pub store: Arc<FleetStore>,
     pub feed: SimFeed,
-    sinks: Vec<(NodeName, EventSink)>,
+    sinks: Vec<(NodeName, DeliverySink)>,
     pub jobs: Option<Arc<JobList>>,
     observer: MarkObserver,
     start: Timestamp,
@@ -99,10 +99,10 @@ impl Session {
         }
     }
 
-    pub fn deliver(&mut self, name: &NodeName, event: NodeEvent) {
+    pub fn deliver(&mut self, name: &NodeName, raw: impl Into<RawUpdate>) {
         let at = self.clock.now();
         let sink = self.sinks.iter_mut().find(|(known, _)| known == name).unwrap();
-        sink.1(Delivery { at, event });
+        sink.1(Delivery { at, raw: raw.into() });
     }
 
     /// Runs for some seconds, and closes a group every two. Ends just before the next sample.
@@ -112,7 +112,7 @@ impl Session {
                 let passed = delivery.at.since(self.clock.now());
                 self.clock.advance(passed);
                 if !self.down.contains(&name) {
-                    self.deliver(&name, delivery.event);
+                    self.deliver(&name, delivery.raw);
                 }
             }
             self.observe();
@@ -127,7 +127,7 @@ impl Session {
 
     pub fn go_down(&mut self, node: &str) {
         let fault = Fault::new(FaultKind::SessionLost, "a cable was pulled");
-        let event = NodeEvent::Link(Link::Down { fault, retry_at: Some(self.clock.now()) });
+        let event = SessionUpdate::Link(Link::Down { fault, retry_at: Some(self.clock.now()) });
         self.deliver(&NodeName::new(node).unwrap(), event);
         self.fall_silent(node);
         self.observe();

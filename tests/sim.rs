@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::model::{NodeName, Reading, Reason};
+use gtop::internals::model::{NodeName, NodeUpdate, Reading, Reason};
 use gtop::internals::sim::{
     BACKEND, DriverState, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
     serve,
 };
 use gtop::internals::time::Timestamp;
 use gtop::internals::wire::body::{Body, Raw, Sample};
-use gtop::internals::wire::{Decoded, Decoder, FrameReader, MalformedFrame, Received, encode};
+use gtop::internals::wire::{Decoder, FrameReader, MalformedFrame, Received, encode};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, ChannelMsg};
@@ -121,7 +121,7 @@ fn decode(body: &Body) -> gtop::internals::model::Sample {
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
     let decoded = Decoder::default().decode(&frame.body, Timestamp::from_micros(1));
-    let Some(Decoded::Sample(sample)) = decoded else { panic!("no sample") };
+    let Some(NodeUpdate::Sample(sample)) = decoded else { panic!("no sample") };
     *sample
 }
 

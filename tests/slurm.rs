@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use gtop::internals::inventory::Roster;
 use gtop::internals::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
-use gtop::internals::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, Sample};
+use gtop::internals::model::{
+    DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, NodeUpdate, Sample,
+};
 use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
+use gtop::internals::wire::{Decoder, FrameReader, Received};
 use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");
@@ -59,7 +61,7 @@ fn job(cgroup: &str) -> Option<String> {
     reader.push(format!("\u{1e}gtop1 {sample}\n").as_bytes());
     let Some(Received::Frame(frame)) = reader.next_frame() else { return None };
     let mut decoder = Decoder::default();
-    let Some(Decoded::Sample(sample)) =
+    let Some(NodeUpdate::Sample(sample)) =
         decoder.decode(&frame.body, Timestamp::from_micros(2_000_000))
     else {
         return None;

@@ -13,16 +13,16 @@ use crate::collect::handshake::Handshake;
 use crate::collect::login_shell::ShellHistory;
 use crate::collect::session::{OpenError, ProbeSession};
 use crate::collect::{Collector, CollectorConfig};
-use crate::model::{Fault, FaultKind, Link};
+use crate::model::{Fault, FaultKind, Link, SessionUpdate};
 use crate::transport::{Target, Transport};
-use crate::wire::{Delivery, EventSink, NodeEvent};
+use crate::wire::{Delivery, DeliverySink};
 
 /// A connection attempt that takes longer gives its slot to another node, so that nodes that never answer do not
 /// block those that would.
 const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 /// Monitors one node until the configuration sets `is_stopping`.
-pub(super) async fn monitor(mut collector: Collector, target: Target, sink: EventSink) {
+pub(super) async fn monitor(mut collector: Collector, target: Target, sink: DeliverySink) {
     let mut node =
         NodeMonitor { target, sink, shell_history: ShellHistory::default(), shell: None };
     let mut backoff = Backoff::new();
@@ -71,7 +71,7 @@ async fn with_login_facts(fault: Fault, target: &Target, transport: &Transport) 
 
 struct NodeMonitor {
     target: Target,
-    sink: EventSink,
+    sink: DeliverySink,
     /// What the login shell did at earlier attempts.
     shell_history: ShellHistory,
     /// A login shell that is still starting; the next attempt waits until it is gone.
@@ -144,7 +144,7 @@ impl NodeMonitor {
             // The next attempt is due then, unless the shell starts the loader before.
             let retry_at = Some(clock.now().plus(remaining));
             let link = Link::Down { fault, retry_at };
-            sink(Delivery { at: clock.now(), event: NodeEvent::Link(link) });
+            sink(Delivery { at: clock.now(), raw: SessionUpdate::Link(link).into() });
         };
         let mut opening =
             Box::pin(ProbeSession::open(transport, target, interval, limits, &mut on_slow));
@@ -161,7 +161,7 @@ impl NodeMonitor {
     }
 
     fn send_link(&mut self, collector: &Collector, link: Link) {
-        (self.sink)(Delivery { at: collector.clock.now(), event: NodeEvent::Link(link) });
+        (self.sink)(Delivery { at: collector.clock.now(), raw: SessionUpdate::Link(link).into() });
     }
 }
 

@@ -13,7 +13,7 @@ use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{
-    Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError,
+    Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError, SessionUpdate,
 };
 use crate::probe::{self, ProbeCommand};
 use crate::process::Output;
@@ -21,7 +21,8 @@ use crate::text::sanitize;
 use crate::time::Clock;
 use crate::transport::{self, Channel, Target, Transport};
 use crate::wire::{
-    self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
+    self, Body, Delivery, DeliverySink, Frame, FrameReader, MalformedFrame, RawUpdate, Received,
+    body,
 };
 
 /// A probe that is silent for this long, and for five intervals, is given up.
@@ -131,19 +132,19 @@ impl ProbeSession {
     pub(super) async fn run(
         mut self: Box<Self>,
         collector: &mut Collector,
-        sink: &mut EventSink,
+        sink: &mut DeliverySink,
     ) -> Result<(), Fault> {
         let Collector { config, clock, queue, no_delay, .. } = collector;
         self.warm_up = Some((no_delay.hold_until_reply(), Instant::now() + WARM_UP));
-        let hello = self.hello.take().map(NodeEvent::Frame);
-        if let Some(NodeEvent::Frame(frame)) = &hello {
+        let hello = self.hello.take();
+        if let Some(frame) = &hello {
             self.on_hello(queue, frame);
         }
-        let via = NodeEvent::Transport(self.channel.via());
-        let interval = NodeEvent::Interval(self.interval);
-        let events = [Some(via), Some(NodeEvent::Link(Link::Up)), Some(interval), hello];
-        for event in events.into_iter().flatten() {
-            sink(Delivery { at: clock.now(), event });
+        let via = SessionUpdate::Reached(self.channel.via());
+        let interval = SessionUpdate::Interval(self.interval);
+        let updates = [via, SessionUpdate::Link(Link::Up), interval].map(RawUpdate::Session);
+        for raw in updates.into_iter().chain(hello.map(RawUpdate::Frame)) {
+            sink(Delivery { at: clock.now(), raw });
         }
         let end = self.event_loop(config, clock, queue, sink).await;
         queue.set_commands(&self.node, None);
@@ -160,7 +161,7 @@ impl ProbeSession {
         config: &mut watch::Receiver<CollectorConfig>,
         clock: &Clock,
         queue: &RequestQueue,
-        sink: &mut EventSink,
+        sink: &mut DeliverySink,
     ) -> Result<(), Fault> {
         if self.joins_running_probe {
             self.send_command(ProbeCommand::Interval(self.interval)).await;
@@ -192,7 +193,8 @@ impl ProbeSession {
                         return Ok(());
                     }
                     if new.interval != self.interval {
-                        sink(Delivery { at: clock.now(), event: NodeEvent::Interval(new.interval) });
+                        let raw = SessionUpdate::Interval(new.interval).into();
+                        sink(Delivery { at: clock.now(), raw });
                     }
                     self.apply_config(&new).await;
                 }
@@ -209,14 +211,14 @@ impl ProbeSession {
         &mut self,
         clock: &Clock,
         queue: &RequestQueue,
-        sink: &mut EventSink,
+        sink: &mut DeliverySink,
     ) -> Result<bool, Fault> {
         let mut has_frame = false;
         while let Some(received) = self.reader.next_frame() {
             let Some(frame) = self.on_received(received).await? else { continue };
             has_frame = true;
             self.on_hello(queue, &frame);
-            sink(Delivery { at: clock.now(), event: NodeEvent::Frame(frame) });
+            sink(Delivery { at: clock.now(), raw: RawUpdate::Frame(frame) });
         }
         Ok(has_frame)
     }

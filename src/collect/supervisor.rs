@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::collect::{Collector, CollectorConfig, node};
 use crate::model::{JobId, NodeName};
 use crate::transport::Target;
-use crate::wire::EventSink;
+use crate::wire::DeliverySink;
 
 /// The task of one node.
 struct NodeTask {
@@ -30,7 +30,7 @@ impl Collector {
     pub async fn follow(
         mut self,
         mut targets: watch::Receiver<Arc<[Target]>>,
-        mut sink: impl FnMut(&NodeName) -> EventSink,
+        mut sink: impl FnMut(&NodeName) -> DeliverySink,
     ) {
         let mut tasks = JoinSet::new();
         let mut nodes: BTreeMap<NodeName, NodeTask> = BTreeMap::new();

@@ -10,12 +10,12 @@ use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
 use crate::model::{
-    BackendState, Device, DeviceFault, Reading, Reason, Sample, Source, SourceFault,
+    BackendState, Device, DeviceFault, NodeUpdate, Reading, Reason, Sample, Source, SourceFault,
     SourceFaultKind, UnreadableDevices,
 };
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
-use crate::wire::{Body, Decoded, Decoder};
+use crate::wire::{Body, Decoder};
 
 /// Maximum wait for all interfaces; the probe reports a slow call after three seconds.
 const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);
@@ -51,7 +51,7 @@ pub(super) async fn add_steps(
     steps: &mut Vec<StepResult>,
 ) {
     let mut decoder = Decoder::default();
-    let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
+    let Some(NodeUpdate::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     let unreadable = hello.host.unreadable_devices();
     for found in &unreadable {
         let remedy = device::of_driver(found.driver.as_deref());
@@ -78,9 +78,9 @@ pub(super) async fn add_steps(
             Err(_elapsed) => break,
         };
         match decoder.decode(&frame.body, clock.now()) {
-            Some(Decoded::Hello(again)) => states = again.backends,
-            Some(Decoded::Sample(sample)) => record_sample(*sample, &mut results),
-            Some(Decoded::Event(_) | Decoded::Bye(_)) | None => {}
+            Some(NodeUpdate::Hello(again)) => states = again.backends,
+            Some(NodeUpdate::Sample(sample)) => record_sample(*sample, &mut results),
+            Some(NodeUpdate::Event(_) | NodeUpdate::Session(_)) | None => {}
         }
     }
     let took = began.elapsed();

@@ -12,8 +12,9 @@ use crate::fleet::node::{Host, Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
-    NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
-    Sample, SchedulerNode, Source, SourceFault, SourceFaultKind, TransportKind, max_interval,
+    NodeName, NodeUpdate, Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading,
+    Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault, SourceFaultKind,
+    TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -101,6 +102,26 @@ impl NodeBuilder {
 
     pub(super) fn name(&self) -> &NodeName {
         &self.node.name
+    }
+
+    /// Applies an update.
+    pub fn apply(&mut self, update: NodeUpdate) {
+        match update {
+            NodeUpdate::Session(update) => self.on_session(update),
+            NodeUpdate::Hello(hello) => self.on_hello(hello),
+            NodeUpdate::Sample(sample) => self.on_sample(*sample),
+            NodeUpdate::Event(event) => self.on_event(event),
+        }
+    }
+
+    fn on_session(&mut self, update: SessionUpdate) {
+        match update {
+            SessionUpdate::Link(link) => self.on_link(link),
+            SessionUpdate::Reached(via) => self.on_transport(via),
+            SessionUpdate::Interval(interval) => self.set_interval(interval),
+            SessionUpdate::RecordedEvery(interval) => self.set_min_interval(interval),
+            SessionUpdate::Gone(devices) => self.restore_gone(&devices),
+        }
     }
 
     /// Updates the connection state. Known values stay and become stale.

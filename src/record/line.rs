@@ -8,14 +8,14 @@ use memchr::memchr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Fault, FaultKind, JobList, Link, Mark, NodeName, TransportKind};
+use crate::model::{Fault, FaultKind, JobList, Link, Mark, NodeName, SessionUpdate, TransportKind};
 use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
 use crate::record::marks::MarkLine;
 use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
-use crate::wire::{Frame, NodeEvent};
+use crate::wire::{Frame, RawUpdate};
 
 /// The version of the format. A reader accepts this version and earlier ones.
 pub(super) const FORMAT: u32 = 1;
@@ -63,8 +63,8 @@ pub struct RecordedLine {
 pub enum Content {
     /// A recorder starts.
     Header(Header),
-    /// An event of a node.
-    Node(NodeName, NodeEvent),
+    /// What arrived from a node.
+    Node(NodeName, RawUpdate),
     /// The watched nodes and, if a scheduler is queried, its jobs.
     Roster(Vec<NodeName>, Option<Arc<JobList>>),
     /// Something worth jumping to.
@@ -192,24 +192,23 @@ pub(super) fn write_body(
     write_value(out, at, is_checkpoint, Some(node), "body", body);
 }
 
-/// Writes any other event of a node.
-pub(super) fn write_event(
+/// Writes what is said of a session.
+pub(super) fn write_session(
     out: &mut Vec<u8>,
     at: Timestamp,
     is_checkpoint: bool,
     node: &NodeName,
-    event: &NodeEvent,
+    update: &SessionUpdate,
 ) {
-    let (key, value) = match event {
-        NodeEvent::Link(link) => ("link", json(&LinkLine::from(link))),
-        NodeEvent::Transport(via) => ("via", json(&via.as_str())),
-        NodeEvent::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
-        NodeEvent::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
-        NodeEvent::Gone(devices) => {
+    let (key, value) = match update {
+        SessionUpdate::Link(link) => ("link", json(&LinkLine::from(link))),
+        SessionUpdate::Reached(via) => ("via", json(&via.as_str())),
+        SessionUpdate::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
+        SessionUpdate::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
+        SessionUpdate::Gone(devices) => {
             let lines: Vec<_> = devices.iter().filter_map(GoneDeviceLine::of).collect();
             ("gone", json(&lines))
         }
-        NodeEvent::Frame(frame) => return write_body(out, at, is_checkpoint, node, &frame.text),
     };
     write_value(out, at, is_checkpoint, Some(node), key, &value);
 }
@@ -265,7 +264,7 @@ pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
     let at = is_recorded_time(raw.at).then(|| from_seconds(raw.at))?;
     let is_checkpoint = raw.checkpoint;
     let content = match &raw.node {
-        Some(name) => Content::Node(node_name(name)?, node_event(&raw)?),
+        Some(name) => Content::Node(node_name(name)?, raw_update(&raw)?),
         None => fleet_content(at, raw),
     };
     Some(RecordedLine { at, is_checkpoint, content })
@@ -285,7 +284,7 @@ fn parse_body(text: &[u8]) -> Option<RecordedLine> {
     let body = rest.strip_prefix(b"\",\"body\":")?.trim_ascii_end().strip_suffix(b"}")?;
     // Only if the body is exactly one value, the line has this form.
     let frame = Frame::parse(Bytes::copy_from_slice(body.trim_ascii())).ok()?;
-    let content = Content::Node(name, NodeEvent::Frame(Box::new(frame)));
+    let content = Content::Node(name, RawUpdate::Frame(Box::new(frame)));
     Some(RecordedLine { at, is_checkpoint, content })
 }
 
@@ -310,27 +309,31 @@ pub(super) fn may_be_rare(text: &[u8]) -> bool {
     [&b"\"mark\""[..], b"\"start\"", b"\"end\""].iter().any(|rare| key.starts_with(rare))
 }
 
-fn node_event(raw: &LineJson<'_>) -> Option<NodeEvent> {
+fn raw_update(raw: &LineJson<'_>) -> Option<RawUpdate> {
     if let Some(body) = raw.body {
         let frame = Frame::parse(Bytes::copy_from_slice(body.get().as_bytes())).ok()?;
-        return Some(NodeEvent::Frame(Box::new(frame)));
+        return Some(RawUpdate::Frame(Box::new(frame)));
     }
+    session_update(raw).map(RawUpdate::Session)
+}
+
+fn session_update(raw: &LineJson<'_>) -> Option<SessionUpdate> {
     if let Some(link) = &raw.link {
-        return Some(NodeEvent::Link(link.to_link()?));
+        return Some(SessionUpdate::Link(link.to_link()?));
     }
     if let Some(word) = &raw.via {
         let known = TransportKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
-        return Some(NodeEvent::Transport(known));
+        return Some(SessionUpdate::Reached(known));
     }
     if let Some(every) = raw.every {
-        return Some(NodeEvent::RecordedEvery(Duration::try_from_secs_f64(every).ok()?));
+        return Some(SessionUpdate::RecordedEvery(Duration::try_from_secs_f64(every).ok()?));
     }
     if let Some(gone) = &raw.gone {
         let devices = gone.iter().map(GoneDeviceLine::to_device);
-        return Some(NodeEvent::Gone(devices.take(MAX_GONE).collect()));
+        return Some(SessionUpdate::Gone(devices.take(MAX_GONE).collect()));
     }
     let interval = Duration::try_from_secs_f64(raw.interval?).ok()?;
-    Some(NodeEvent::Interval(interval))
+    Some(SessionUpdate::Interval(interval))
 }
 
 fn fleet_content(at: Timestamp, raw: LineJson<'_>) -> Content {
@@ -412,7 +415,7 @@ mod tests {
     fn node_of(line: &str) -> Option<(String, bool)> {
         let line = parse(line.as_bytes())?;
         assert_eq!(line.at, Timestamp::from_micros(100_250_000));
-        let Content::Node(name, NodeEvent::Frame(frame)) = line.content else { return None };
+        let Content::Node(name, RawUpdate::Frame(frame)) = line.content else { return None };
         assert_eq!(frame.text, BODY);
         Some((name.as_str().to_owned(), line.is_checkpoint))
     }

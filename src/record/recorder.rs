@@ -14,14 +14,15 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::model::{
-    Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
+    Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, SessionUpdate, Source,
+    TransportKind,
 };
 use crate::record::line::{self, Header};
 use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::time::{Clock, ClockOffset, Timestamp, format_duration};
 use crate::wire::body::{self, Body};
-use crate::wire::{Delivery, Frame, MergedSample, NodeEvent, encode_text};
+use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
 
 /// A group closes after this time, or with this many bytes of lines.
 const GROUP_SPAN: Duration = Duration::from_secs(2);
@@ -355,15 +356,22 @@ pub struct NodeRecorder {
 }
 
 impl NodeRecorder {
-    /// Records an event. Answers to questions of a user are not recorded: they may hold secrets.
+    /// Records what arrived. Answers to questions of a user are not recorded: they may hold secrets.
     pub fn on_delivery(&mut self, delivery: Delivery) {
-        let Delivery { at, event } = delivery;
-        if matches!(&event, NodeEvent::Frame(frame) if frame.text.is_empty()) {
+        let Delivery { at, raw } = delivery;
+        if matches!(&raw, RawUpdate::Frame(frame) if frame.text.is_empty()) {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = Vec::new();
-        state.on_event(&self.name, at, event, self.shared.every, &mut text);
+        match raw {
+            RawUpdate::Session(update) => {
+                state.on_session(&self.name, at, update, self.shared.every, &mut text);
+            }
+            RawUpdate::Frame(frame) => {
+                state.record_frame(&self.name, at, frame, self.shared.every, &mut text);
+            }
+        }
         // The node stays locked until its line is in the group, which keeps its lines in order.
         let mut lines = self.shared.lock();
         if lines.group.text.len() + text.len() > MAX_WAITING_BYTES {
@@ -380,43 +388,56 @@ impl NodeRecorder {
 }
 
 impl NodeState {
-    /// Writes the line of an event, and keeps what a checkpoint needs of it.
-    fn on_event(
+    /// Writes the line of what is said of the session, and keeps what a checkpoint needs of it.
+    fn on_session(
         &mut self,
         name: &NodeName,
         at: Timestamp,
-        event: NodeEvent,
+        update: SessionUpdate,
         every: Duration,
         text: &mut Vec<u8>,
     ) {
         // They follow from the samples, from which only a checkpoint cuts a reader off.
-        if let NodeEvent::Gone(devices) = event {
+        if let SessionUpdate::Gone(devices) = update {
             self.gone = devices;
             return;
         }
-        if !matches!(&event, NodeEvent::Frame(frame) if matches!(frame.body, Body::Sample(_)))
-            || every.is_zero()
-        {
-            line::write_event(text, at, false, name, &event);
-        }
-        match event {
-            NodeEvent::Link(link) => self.on_link(link),
-            NodeEvent::Transport(via) => self.via = Some(via),
-            NodeEvent::Interval(interval) => {
+        line::write_session(text, at, false, name, &update);
+        match update {
+            SessionUpdate::Link(link) => self.on_link(link),
+            SessionUpdate::Reached(via) => self.via = Some(via),
+            SessionUpdate::Interval(interval) => {
                 self.interval = Some(interval);
                 if !every.is_zero() {
                     self.every = Some(every);
-                    line::write_event(text, at, false, name, &NodeEvent::RecordedEvery(every));
+                    line::write_session(
+                        text,
+                        at,
+                        false,
+                        name,
+                        &SessionUpdate::RecordedEvery(every),
+                    );
                 }
             }
-            NodeEvent::RecordedEvery(_) | NodeEvent::Gone(_) => {}
-            NodeEvent::Frame(frame) => {
-                if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
-                    self.thin(name, at, sample.clone(), every, text);
-                }
-                self.on_frame(at, frame);
-            }
+            SessionUpdate::RecordedEvery(_) | SessionUpdate::Gone(_) => {}
         }
+    }
+
+    /// Writes the line of a frame, if its sample is due, and keeps what a checkpoint needs of it.
+    fn record_frame(
+        &mut self,
+        name: &NodeName,
+        at: Timestamp,
+        frame: Box<Frame>,
+        every: Duration,
+        text: &mut Vec<u8>,
+    ) {
+        if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
+            self.thin(name, at, sample.clone(), every, text);
+        } else {
+            line::write_body(text, at, false, name, &frame.text);
+        }
+        self.on_frame(at, frame);
     }
 
     /// Writes a sample of all that came since the last one that was written, if it is due.
@@ -518,19 +539,19 @@ impl NodeState {
     /// the reader finds the offset of the node's clock at once.
     fn write_checkpoint(&self, out: &mut Vec<u8>, name: &NodeName, now: Timestamp) {
         let made_at = |probe: f64| self.offset.local_time(probe, now).unwrap_or(now);
-        let mut event = |event: NodeEvent| line::write_event(out, now, true, name, &event);
-        self.via.map(NodeEvent::Transport).into_iter().for_each(&mut event);
+        let mut say = |update: SessionUpdate| line::write_session(out, now, true, name, &update);
+        self.via.map(SessionUpdate::Reached).into_iter().for_each(&mut say);
         if self.hello.is_some() {
-            event(NodeEvent::Link(Link::Up));
+            say(SessionUpdate::Link(Link::Up));
         }
-        self.interval.map(NodeEvent::Interval).into_iter().for_each(&mut event);
-        self.every.map(NodeEvent::RecordedEvery).into_iter().for_each(&mut event);
+        self.interval.map(SessionUpdate::Interval).into_iter().for_each(&mut say);
+        self.every.map(SessionUpdate::RecordedEvery).into_iter().for_each(&mut say);
         let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some((at, _, text)) = &self.hello {
             body(made_at(*at), text);
         }
         if !self.gone.is_empty() {
-            line::write_event(out, now, true, name, &NodeEvent::Gone(self.gone.clone()));
+            line::write_session(out, now, true, name, &SessionUpdate::Gone(self.gone.clone()));
         }
         let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some(sample) = self.merged.sample() {
@@ -547,7 +568,7 @@ impl NodeState {
         }
         let links = [self.down.as_ref(), self.link.as_ref().filter(|link| **link != Link::Up)];
         for link in links.into_iter().flatten() {
-            line::write_event(out, now, true, name, &NodeEvent::Link(link.clone()));
+            line::write_session(out, now, true, name, &SessionUpdate::Link(link.clone()));
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::model::{Link, NodeName, TransportKind};
+use crate::model::{Link, NodeName, SessionUpdate, TransportKind};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::scenario::FleetSpec;
 use crate::time::Timestamp;
 use crate::wire::body::{Body, Sample};
-use crate::wire::{Delivery, Frame, NodeEvent, encode_text};
+use crate::wire::{Delivery, Frame, RawUpdate, encode_text};
 
 /// Nodes that send a sample per second.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ impl SimFeed {
             let t = f64::from(second) + f64::from(number) / count;
             let at = start.plus(Duration::from_secs_f64(t));
             let values_at = t - f64::from(second % self.values_every);
-            for event in node.events(second, number, t, values_at) {
-                deliveries.push((node.name.clone(), Delivery { at, event }));
+            for raw in node.updates(second, number, t, values_at) {
+                deliveries.push((node.name.clone(), Delivery { at, raw }));
             }
         }
         deliveries
@@ -81,17 +81,20 @@ impl SimFeed {
 
 impl FeedNode {
     /// Returns what the node sends at `t`: the values of `values_at`, as new as those of `t`.
-    fn events(&mut self, second: u32, number: u32, t: f64, values_at: f64) -> Vec<NodeEvent> {
-        let mut events = Vec::new();
+    fn updates(&mut self, second: u32, number: u32, t: f64, values_at: f64) -> Vec<RawUpdate> {
+        let mut raw = Vec::new();
         if second == 0 {
-            events.push(NodeEvent::Link(Link::Opening { attempt: 1 }));
-            events.push(NodeEvent::Transport(TransportKind::Native));
-            events.push(NodeEvent::Link(Link::Up));
-            events.push(NodeEvent::Interval(Duration::from_secs(1)));
-            events.extend(frame(&Body::Hello(self.machine.hello(t, 1.0))));
+            let updates = [
+                SessionUpdate::Link(Link::Opening { attempt: 1 }),
+                SessionUpdate::Reached(TransportKind::Native),
+                SessionUpdate::Link(Link::Up),
+                SessionUpdate::Interval(Duration::from_secs(1)),
+            ];
+            raw.extend(updates.map(RawUpdate::Session));
+            raw.extend(frame(&Body::Hello(self.machine.hello(t, 1.0))));
         }
         for event in self.machine.events(self.since.max(0.0), t) {
-            events.extend(frame(&Body::Event(event)));
+            raw.extend(frame(&Body::Event(event)));
         }
         let full = second == 0 || (second + number).is_multiple_of(60);
         let has_uses = full || second.is_multiple_of(2);
@@ -105,12 +108,12 @@ impl FeedNode {
         };
         let mut sample = self.machine.sample(values_at, request);
         set_times(&mut sample, self.machine.clock(t));
-        events.extend(frame(&Body::Sample(sample)));
+        raw.extend(frame(&Body::Sample(sample)));
         self.since = values_at;
         if has_uses {
             self.uses_since = values_at;
         }
-        events
+        raw
     }
 }
 
@@ -125,7 +128,7 @@ fn set_times(sample: &mut Sample, at: f64) {
     }
 }
 
-fn frame(body: &Body) -> Option<NodeEvent> {
+fn frame(body: &Body) -> Option<RawUpdate> {
     let frame = Frame::parse(encode_text(body).into()).ok()?;
-    Some(NodeEvent::Frame(Box::new(frame)))
+    Some(RawUpdate::Frame(Box::new(frame)))
 }

@@ -3,13 +3,11 @@
 //! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::fleet::{FleetStore, Node, NodeBuilder};
-use crate::model::{Device, Link, NodeName, Source};
+use crate::fleet::{FleetStore, NodeBuilder};
+use crate::model::{Device, NodeName, SessionUpdate, Source};
 use crate::record::RecorderSink;
-use crate::time::Timestamp;
-use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
+use crate::wire::{Decoder, Delivery, DeliverySink};
 
 /// Passes deliveries of sessions to a store, and to a recorder if there is one.
 #[derive(Debug)]
@@ -30,104 +28,49 @@ impl Pipeline {
         Self { recorder, ..self }
     }
 
-    /// Returns the sink for the deliveries of one node.
-    pub fn sink(&self, node: NodeName) -> EventSink {
+    /// Returns the sink for the deliveries of one node: each is decoded, changes the node, and is recorded as it came.
+    pub fn sink(&self, node: NodeName) -> DeliverySink {
         let store = Arc::clone(&self.store);
         let mut recorder = self.recorder.as_ref().map(|recorder| recorder.node(&node));
-        let mut pipeline = NodePipeline::new(node, self.store.history_span());
+        let mut builder = NodeBuilder::new(node, self.store.history_span());
+        let mut decoder = Decoder::default();
         let mut gone: Vec<(Source, Device)> = Vec::new();
         Box::new(move |delivery| {
             let at = delivery.at;
-            if pipeline.apply(&delivery) {
-                store.prepare(&mut pipeline.builder);
-                store.update(pipeline.node());
+            if let Some(update) = decoder.update(&delivery) {
+                builder.apply(update);
+                store.prepare(&mut builder);
+                store.update(builder.node());
             }
-            if let Some(recorder) = &mut recorder {
-                recorder.on_delivery(delivery);
-                let node = pipeline.builder.node();
-                let devices = node.gone_devices();
-                if devices.len() != gone.len()
-                    || devices.iter().zip(&gone).any(|(new, old)| new.1.uuid != old.1.uuid)
-                {
-                    gone.clone_from(&devices);
-                    recorder.on_delivery(Delivery { at, event: NodeEvent::Gone(devices) });
-                }
+            let Some(recorder) = &mut recorder else { return };
+            recorder.on_delivery(delivery);
+            let devices = builder.node().gone_devices();
+            let is_other =
+                |(new, old): (&(Source, Device), &(Source, Device))| new.1.uuid != old.1.uuid;
+            if devices.len() != gone.len() || devices.iter().zip(&gone).any(is_other) {
+                gone.clone_from(&devices);
+                recorder.on_delivery(Delivery { at, raw: SessionUpdate::Gone(devices).into() });
             }
         })
     }
 }
 
-/// Builds one node from its deliveries.
-#[derive(Debug)]
-pub(super) struct NodePipeline {
-    builder: NodeBuilder,
-    decoder: Decoder,
-}
-
-impl NodePipeline {
-    pub(super) fn new(node: NodeName, history_span: Duration) -> Self {
-        Self { builder: NodeBuilder::new(node, history_span), decoder: Decoder::default() }
-    }
-
-    pub(super) fn node(&self) -> Arc<Node> {
-        self.builder.node()
-    }
-
-    /// Goes on after deliveries that are missing: what is not sent again is unknown. Frames arrive, so the session is up.
-    pub(super) fn resume(&mut self, at: Timestamp) {
-        self.decoder.forget_clock();
-        self.builder.forget_readings();
-        self.apply(&Delivery { at, event: NodeEvent::Link(Link::Up) });
-    }
-
-    /// Begins with a checkpoint: what is known of an earlier session, or of deliveries before missing ones, does not
-    /// continue. Events since a time are in it.
-    pub(super) fn restore(&mut self, at: Timestamp, events_from: Option<Timestamp>) {
-        if let Some(from) = events_from {
-            self.builder.restore_readings(from);
-        }
-        self.apply(&Delivery { at, event: NodeEvent::Link(Link::Opening { attempt: 1 }) });
-    }
-
-    /// Applies one delivery; returns true if the node has changed.
-    pub(super) fn apply(&mut self, delivery: &Delivery) -> bool {
-        let Self { builder, decoder } = self;
-        match &delivery.event {
-            NodeEvent::Link(link) => {
-                if matches!(link, Link::Opening { .. }) {
-                    // The clock offset of the last session does not apply to the next one.
-                    *decoder = Decoder::default();
-                }
-                builder.on_link(link.clone());
-            }
-            NodeEvent::Transport(via) => builder.on_transport(*via),
-            NodeEvent::Interval(interval) => builder.set_interval(*interval),
-            NodeEvent::RecordedEvery(interval) => builder.set_min_interval(*interval),
-            NodeEvent::Gone(devices) => builder.restore_gone(devices),
-            NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
-                Some(Decoded::Hello(hello)) => builder.on_hello(hello),
-                Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
-                Some(Decoded::Event(event)) => builder.on_event(event),
-                Some(Decoded::Bye(_)) | None => return false,
-            },
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::fleet::PublishIntervals;
+    use crate::time::Timestamp;
     use crate::wire::body::{Body, Hello, Host, Sample};
-    use crate::wire::{FrameReader, Received, encode};
+    use crate::wire::{FrameReader, RawUpdate, Received, encode};
 
     fn delivery(second: i64, body: &Body) -> Delivery {
         let mut reader = FrameReader::default();
         reader.push(&encode(body));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
         let at = Timestamp::from_micros(second * 1_000_000);
-        Delivery { at, event: NodeEvent::Frame(frame) }
+        Delivery { at, raw: RawUpdate::Frame(frame) }
     }
 
     #[tokio::test(start_paused = true)]

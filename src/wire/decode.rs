@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
     DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
-    KernelLine, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample,
-    Source, SourceFault, SourceFaultKind, Space, SudoState, UsesReading, Vendor,
+    KernelLine, Link, NodeUpdate, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading,
+    Reason, Sample, SessionUpdate, Source, SourceFault, SourceFaultKind, Space, SudoState,
+    UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -15,6 +16,7 @@ use crate::wire::body::{self, Body, Raw};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
+use crate::wire::delivery::{Delivery, RawUpdate};
 
 pub use answer::decode_response;
 pub use process::job_of_cgroup;
@@ -43,44 +45,44 @@ pub struct Decoder {
     evidence: Option<Arc<DeviceEvidence>>,
 }
 
-/// A decoded body.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decoded {
-    /// The probe's hello.
-    Hello(Hello),
-    /// A sample, or a source's fault.
-    Sample(Box<Sample>),
-    /// A device event.
-    Event(Event),
-    /// The probe ended, with its reason.
-    Bye(Arc<str>),
-}
-
 impl Decoder {
+    /// Decodes what arrived; `None` if it changes nothing of the node.
+    pub fn update(&mut self, delivery: &Delivery) -> Option<NodeUpdate> {
+        match &delivery.raw {
+            RawUpdate::Session(update) => {
+                if matches!(update, SessionUpdate::Link(Link::Opening { .. })) {
+                    // The clock offset of the last session does not apply to the next one.
+                    *self = Self::default();
+                }
+                Some(NodeUpdate::Session(update.clone()))
+            }
+            RawUpdate::Frame(frame) => self.decode(&frame.body, delivery.at),
+        }
+    }
+
     /// Decodes a body that arrived at `arrival`; `None` for responses and kinds this version does not know.
-    pub fn decode(&mut self, body: &Body, arrival: Timestamp) -> Option<Decoded> {
+    pub fn decode(&mut self, body: &Body, arrival: Timestamp) -> Option<NodeUpdate> {
         Some(match body {
             Body::Hello(sent) => {
                 self.offset.update(sent.at, arrival);
-                Decoded::Hello(self.hello(sent, arrival))
+                NodeUpdate::Hello(self.hello(sent, arrival))
             }
             Body::Sample(sent) => {
                 self.offset.update(sent.at, arrival);
-                Decoded::Sample(Box::new(self.sample(sent, arrival)))
+                NodeUpdate::Sample(Box::new(self.sample(sent, arrival)))
             }
             Body::Error(sent) => {
                 self.offset.update(sent.at, arrival);
                 let fault = self.source_fault(sent, arrival);
                 let faults = vec![(Source::new(&sent.source), fault)];
-                Decoded::Sample(Box::new(Sample { faults, ..Sample::default() }))
+                NodeUpdate::Sample(Box::new(Sample { faults, ..Sample::default() }))
             }
             Body::Event(sent) => {
                 self.offset.update(sent.at, arrival);
-                Decoded::Event(self.event(sent, arrival))
+                NodeUpdate::Event(self.event(sent, arrival))
             }
-            Body::Bye(sent) => Decoded::Bye(sanitize_shared(&sent.why, 120)),
-            // Responses go only to the caller of the request.
-            Body::Answer(_) | Body::Other => return None,
+            // Responses go only to the caller of the request, and the end of a session says why it ended.
+            Body::Answer(_) | Body::Bye(_) | Body::Other => return None,
         })
     }
 
@@ -538,7 +540,7 @@ mod tests {
             ..body::Event::default()
         };
         let arrival = Timestamp::from_micros(7);
-        let Some(Decoded::Event(event)) = Decoder::default().decode(&Body::Event(sent), arrival)
+        let Some(NodeUpdate::Event(event)) = Decoder::default().decode(&Body::Event(sent), arrival)
         else {
             panic!()
         };
@@ -557,7 +559,7 @@ mod tests {
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{sent}") };
         let arrival = Timestamp::from_micros(1_000_000_000);
         match Decoder::default().decode(&frame.body, arrival) {
-            Some(Decoded::Event(event)) => event,
+            Some(NodeUpdate::Event(event)) => event,
             other => panic!("{other:?}"),
         }
     }
@@ -652,7 +654,8 @@ mod tests {
             ..body::Sample::default()
         };
         let arrival = Timestamp::from_micros(7);
-        let Some(Decoded::Sample(sample)) = Decoder::default().decode(&Body::Sample(sent), arrival)
+        let Some(NodeUpdate::Sample(sample)) =
+            Decoder::default().decode(&Body::Sample(sent), arrival)
         else {
             panic!()
         };
@@ -668,7 +671,7 @@ mod tests {
         let minors = |sent: &str| {
             let body: Body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
             let arrival = Timestamp::from_micros(7);
-            let Some(Decoded::Sample(sample)) = Decoder::default().decode(&body, arrival) else {
+            let Some(NodeUpdate::Sample(sample)) = Decoder::default().decode(&body, arrival) else {
                 panic!()
             };
             let list = sample.backends.into_iter().next().unwrap().devices.unwrap().list;
@@ -692,7 +695,7 @@ mod tests {
         let mut evidence = |sent: &str| {
             let body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
             match decoder.decode(&body, Timestamp::from_micros(7)) {
-                Some(Decoded::Sample(sample)) => sample.evidence,
+                Some(NodeUpdate::Sample(sample)) => sample.evidence,
                 _ => panic!(),
             }
         };
@@ -718,7 +721,7 @@ mod tests {
             host: Some(body::Host { at: 51.0, ..body::Host::default() }),
             ..body::Sample::default()
         };
-        let Some(Decoded::Sample(sample)) = decoder.decode(&Body::Sample(late), at(1021)) else {
+        let Some(NodeUpdate::Sample(sample)) = decoder.decode(&Body::Sample(late), at(1021)) else {
             panic!()
         };
         let taken = sample.host.unwrap().0;

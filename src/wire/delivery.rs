@@ -1,37 +1,33 @@
-//! Events from a node's session to its consumer.
+//! What arrives from a node's session, as it arrives: recordings keep it, and the decoder makes updates of it.
 
-use std::time::Duration;
-
-use crate::model::{Device, Link, Source, TransportKind};
+use crate::model::SessionUpdate;
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
-/// An event of one node.
+/// What arrived from a node, or what happened to its session.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// When it arrived here.
     pub at: Timestamp,
-    /// The event.
-    pub event: NodeEvent,
+    /// What arrived.
+    pub raw: RawUpdate,
 }
 
-/// The events of a node.
+/// An update before it is decoded.
 #[derive(Clone, Debug)]
-pub enum NodeEvent {
-    /// The connection changed.
-    Link(Link),
-    /// A session is open, by this transport.
-    Transport(TransportKind),
-    /// The requested sampling interval has changed.
-    Interval(Duration),
-    /// Of what arrives, a recording keeps one sample in this time.
-    RecordedEvery(Duration),
-    /// The devices that are gone, and the source that listed each; a recording repeats them, because no frame does.
-    Gone(Vec<(Source, Device)>),
-    /// A frame arrived.
+pub enum RawUpdate {
+    /// The session has changed.
+    Session(SessionUpdate),
+    /// A frame of a probe.
     Frame(Box<Frame>),
 }
 
-/// Consumes the events of one node, in order and synchronously: frames are large, and many nodes send at once,
+impl From<SessionUpdate> for RawUpdate {
+    fn from(update: SessionUpdate) -> Self {
+        Self::Session(update)
+    }
+}
+
+/// Consumes the deliveries of one node, in order and synchronously: frames are large, and many nodes send at once,
 /// so none is queued.
-pub type EventSink = Box<dyn FnMut(Delivery) + Send>;
+pub type DeliverySink = Box<dyn FnMut(Delivery) + Send>;

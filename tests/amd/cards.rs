@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use gtop::internals::metrics::{Value as Field, device_fields};
-use gtop::internals::model::Device;
+use gtop::internals::model::{Device, NodeUpdate};
 use gtop::internals::time::Timestamp;
+use gtop::internals::wire::Decoder;
 use gtop::internals::wire::body::{Body, Sample};
-use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
 use crate::amd::machine::{
@@ -726,7 +726,7 @@ fn a_machine_without_amd_devices_has_no_amd_source() {
 fn decode(frame: &Value) -> Vec<Device> {
     let sample: Sample = serde_json::from_value(frame.clone()).unwrap();
     let decoded = Decoder::default().decode(&Body::Sample(sample), Timestamp::default());
-    let Some(Decoded::Sample(sample)) = decoded else { panic!("no sample") };
+    let Some(NodeUpdate::Sample(sample)) = decoded else { panic!("no sample") };
     sample
         .backends
         .into_iter()

@@ -6,13 +6,13 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
 use gtop::internals::model::{
-    Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading,
-    Reason, SchedulerErrorKind,
+    Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, NodeUpdate, ProcessRequest,
+    Reading, Reason, SchedulerErrorKind,
 };
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{DisplayOptions, MemoryUnit};
 use gtop::internals::ui::{Effect, Keymap, Surface, Ui, UiRequest};
-use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
+use gtop::internals::wire::{Decoder, FrameReader, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -55,9 +55,9 @@ fn node_from_frames(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
         reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
         let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
         match decoder.decode(&frame.body, NOW) {
-            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
-            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
-            Some(Decoded::Event(event)) => builder.on_event(event),
+            Some(NodeUpdate::Hello(hello)) => builder.on_hello(hello),
+            Some(NodeUpdate::Sample(sample)) => builder.on_sample(*sample),
+            Some(NodeUpdate::Event(event)) => builder.on_event(event),
             other => unreachable!("{other:?}"),
         }
     }

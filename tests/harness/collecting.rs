@@ -16,7 +16,7 @@ use gtop::internals::source::Pipeline;
 use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Reach, Target, Transport};
-use gtop::internals::wire::EventSink;
+use gtop::internals::wire::DeliverySink;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -76,10 +76,10 @@ pub(crate) fn collect(
 }
 
 /// Runs a collector for nodes that do not change, each with the sink of its events.
-pub(crate) async fn follow_all(collector: Collector, targets: Vec<(Target, EventSink)>) {
+pub(crate) async fn follow_all(collector: Collector, targets: Vec<(Target, DeliverySink)>) {
     let listed = targets.iter().map(|(target, _)| target.clone()).collect();
     let sinks = targets.into_iter().map(|(target, sink)| (target.name, sink));
-    let mut sinks: BTreeMap<NodeName, EventSink> = sinks.collect();
+    let mut sinks: BTreeMap<NodeName, DeliverySink> = sinks.collect();
     let (_list, listed) = watch::channel::<Arc<[Target]>>(listed);
     collector.follow(listed, |name| sinks.remove(name).unwrap()).await;
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use gtop::internals::fleet::{Node, NodeBuilder};
 use gtop::internals::metrics::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
-use gtop::internals::model::{Link, NodeName, Source};
+use gtop::internals::model::{Link, NodeName, NodeUpdate, Source};
 use gtop::internals::probe::Interpreter;
 use gtop::internals::time::Timestamp;
+use gtop::internals::wire::Decoder;
 use gtop::internals::wire::body::{Body, Hello, Sample};
-use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::Value;
 
 use crate::harness::probe::{BOTH, Setup};
@@ -46,8 +46,8 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
         };
         let arrival = Timestamp::from_micros((frame["at"].as_f64().unwrap() * 1e6) as i64);
         match decoder.decode(&body, arrival) {
-            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
-            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
+            Some(NodeUpdate::Hello(hello)) => builder.on_hello(hello),
+            Some(NodeUpdate::Sample(sample)) => builder.on_sample(*sample),
             _ => return None,
         }
         is_complete(&builder.node()).then(|| builder.node())

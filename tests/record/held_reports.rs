@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gtop::internals::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName,
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName, SessionUpdate,
 };
 use gtop::internals::report::{
     FindingKind, NothingMatched, ReportFilter, ReportRequest, UnmatchedName, UsageReport,
@@ -11,7 +11,7 @@ use gtop::internals::report::{
 };
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::{Frame, NodeEvent};
+use gtop::internals::wire::{Frame, RawUpdate};
 use serde_json::{Value, json};
 
 use super::{START, Session, after, options};
@@ -51,14 +51,14 @@ fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
         if second == 230 {
             session.down.clear();
             for link in [Link::Opening { attempt: 2 }, Link::Up] {
-                session.deliver(&NodeName::new("gpu02").unwrap(), NodeEvent::Link(link));
+                session.deliver(&NodeName::new("gpu02").unwrap(), SessionUpdate::Link(link));
             }
         }
         for (name, delivery) in session.feed.next_second() {
             let passed = delivery.at.since(session.clock.now());
             session.clock.advance(passed);
             if !session.down.contains(&name) {
-                let event = with_values(&name, is_before, delivery.event);
+                let event = with_values(&name, is_before, delivery.raw);
                 session.deliver(&name, event);
             }
         }
@@ -89,8 +89,8 @@ fn waiting(blank: &Job, id: &str, user: &str) -> Job {
 }
 
 /// Returns the same with fixed utilization and power, and without processes.
-fn with_values(node: &NodeName, is_before: bool, event: NodeEvent) -> NodeEvent {
-    let NodeEvent::Frame(frame) = &event else { return event };
+fn with_values(node: &NodeName, is_before: bool, event: RawUpdate) -> RawUpdate {
+    let RawUpdate::Frame(frame) = &event else { return event };
     let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
     if let Some(sample) = body.as_object_mut().filter(|body| body.contains_key("backends")) {
         sample.remove("processes");
@@ -112,7 +112,7 @@ fn with_values(node: &NodeName, is_before: bool, event: NodeEvent) -> NodeEvent 
         }
     }
     let text = serde_json::to_vec(&body).unwrap();
-    NodeEvent::Frame(Box::new(Frame::parse(text.into()).unwrap()))
+    RawUpdate::Frame(Box::new(Frame::parse(text.into()).unwrap()))
 }
 
 fn filter(jobs: &[&str], users: &[&str], nodes: &[&str]) -> ReportFilter {

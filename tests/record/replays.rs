@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::internals::fleet::{EventRecord, Fleet};
-use gtop::internals::model::{Device, EventKind, JobList, Link, Mark, MarkKind, PlaybackCommand};
+use gtop::internals::model::{
+    Device, EventKind, JobList, Link, Mark, MarkKind, PlaybackCommand, SessionUpdate,
+};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::{PlaybackHandle, Player, Recordings};
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::Ui;
-use gtop::internals::wire::{Frame, FrameReader, NodeEvent, Received};
+use gtop::internals::wire::{Frame, FrameReader, RawUpdate, Received};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -69,8 +71,8 @@ fn without_what_lasts(json: &str) -> Value {
 }
 
 /// Returns the event without the second device of its sample: the driver counts the others anew.
-fn without_second_device(event: NodeEvent) -> NodeEvent {
-    let NodeEvent::Frame(frame) = &event else { return event };
+fn without_second_device(event: RawUpdate) -> RawUpdate {
+    let RawUpdate::Frame(frame) = &event else { return event };
     let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
     let backends = body.get_mut("backends").and_then(Value::as_array_mut);
     for backend in backends.into_iter().flatten() {
@@ -87,7 +89,7 @@ fn without_second_device(event: NodeEvent) -> NodeEvent {
         }
     }
     let text = serde_json::to_vec(&body).unwrap();
-    NodeEvent::Frame(Box::new(Frame::parse(text.into()).unwrap()))
+    RawUpdate::Frame(Box::new(Frame::parse(text.into()).unwrap()))
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn a_device_that_is_gone_is_so_in_the_picture_of_any_time() {
         for (name, delivery) in session.feed.next_second() {
             let passed = delivery.at.since(session.clock.now());
             session.clock.advance(passed);
-            let event = delivery.event;
+            let event = delivery.raw;
             session.deliver(&name, if second > 20 { without_second_device(event) } else { event });
         }
         session.recorder.flush();
@@ -173,7 +175,7 @@ fn marks_name_what_happened_and_spans_when_it_was_recorded() {
     session.run(20);
     session.speak();
     for link in [Link::Opening { attempt: 2 }, Link::Up] {
-        session.deliver(&"gpu02".parse_name(), NodeEvent::Link(link));
+        session.deliver(&"gpu02".parse_name(), SessionUpdate::Link(link));
     }
     session.observe();
     session.run(40);
@@ -349,11 +351,11 @@ fn answers_to_questions_are_not_recorded() {
     assert!(lines.contains("gpu01") && !lines.contains("hunter2") && !lines.contains("answer"));
 }
 
-fn frame(text: &str) -> NodeEvent {
+fn frame(text: &str) -> RawUpdate {
     let mut reader = FrameReader::default();
     reader.push(format!("\x1egtop1 {text}\n").as_bytes());
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{text}") };
-    NodeEvent::Frame(frame)
+    RawUpdate::Frame(frame)
 }
 
 #[test]
@@ -409,7 +411,7 @@ fn what_the_kernel_logged_is_replayed_and_has_a_mark_if_it_is_new() {
 }
 
 /// Returns a frame of a source that failed.
-fn source_fault(at: f64, code: &str) -> NodeEvent {
+fn source_fault(at: f64, code: &str) -> RawUpdate {
     let head = format!(r#"{{"t":"error","at":{at},"source":"nvml","scope":"device""#);
     frame(&format!(r#"{head},"code":"{code}","call":"nvmlDeviceGetMemoryInfo","for":9.0}}"#))
 }

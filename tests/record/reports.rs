@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::{ReportFormat, write_report};
-use gtop::internals::model::Link;
+use gtop::internals::model::{Link, SessionUpdate};
 use gtop::internals::report::{
     FindingKind, FindingSeverity, ReportFilter, ReportRequest, UsageReport, UsageSummary,
     report_recordings,
 };
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::{Frame, NodeEvent};
+use gtop::internals::wire::{Frame, RawUpdate};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
         for link in [Link::Opening { attempt: 2 }, Link::Up] {
             session.deliver(
                 &gtop::internals::model::NodeName::new("gpu02").unwrap(),
-                NodeEvent::Link(link),
+                SessionUpdate::Link(link),
             );
         }
         session.run(seconds - seconds / 3 - 100);
@@ -158,11 +158,11 @@ fn an_anonymous_report_has_no_names() {
 }
 
 /// Returns the event with what `change` makes of its body, if it is a frame.
-fn changed(event: NodeEvent, change: &mut dyn FnMut(&mut Value)) -> NodeEvent {
-    let NodeEvent::Frame(frame) = &event else { return event };
+fn changed(event: RawUpdate, change: &mut dyn FnMut(&mut Value)) -> RawUpdate {
+    let RawUpdate::Frame(frame) = &event else { return event };
     let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
     change(&mut body);
-    NodeEvent::Frame(Box::new(Frame::parse(serde_json::to_vec(&body).unwrap().into()).unwrap()))
+    RawUpdate::Frame(Box::new(Frame::parse(serde_json::to_vec(&body).unwrap().into()).unwrap()))
 }
 
 /// Runs a session for some seconds with changed frames.
@@ -171,7 +171,7 @@ fn run_changed(session: &mut Session, seconds: u32, change: &mut dyn FnMut(&mut 
         for (name, delivery) in session.feed.next_second() {
             let passed = delivery.at.since(session.clock.now());
             session.clock.advance(passed);
-            let event = changed(delivery.event, change);
+            let event = changed(delivery.raw, change);
             session.deliver(&name, event);
         }
         session.recorder.flush();
@@ -209,7 +209,7 @@ fn deliver_stuck(session: &mut Session, uptime: u64) {
     );
     let name = session.feed.names().next().unwrap().clone();
     let frame = Frame::parse(fault.into_bytes().into()).unwrap();
-    session.deliver(&name, NodeEvent::Frame(Box::new(frame)));
+    session.deliver(&name, RawUpdate::Frame(Box::new(frame)));
 }
 
 #[test]

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::fleet::Node;
-use crate::model::{JobList, Link, NodeName};
+use crate::fleet::{Node, NodeBuilder};
+use crate::model::{JobList, Link, NodeName, SessionUpdate};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
-use crate::source::pipeline::NodePipeline;
 use crate::source::replay::{LostLines, Recordings};
 use crate::time::Timestamp;
-use crate::wire::{Delivery, NodeEvent};
+use crate::wire::{Decoder, Delivery, RawUpdate};
 
 /// A node that two files have is taken from the one that has had it, until that is silent for this long.
 const SILENCE: Duration = Duration::from_secs(90);
@@ -46,7 +45,8 @@ struct RecordingStream {
 /// A node, and the file it is taken from.
 #[derive(Debug)]
 struct FoldedNode {
-    pipeline: NodePipeline,
+    builder: NodeBuilder,
+    decoder: Decoder,
     owner: Option<usize>,
     /// The checkpoint of its file whose lines apply; those of others repeat what is known.
     restoring: Option<u64>,
@@ -79,7 +79,11 @@ impl FoldedNode {
     fn restore(&mut self, checkpoint: u64, at: Timestamp, run_at: Timestamp) {
         self.is_repaired = self.completeness != Completeness::Whole;
         (self.restoring, self.completeness) = (Some(checkpoint), Completeness::Whole);
-        self.pipeline.restore(at, self.is_repaired.then_some(run_at));
+        // What is known of an earlier session, or of deliveries before missing ones, does not continue.
+        if self.is_repaired {
+            self.builder.restore_readings(run_at);
+        }
+        self.apply(&Delivery { at, raw: SessionUpdate::Link(Link::Opening { attempt: 1 }).into() });
     }
 
     /// Goes on with a line that stands alone, after missing ones.
@@ -87,12 +91,22 @@ impl FoldedNode {
         if !is_new && self.completeness != Completeness::Cut {
             return;
         }
-        if !matches!(delivery.event, NodeEvent::Frame(_)) {
+        if matches!(delivery.raw, RawUpdate::Session(_)) {
             self.completeness = Completeness::Cut;
             return;
         }
         self.completeness = Completeness::Partial;
-        self.pipeline.resume(delivery.at);
+        // What is not sent again is unknown. Frames arrive, so the session is up.
+        self.decoder.forget_clock();
+        self.builder.forget_readings();
+        self.builder.on_link(Link::Up);
+    }
+
+    /// Applies one delivery; returns true if the node has changed.
+    fn apply(&mut self, delivery: &Delivery) -> bool {
+        let Some(update) = self.decoder.update(delivery) else { return false };
+        self.builder.apply(update);
+        true
     }
 }
 
@@ -179,8 +193,8 @@ impl Fold {
             stream.at = at;
         }
         match content {
-            Content::Node(name, event) => {
-                self.apply_to_node(file, name, is_checkpoint, &Delivery { at, event })
+            Content::Node(name, raw) => {
+                self.apply_to_node(file, name, is_checkpoint, &Delivery { at, raw })
             }
             Content::Roster(roster, jobs) => {
                 let Some(stream) = self.streams.get_mut(file) else { return Change::Nothing };
@@ -214,7 +228,8 @@ impl Fold {
         }
         let history_span = self.history_span;
         let node = self.nodes.entry(name.clone()).or_insert_with_key(|name| FoldedNode {
-            pipeline: NodePipeline::new(name.clone(), history_span),
+            builder: NodeBuilder::new(name.clone(), history_span),
+            decoder: Decoder::default(),
             owner: None,
             restoring: None,
             completeness: Completeness::Whole,
@@ -227,7 +242,8 @@ impl Fold {
         if is_owned_by_others {
             return Change::Nothing;
         }
-        let is_session_start = matches!(delivery.event, NodeEvent::Link(Link::Opening { .. }));
+        let is_session_start =
+            matches!(delivery.raw, RawUpdate::Session(SessionUpdate::Link(Link::Opening { .. })));
         let is_new = node.owner != Some(file);
         if is_new && !is_checkpoint && !is_session_start && !has_gap {
             return Change::Nothing;
@@ -244,10 +260,10 @@ impl Fold {
             return Change::Nothing;
         }
         node.heard_at = now.max(node.heard_at);
-        if !node.pipeline.apply(delivery) || (is_checkpoint && node.is_repaired) {
+        if !node.apply(delivery) || (is_checkpoint && node.is_repaired) {
             return Change::Nothing;
         }
-        let node = node.pipeline.node();
+        let node = node.builder.node();
         // Only a new node may be missing in the list, which is long.
         let is_unlisted = is_new && has_gap && self.list_node(file, name);
         if is_unlisted { Change::Roster } else { Change::Node(node) }
@@ -286,7 +302,7 @@ impl Fold {
     /// Returns the nodes that the files list, and their jobs.
     pub(super) fn picture(&self) -> (Vec<Arc<Node>>, Option<Arc<JobList>>) {
         let nodes = self.names().into_iter().map(|name| match self.nodes.get(&name) {
-            Some(node) => node.pipeline.node(),
+            Some(node) => node.builder.node(),
             None => Arc::new(Node::new(name, self.history_span)),
         });
         (nodes.collect(), self.jobs())

@@ -8,7 +8,7 @@ use crate::model::{Mark, NodeName};
 use crate::record::{Content, Cursor, Read, RecordedLine, Recording};
 use crate::source::replay::Recordings;
 use crate::time::Timestamp;
-use crate::wire::NodeEvent;
+use crate::wire::RawUpdate;
 
 /// The marks of a moment are at most this far apart.
 const MOMENT_SPAN: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ fn samples(
         if at > to {
             break;
         }
-        if let Content::Node(node, NodeEvent::Frame(frame)) = content
+        if let Content::Node(node, RawUpdate::Frame(frame)) = content
             && at > after
             && frame.is_sample()
         {
