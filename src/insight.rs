@@ -120,13 +120,13 @@ pub struct Extents {
 
 impl FleetView {
     /// Makes a view of a whole fleet.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub fn new(fleet: Fleet, now: Timestamp) -> Self {
         Self::filtered(fleet, now, Filter::default())
     }
 
     /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let jobs = fleet.jobs.clone();
         let fleet = fleet.with_jobs(jobs);

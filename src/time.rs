@@ -115,7 +115,7 @@ impl Clock {
     }
 
     /// Advances a fixed clock; has no effect on the system clock.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub fn advance(&self, by: Duration) {
         if let Self::Fixed(at) = self {
             at.fetch_add(micros(by), Ordering::Relaxed);

@@ -350,11 +350,8 @@ fn every_file_is_a_module() {
     }
 }
 
+/// Says in the list of tests that those of tests/main.rs are missing.
+#[cfg(not(feature = "internals"))]
 #[test]
-#[cfg_attr(
-    not(feature = "internals"),
-    ignore = "the tests of tests/main.rs are left out: run `cargo t`"
-)]
-fn all_tests_run() {
-    assert!(cfg!(feature = "internals"), "tests/main.rs needs the feature");
-}
+#[ignore = "the tests of tests/main.rs are left out: run `cargo t`"]
+fn all_tests_run() {}

@@ -22,7 +22,7 @@ table! {
         Reported = "reported",
     }
     /// All of them.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;
@@ -49,7 +49,7 @@ table! {
         InUse = "in-use",
     }
     /// All of them.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;

@@ -109,13 +109,13 @@ impl FleetSpec {
     }
 
     /// Returns a fully busy fleet without faults, for benchmarks.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub fn busy(nodes: u32, devices: u32, processes: u32, seed: u64) -> Self {
         Self { nodes, devices, processes, seed, scenario: Scenario::Busy, faults: BTreeMap::new() }
     }
 
     /// Injects a fault into a node.
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn with_fault(mut self, node: u32, fault: InjectedFault) -> Self {
         self.faults.insert(node, fault);

@@ -36,7 +36,7 @@ pub enum Palette {
 }
 
 impl Palette {
-    #[cfg(feature = "internals")]
+    #[cfg(any(test, feature = "internals"))]
     pub const ALL: [Self; 7] = [
         Self::Dark,
         Self::Light,
