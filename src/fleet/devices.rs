@@ -274,7 +274,12 @@ fn merge_device(before: Option<Device>, newer: Device) -> Device {
     let Some(mut device) = before else { return newer };
     if newer.fault.is_some() {
         // The readings of a lost device no longer hold; its identity stays.
-        return Device { fault: newer.fault, ..device.without_readings() };
+        let fault = newer.fault.clone();
+        let mut lost = device.without_readings();
+        if lost.uuid == newer.uuid {
+            lost.update_from(newer.without_readings());
+        }
+        return Device { fault, ..lost };
     }
     if device.uuid != newer.uuid {
         return newer;

@@ -47,6 +47,8 @@ pub struct NodeBuilder {
     interval: Duration,
     /// The time between two samples of a recording that keeps fewer than arrived.
     min_interval: Duration,
+    /// Samples are missing since the last complete one.
+    is_partial: bool,
 }
 
 /// The host's counters in an earlier sample, the base of the next rates.
@@ -92,6 +94,7 @@ impl NodeBuilder {
             host_subject: "".into(),
             interval: Duration::MAX,
             min_interval: Duration::ZERO,
+            is_partial: false,
         }
     }
 
@@ -147,6 +150,7 @@ impl NodeBuilder {
     /// Forgets all readings, as samples are missing: one that is not sent again may have changed in them. What does not
     /// change, such as the command line of a process, stays.
     pub fn forget_readings(&mut self) {
+        self.is_partial = true;
         self.previous_counters = None;
         self.has_two_samples = false;
         self.processes_since = None;
@@ -188,7 +192,13 @@ impl NodeBuilder {
         let node = changed(&mut self.node);
         node.events =
             node.events.iter().filter(|record| record.event.at < events_from).cloned().collect();
-        node.devices.iter_mut().for_each(|device| device.is_partial = false);
+        self.end_partial();
+    }
+
+    /// All values of the node are told.
+    fn end_partial(&mut self) {
+        self.is_partial = false;
+        changed(&mut self.node).devices.iter_mut().for_each(|device| device.is_partial = false);
     }
 
     /// Sets what the scheduler says of the node.
@@ -310,10 +320,11 @@ impl NodeBuilder {
         if let Some((at, host)) = sample.host {
             self.apply_host(at, sample.clock.node_time(at), host);
         }
-        let node = changed(&mut self.node);
         if sample.is_complete {
-            node.devices.iter_mut().for_each(|device| device.is_partial = false);
+            self.end_partial();
         }
+        let is_partial = self.is_partial;
+        let node = changed(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
             node.mark_sampled(&Source::host_slow(), at);
             node.host.slow.temperature.update_from(slow.temperature);
@@ -326,8 +337,12 @@ impl NodeBuilder {
             node.evidence = sample.evidence;
         }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
+        let known: Vec<Arc<str>> = if is_partial { uuids(node) } else { Vec::new() };
         for backend in sample.backends {
             apply_backend(node, &mut self.missing, backend, sample.clock);
+        }
+        for device in node.devices.iter_mut().filter(|_| is_partial) {
+            device.is_partial |= !known.contains(&device.uuid);
         }
         node.place_kernel_events();
         for (source, fault) in sample.faults {
@@ -551,6 +566,11 @@ fn has_device_rates(node: &Node) -> bool {
 /// Returns true if a source is missing, or has reported values or a fault.
 fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
+}
+
+/// Returns the UUIDs of the devices of a node.
+fn uuids(node: &Node) -> Vec<Arc<str>> {
+    node.devices.iter().map(|device| Arc::clone(&device.uuid)).collect()
 }
 
 /// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.

@@ -450,11 +450,22 @@ impl Cursor {
         self.damaged_groups
     }
 
+    /// Returns the time of the first line that it may find.
+    pub fn start(&self) -> Option<Timestamp> {
+        self.last_at
+    }
+
     /// Returns the times before and after the groups that could not be read.
     pub fn gaps(&self) -> impl Iterator<Item = (Timestamp, Timestamp)> {
-        let end = self.recording.segments.last().map(|segment| segment.last);
-        let open = self.gap_from.zip(end).filter(|(from, end)| from < end);
-        self.gaps.iter().copied().chain(open)
+        let next = self.next_text().and_then(line::time_of);
+        let open = self.gap_from.map(|from| (from, next.unwrap_or_else(|| self.run_end(from))));
+        self.gaps.iter().copied().chain(open.filter(|(from, end)| from < end))
+    }
+
+    /// Returns when the run of the recorder ended that ran at a time, as far as is known.
+    fn run_end(&self, at: Timestamp) -> Timestamp {
+        let segments = self.recording.segments.iter().filter(|segment| segment.first <= at);
+        segments.map(|segment| segment.last).fold(at, Timestamp::max)
     }
 
     /// Returns the time of the next line, if it has one of its own; `None` at the end, for a line of a checkpoint, and
@@ -489,7 +500,12 @@ impl Cursor {
             if let Some(line) = parsed {
                 if !line.is_checkpoint {
                     self.last_at = Some(line.at);
-                    self.gaps.extend(self.gap_from.take().map(|from| (from, line.at)));
+                    if let Some(from) = self.gap_from.take() {
+                        // Before a recorder starts, none has recorded.
+                        let is_start = matches!(line.content, Content::Header(_));
+                        let to = if is_start { self.run_end(from).min(line.at) } else { line.at };
+                        self.gaps.push((from, to));
+                    }
                 }
                 return Some(Read::Line(line));
             }

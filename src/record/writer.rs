@@ -28,7 +28,7 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 /// more than it should be, and at most a tenth less.
 const PARTS: u32 = 20;
 /// A part spans at least this long.
-const MIN_PART_SPAN: Duration = Duration::from_secs(10);
+const MIN_PART_SPAN: Duration = Duration::from_secs(5);
 /// How long a file of a network file system is observed for changes by a recorder on another machine.
 const OBSERVATION: Duration = Duration::from_secs(5);
 

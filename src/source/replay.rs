@@ -113,3 +113,17 @@ fn fleet_of(fold: &Fold, history_span: Duration) -> Fleet {
     store.replace(nodes, jobs, || {});
     Fleet::clone(&store.reader().borrow())
 }
+
+/// Returns true if a file goes on where another one ends: both are parts of one run of a recorder.
+fn is_continued(part: &Recording, next: &Recording) -> bool {
+    let recorder = |recording: &Recording| {
+        let header = recording.header()?;
+        Some((header.host.clone(), header.pid))
+    };
+    // Of a part whose start is damaged, its time tells.
+    let is_same = recorder(part).zip(recorder(next)).is_none_or(|(one, other)| one == other);
+    let end = part.segments().iter().map(|segment| segment.last).max();
+    let start = next.segments().first().map(|segment| segment.first);
+    is_same
+        && end.zip(start).is_some_and(|(end, start)| start >= end && start.since(end) <= MAX_PAUSE)
+}

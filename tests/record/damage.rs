@@ -243,6 +243,56 @@ fn nodes_whose_session_began_in_a_damaged_group_are_played() {
 }
 
 #[test]
+fn what_first_samples_told_is_unknown_without_them_until_a_checkpoint() {
+    let mut session = Session::start(&FleetSpec::demo(8, 1));
+    session.run(70);
+    let live = session.fleet();
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let mut bytes = fs::read(&path).unwrap();
+    let ends = Recording::open(&path).unwrap().group_ends();
+    bytes[usize::try_from(ends[1].0).unwrap() - 10] ^= 4;
+    let file = Damaged::new(&bytes);
+    let recordings = Recordings::open([file.path.as_path()]).unwrap();
+    let early = recordings.fleet_at(after(20), HISTORY);
+    let late = recordings.fleet_at(after(70), HISTORY);
+    let mut faulty = 0;
+    for node in live.nodes.iter() {
+        for device in node.devices.iter().filter(|one| node.health(one) == Health::Faulty) {
+            let [early, late] = [&early, &late].map(|fleet| fleet.node(&node.name).unwrap());
+            let known = early.device(&device.uuid).unwrap();
+            assert!(matches!(early.health(known), Health::Faulty | Health::Unknown));
+            let known = late.device(&device.uuid).unwrap();
+            assert_eq!((late.health(known), known.index), (Health::Faulty, device.index));
+            assert_eq!(known.name.known(), device.name.known());
+            faulty += 1;
+        }
+    }
+    assert!(faulty > 1, "{faulty}");
+}
+
+#[test]
+fn time_in_which_no_recorder_ran_is_not_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let spec = FleetSpec::busy(2, 1, 1, 3);
+    for start in [0, 900] {
+        let mut session = Session::at(&path, &spec, after(start), options());
+        session.run(20);
+    }
+    let mut bytes = fs::read(&path).unwrap();
+    let ends = Recording::open(&path).unwrap().group_ends();
+    let cut = ends.iter().rfind(|(_, at)| seconds(*at) < 100).unwrap();
+    bytes[usize::try_from(cut.0).unwrap() - 10] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let end = recordings.end().unwrap();
+    let lost = recordings.walk(super::START, end, &AtomicBool::new(false), |_| {});
+    assert_eq!(lost.groups, 1);
+    assert!(lost.duration().as_secs() <= 3, "{lost:?}");
+}
+
+#[test]
 fn groups_behind_a_place_where_none_begins_are_found_and_the_hole_is_told() {
     let recorded = Recorded::new();
     let at = |second| recorded.ends.iter().find(|(_, at)| *at >= second).unwrap().0;

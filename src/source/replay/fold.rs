@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::fleet::{Node, NodeBuilder};
 use crate::model::{JobList, Link, NodeName, SessionUpdate};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
-use crate::source::replay::{LostLines, Recordings};
+use crate::source::replay::{LostLines, Recordings, is_continued};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Delivery, RawUpdate};
 
@@ -35,6 +35,8 @@ struct RecordingStream {
     checkpoint: u64,
     /// Lines are missing since the last checkpoint.
     has_gap: bool,
+    /// The file before it ends where it begins, and is of the same run of the recorder.
+    is_continuation: bool,
     /// When the run of its recorder began; 0 if its start was not read.
     run_at: Timestamp,
     at: Timestamp,
@@ -113,17 +115,22 @@ impl FoldedNode {
 impl Fold {
     /// Starts at the last checkpoints before `from`.
     pub(super) fn new(recordings: &Recordings, from: Timestamp, history_span: Duration) -> Self {
-        let stream = |recording: &Arc<Recording>| RecordingStream {
-            cursor: Cursor::new(Arc::clone(recording), from),
-            roster: Vec::new(),
-            jobs: None,
-            checkpoint: 0,
-            has_gap: false,
-            run_at: Timestamp::default(),
-            at: Timestamp::default(),
-            is_over: false,
+        let files_before = std::iter::once(None).chain(recordings.0.iter().map(Some));
+        let stream = |(recording, before): (&Arc<Recording>, Option<&Arc<Recording>>)| {
+            let cursor = Cursor::new(Arc::clone(recording), from);
+            RecordingStream {
+                at: cursor.start().unwrap_or_default(),
+                cursor,
+                roster: Vec::new(),
+                jobs: None,
+                checkpoint: 0,
+                has_gap: false,
+                is_continuation: before.is_some_and(|before| is_continued(before, recording)),
+                run_at: Timestamp::default(),
+                is_over: false,
+            }
         };
-        let streams = recordings.0.iter().map(stream).collect();
+        let streams = recordings.0.iter().zip(files_before).map(stream).collect();
         Self { streams, nodes: BTreeMap::new(), history_span }
     }
 
@@ -173,15 +180,25 @@ impl Fold {
         if let Some(stream) = self.streams.get_mut(file) {
             stream.has_gap = true;
         }
+        self.cut_nodes(file);
+    }
+
+    /// What the nodes of a file sent is missing up to its next checkpoint, or their next lines.
+    fn cut_nodes(&mut self, file: usize) {
         for node in self.nodes.values_mut().filter(|node| node.owner == Some(file)) {
             node.completeness = Completeness::Cut;
         }
     }
 
-    /// The nodes of a file continue at its next checkpoint, or with their next session.
-    fn release_nodes(&mut self, file: usize) {
+    /// A run of the recorder starts. The nodes of another run continue at its first checkpoint, or with their next session.
+    fn start_run(&mut self, file: usize, at: Timestamp) {
         for node in self.nodes.values_mut().filter(|node| node.owner == Some(file)) {
             (node.owner, node.restoring) = (None, None);
+        }
+        let before = file.checked_sub(1).and_then(|before| self.streams.get(before));
+        let began = before.map(|before| before.run_at);
+        if let Some(stream) = self.streams.get_mut(file) {
+            stream.run_at = began.filter(|_| stream.is_continuation).unwrap_or(at);
         }
     }
 
@@ -203,11 +220,12 @@ impl Fold {
                 (stream.roster, stream.jobs) = (roster, jobs);
                 Change::Roster
             }
-            Content::Header(_) | Content::Lost => {
-                if let (Content::Header(_), Some(stream)) = (&content, self.streams.get_mut(file)) {
-                    stream.run_at = at;
-                }
-                self.release_nodes(file);
+            Content::Header(_) => {
+                self.start_run(file, at);
+                Change::Nothing
+            }
+            Content::Lost => {
+                self.cut_nodes(file);
                 Change::Nothing
             }
             Content::Mark(_) | Content::End | Content::Unknown => Change::Nothing,
@@ -222,7 +240,7 @@ impl Fold {
         delivery: &Delivery,
     ) -> Change {
         let Some(stream) = self.streams.get(file) else { return Change::Nothing };
-        let RecordingStream { checkpoint, at: now, has_gap, run_at, .. } = *stream;
+        let RecordingStream { checkpoint, at: now, has_gap, is_continuation, run_at, .. } = *stream;
         if !self.nodes.contains_key(&name) && self.nodes.len() >= MAX_NODES {
             return Change::Nothing;
         }
@@ -237,6 +255,11 @@ impl Fold {
             heard_at: now,
         });
         let is_over = |owner: usize| self.streams.get(owner).is_none_or(|stream| stream.is_over);
+        let before = file.checked_sub(1).filter(|_| is_continuation);
+        if before.is_some_and(|before| node.owner == Some(before) && is_over(before)) {
+            // Its checkpoint repeats what is known.
+            (node.owner, node.restoring) = (Some(file), None);
+        }
         let is_owned_by_others = node.owner.is_some_and(|owner| owner != file && !is_over(owner))
             && now.since(node.heard_at) < SILENCE;
         if is_owned_by_others {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::fleet::Node;
 use crate::model::{JobList, NodeName};
 use crate::source::replay::fold::{Change, Fold};
-use crate::source::replay::{LostLines, Recordings};
+use crate::source::replay::{LostLines, Recordings, is_continued};
 use crate::time::Timestamp;
 
 /// A change, and where it comes from.
@@ -62,9 +62,19 @@ impl Recordings {
         fold.lost()
     }
 
-    /// Returns the recorded times of each file, in rising order and apart.
+    /// Returns the recorded times of each file, in rising order and apart; a part ends where the next one begins.
     pub fn spans_by_file(&self) -> Vec<Vec<(Timestamp, Timestamp)>> {
-        self.0.iter().map(|one| Self(vec![Arc::clone(one)]).spans()).collect()
+        let mut all: Vec<_> =
+            self.0.iter().map(|one| Self(vec![Arc::clone(one)]).spans()).collect();
+        for (number, parts) in self.0.windows(2).enumerate() {
+            let [part, next] = parts else { continue };
+            let start = next.segments().first().map(|segment| segment.first);
+            let span = all.get_mut(number).and_then(|spans| spans.last_mut());
+            if let (true, Some((_, end)), Some(start)) = (is_continued(part, next), span, start) {
+                *end = start;
+            }
+        }
+        all
     }
 
     /// Returns the times at which a walk can begin without reading anything twice, in rising order.
