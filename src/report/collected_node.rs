@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{DeviceState, EventRecord, Node};
-use crate::model::{EventKind, NodeName, Source, SourceFaultKind, stale_after};
+use crate::model::{
+    BackendState, EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after,
+};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
@@ -33,6 +35,8 @@ pub(super) struct CollectedNode {
     /// When it was listed, by each file for itself.
     pub(super) listed: TimeIntervals,
     pub(super) down: TimeIntervals,
+    /// When it was connected and none of its devices was seen yet, although its probe reads some.
+    pub(super) blind: TimeIntervals,
     pub(super) elsewhere: TimeElsewhere,
     /// Why it was down last.
     pub(super) fault: Option<String>,
@@ -50,6 +54,7 @@ pub(super) struct CollectedNode {
     pub(super) known_events: Option<Arc<[EventRecord]>>,
     pub(super) sampled_at: Option<Timestamp>,
     pub(super) down_since: Option<Timestamp>,
+    pub(super) blind_since: Option<Timestamp>,
     /// A file lists it.
     pub(super) is_listed: bool,
     pub(super) holders: CachedHolders,
@@ -67,6 +72,42 @@ impl CollectedNode {
         self.down_since.get_or_insert(at);
         self.fault = Some(fault.message());
         self.close(at, sums);
+    }
+
+    /// Notes whether its devices are waited for.
+    pub(super) fn note_blindness(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
+        let of_devices = |backend: &&BackendState| !Source::host().eq(&backend.source);
+        let mut backends = node.hello.iter().flat_map(|hello| &hello.backends).filter(of_devices);
+        let is_waiting = node.link == Link::Up
+            && node.units().next().is_none()
+            && backends.any(|backend| backend.absent.is_none());
+        if is_waiting {
+            self.blind_since.get_or_insert(at);
+        } else if let Some(since) = self.blind_since.take() {
+            self.blind.push(since.max(scope.from), at.min(scope.to));
+        }
+    }
+
+    /// Returns the times in which its devices were waited for longer than for their first values.
+    pub(super) fn blind_times(&self) -> TimeIntervals {
+        let usual = stale_after(self.interval);
+        let all = self.blind.clone().union();
+        let long = all.as_slice().iter().filter(|(from, to)| to.since(*from) > usual);
+        TimeIntervals::new(long.copied().collect())
+    }
+
+    /// Adds what was not seen of its devices: before the first values, and at the end to the jobs that are listed then.
+    pub(super) fn add_unseen(
+        &mut self,
+        scope: &ReportScope,
+        (name, holders): (&NodeName, &mut HolderSums),
+        listed_since: impl Fn(&JobId) -> Option<Timestamp>,
+    ) {
+        let blind = self.blind_times();
+        for device in &mut self.devices {
+            device.add_blind(&blind, scope, (name, holders), &listed_since);
+            device.end_unseen(scope, (name, holders));
+        }
     }
 
     /// Adds what has held until now.
@@ -97,7 +138,9 @@ impl CollectedNode {
             return false;
         }
         self.sampled_at = host.taken_at;
-        at >= scope.from && at < scope.to
+        // The checkpoint at the start repeats samples of before.
+        let is_repeated = host.taken_at.is_some_and(|taken_at| taken_at < scope.from);
+        at >= scope.from && at < scope.to && !is_repeated
     }
 
     /// Returns true if those that count hold any of its devices now, or if all counts.
@@ -238,6 +281,9 @@ impl CollectedNode {
         if let Some(since) = self.down_since {
             self.down.push(since.max(sums.scope.from), to);
         }
+        if let Some(since) = self.blind_since {
+            self.blind.push(since.max(sums.scope.from), to);
+        }
         self.elsewhere.end(to, (sums.scope.from, to));
         for device in &mut self.devices {
             device.close(to, &mut self.parts, sums);
@@ -254,6 +300,7 @@ impl CollectedNode {
         self.source_fault = other.source_fault.or(self.source_fault);
         self.listed.extend(&other.listed);
         self.down.extend(&other.down);
+        self.blind.extend(&other.blind);
         self.elsewhere.merge(other.elsewhere);
         self.fault = other.fault.or(self.fault.take());
         self.samples += other.samples;

@@ -52,6 +52,8 @@ pub(super) struct JobFacts {
     pub(super) partition: Arc<str>,
     /// The nodes that it had when it was listed first.
     pub(super) nodes: BTreeSet<NodeName>,
+    /// When it was listed first as running.
+    pub(super) listed_since: Timestamp,
 }
 
 impl UsageCollector {
@@ -77,7 +79,7 @@ impl UsageCollector {
             FoldedChange::Node(node) => self.on_node(line.at, node),
             FoldedChange::Roster(names, jobs) => {
                 self.on_roster(line.file, line.at, names);
-                self.on_jobs(jobs.as_ref());
+                self.on_jobs(line.at, jobs.as_ref());
             }
         }
     }
@@ -135,7 +137,7 @@ impl UsageCollector {
         }
     }
 
-    fn on_jobs(&mut self, jobs: Option<&Arc<JobList>>) {
+    fn on_jobs(&mut self, at: Timestamp, jobs: Option<&Arc<JobList>>) {
         self.placing.set_jobs(jobs);
         if let Some(jobs) = jobs {
             let listed = jobs.with_nodes().map(|job| job.id.clone());
@@ -153,6 +155,7 @@ impl UsageCollector {
                         user: Arc::clone(&job.user),
                         partition: Arc::clone(&job.partition),
                         nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
+                        listed_since: at,
                     },
                 );
             }
@@ -201,6 +204,7 @@ impl UsageCollector {
         let Some(record) = nodes.get_mut(&node.name) else { return };
         let mut sums = UsageSums { scope, holders, commands, node: &node.name };
         record.on_link(at, node, &mut sums);
+        record.note_blindness(at, node, sums.scope);
         if record.elsewhere.is_now() {
             return;
         }
@@ -288,13 +292,12 @@ impl UsageCollector {
         }
     }
 
-    /// Adds the time in which a device was not seen at the end to the jobs that are still listed then.
-    pub(super) fn end_unseen(&mut self, scope: &ReportScope) {
-        let Self { nodes, holders, .. } = self;
+    /// Adds what was not seen before the first values of devices, and after their last ones.
+    pub(super) fn add_unseen(&mut self, scope: &ReportScope) {
+        let Self { nodes, holders, jobs, .. } = self;
         for (name, node) in nodes {
-            for device in &mut node.devices {
-                device.end_unseen(scope, (name, holders));
-            }
+            let listed_since = |job: &JobId| jobs.get(job).map(|facts| facts.listed_since);
+            node.add_unseen(scope, (name, holders), listed_since);
         }
     }
 
@@ -326,7 +329,10 @@ impl UsageCollector {
         }
         self.holders.listed_jobs = listed_jobs.or(self.holders.listed_jobs.take());
         self.known_nodes.extend(other.known_nodes);
-        self.jobs.extend(other.jobs);
+        for (id, more) in other.jobs {
+            let since = self.jobs.get(&id).map_or(more.listed_since, |known| known.listed_since);
+            self.jobs.insert(id, JobFacts { listed_since: since.min(more.listed_since), ..more });
+        }
         self.pending.extend(other.pending);
         for (holder, nodes) in other.elsewhere {
             self.elsewhere.entry(holder).or_default().extend(nodes);

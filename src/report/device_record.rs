@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Health, HealthReason, Node};
-use crate::model::{Celsius, Device, NodeName, Percent};
+use crate::model::{Celsius, Device, JobId, NodeName, Percent};
 use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
@@ -117,6 +117,31 @@ impl DeviceRecord {
         let unseen = scope.recorded((until, at));
         let place = Some((sums.node, &self.uuid));
         sums.holders.add_unseen([&before, holder], &unseen, correction, place);
+    }
+
+    /// Adds the times before its first values in which they were waited for: to those who held it then, from when their jobs
+    /// were listed.
+    pub(super) fn add_blind(
+        &mut self,
+        blind: &TimeIntervals,
+        scope: &ReportScope,
+        (node, holders): (&NodeName, &mut HolderSums),
+        listed_since: &impl Fn(&JobId) -> Option<Timestamp>,
+    ) {
+        let Some((at, holder)) = &self.first_held else { return };
+        let before = TimeIntervals::new(vec![(scope.from, *at)]);
+        let blind = scope.spans.intersection(&blind.intersection(&before));
+        self.present.extend(&blind);
+        let since = |one: &NumberedHolder| {
+            let job = holders.records.get(one.number)?.holder.job.as_ref()?;
+            listed_since(job)
+        };
+        let Some(since) = holder.holders.iter().filter_map(since).max() else { return };
+        let unseen = blind.intersection(&TimeIntervals::new(vec![(since.min(*at), *at)]));
+        if scope.filter.is_of_holders() {
+            self.held_time.add_before(&unseen, holders.share(holder));
+        }
+        holders.add_unseen([holder, holder], &unseen, None, Some((node, &self.uuid)));
     }
 
     /// Adds the time since it was last seen to a holder that still has it, as the scheduler's list shows.

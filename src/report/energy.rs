@@ -3,6 +3,9 @@
 use crate::report::intervals::TimeIntervals;
 use crate::time::Timestamp;
 
+/// No device draws more power, in watts: today's draw up to 1,400.
+const MAX_WATTS: f64 = 10_000.0;
+
 /// Follows the driver's counter of energy, which also counts the time in which nothing was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EnergyMeter {
@@ -49,6 +52,11 @@ impl EnergyMeter {
             return None;
         }
         let correction = joules - last.joules - self.since_last;
+        if joules - last.joules > MAX_WATTS * at.since(last.at).as_secs_f64() {
+            // No device draws as much: the counter is wrong.
+            (self.last, self.since_last) = (Some(newer), 0.0);
+            return None;
+        }
         (self.last, self.since_last, self.has_moved) = (Some(newer), 0.0, true);
         Some(correction)
     }
@@ -131,6 +139,9 @@ mod tests {
         for parts in [&[][..], &[15], &[50]] {
             assert!((metered(parts, |_| 7.0) - 6_000.0).abs() < 1e-6, "{parts:?}");
         }
+        // A counter that is wrong once.
+        let jump = |second: i32| 7.0 + if second > 50 { 2e15 } else { 0.0 };
+        assert!((metered(&[], jump) - 6_000.0).abs() < 1e-6, "{}", metered(&[], jump));
         // The driver is loaded anew in the hang: only what the counter shows before and after it is known.
         let anew = |second: i32| 300.0 * f64::from(if second > 30 { second - 70 } else { second });
         assert!((metered(&[], anew) - 18_000.0).abs() < 1e-6, "{}", metered(&[], anew));

@@ -147,7 +147,8 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
         });
     }
     let interval = watched / node.expected.max(1.0);
-    let silent = watched - node.down_seconds - node.record.samples as f64 * interval;
+    let heard = node.blind_seconds + node.record.samples as f64 * interval;
+    let silent = watched - node.down_seconds - heard;
     add_silent_devices(findings, node, silent.max(0.0));
     if silent >= MIN_SECONDS && silent >= watched * MIN_SHARE {
         let text = format!("{label} was connected, and sent nothing for {}", span_text(silent));
@@ -213,7 +214,12 @@ fn add_device(
     };
     let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
     if faulty > 0.0 {
-        let why = reasons_text(device, Health::Faulty, names);
+        // A device that was never only degraded has no finding of its own for what degrades it.
+        let others =
+            if device.usage.degraded_seconds > 0.0 { None } else { Some(Health::Degraded) };
+        let why = [Some(Health::Faulty), others].into_iter().flatten();
+        let why: Vec<String> = why.flat_map(|health| reasons_of(device, health, names)).collect();
+        let why = why.join(", ");
         let end = end_text(device, Health::Faulty);
         let text = format!("{name} was faulty for {}: {why}{end}", span_text(faulty));
         let severity = FindingSeverity::Medium;
@@ -223,7 +229,7 @@ fn add_device(
     }
     let degraded = device.usage.degraded_seconds;
     if degraded > 0.0 {
-        let why = reasons_text(device, Health::Degraded, names);
+        let why = reasons_of(device, Health::Degraded, names).collect::<Vec<_>>().join(", ");
         let end = end_text(device, Health::Degraded);
         let text = format!("{name} was degraded for {}: {why}{end}", span_text(degraded));
         let remedy = remedy(device, Health::Degraded);
@@ -248,13 +254,16 @@ fn remedy(device: &DeviceRecord, health: Health) -> &'static str {
 }
 
 /// Returns why a device was faulty, or degraded.
-fn reasons_text(device: &DeviceRecord, health: Health, names: &ReportNames) -> String {
-    let reasons = device.health_reasons.values().filter(|reason| reason.health() == health);
-    let texts = reasons.map(|reason| {
+fn reasons_of(
+    device: &DeviceRecord,
+    health: Health,
+    names: &ReportNames,
+) -> impl Iterator<Item = String> {
+    let reasons = device.health_reasons.values().filter(move |reason| reason.health() == health);
+    reasons.map(|reason| {
         let HealthReason::Driver(words) = reason else { return reason.text() };
         if words.is_empty() { reason.text() } else { names.free_text(words) }
-    });
-    texts.collect::<Vec<_>>().join(", ")
+    })
 }
 
 /// Returns that a device was faulty, or degraded, no longer at last; empty if it was, or if that is not known.

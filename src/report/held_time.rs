@@ -38,6 +38,15 @@ impl HeldTime {
         self.last = Some((to, share));
     }
 
+    /// Adds times before the first sample in which it was held unseen.
+    pub(super) fn add_before(&mut self, unseen: &TimeIntervals, share: f64) {
+        if share > 0.0 {
+            self.gaps.extend(unseen.as_slice().iter().map(|gap| (*gap, share)));
+            self.intervals.extend(unseen);
+            self.intervals = std::mem::take(&mut self.intervals).union();
+        }
+    }
+
     /// Adds the time since the last sample up to the end: it is known to be held then.
     pub(super) fn end(&mut self, at: Timestamp) {
         self.close_gap(at);

@@ -21,6 +21,8 @@ pub(super) struct NodeSpan<'a> {
     /// When it was watched.
     pub(super) watched: TimeIntervals,
     pub(super) down_seconds: f64,
+    /// Seconds in which its samples do not count, as none of its devices was seen yet and it is not known who held them.
+    pub(super) blind_seconds: f64,
     /// Samples that should have come.
     pub(super) expected: f64,
     /// Only the time counts in which those that count held a device.
@@ -77,6 +79,11 @@ pub(super) fn node_spans<'a>(
                 label: names.node(name),
                 down_seconds: record.down.clone().union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
+                blind_seconds: if scope.filter.is_of_holders() {
+                    record.blind_times().intersection(&watched).seconds()
+                } else {
+                    0.0
+                },
                 is_of_holders: scope.filter.is_of_holders(),
                 watched,
             }

@@ -83,7 +83,7 @@ pub fn report_recordings(
     }
     let bounds = bounds(recordings, &scope, options.threads);
     let (mut collector, missing) = collect(recordings, &scope, &bounds, progress);
-    collector.end_unseen(&scope);
+    collector.add_unseen(&scope);
     let unmatched = check_filter(&options.filter, &collector, options.unmatched)?;
     let mut names = options.names();
     let mut report = UsageReport {
