@@ -37,6 +37,25 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// A zone may be named as in the system's database; `date` knows what it means.
+#[test]
+fn times_are_shown_in_the_zone_that_is_named() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings/format-1.gtop");
+    for zone in ["Asia/Kolkata", "America/St_Johns", "IST-5:30", "UTC"] {
+        let shown = |program: &str, args: &[&str]| {
+            let output = Command::new(program).args(args).env("TZ", zone).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let time = shown("date", &["-d", "2026-09-21T14:14:23Z", "+%H:%M:%S"]);
+        let text = shown(GTOP, &["replay", "--once", recording]);
+        assert_eq!(
+            text.lines().next().unwrap().split(' ').next_back(),
+            Some(time.trim()),
+            "{zone}"
+        );
+    }
+}
+
 /// Runs gtop in a shell that ends it after some seconds.
 fn stdout_for(seconds: u32, args: &str) -> String {
     let script = format!("timeout -s INT {seconds} '{GTOP}' {args}");
