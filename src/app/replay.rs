@@ -1,6 +1,6 @@
 //! `gtop replay`: plays recordings on the screen, or prints a picture of them.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::app::env::Env;
@@ -9,7 +9,7 @@ use crate::app::printer::Printer;
 use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
-use crate::source::replay::{Player, Recordings};
+use crate::source::replay::{LostLines, Player, Recordings};
 use crate::time::{Clock, Timestamp};
 use crate::ui::outside;
 
@@ -40,10 +40,18 @@ pub(super) fn run(
     let at = at.unwrap_or(*end);
     env.clock = Clock::fixed(at);
     let (fleet, missing) = recordings.picture_at(at, history_span);
-    for loss in recordings.loss().into_iter().chain(missing.text()) {
-        writeln!(err, "gtop: {loss}")?;
-    }
+    tell_losses(&recordings, &missing, err)?;
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
+}
+
+/// Says what of recordings cannot be played, and what of a walk over them could not be read.
+pub(super) fn tell_losses(
+    recordings: &Recordings,
+    missing: &LostLines,
+    err: &mut impl Write,
+) -> io::Result<()> {
+    let mut losses = recordings.loss().into_iter().chain(missing.text());
+    losses.try_for_each(|loss| writeln!(err, "gtop: {loss}"))
 }
 
 /// Returns the time that `--at` means; an error that names what is recorded if that is before or after it.

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::advice;
 use crate::app::env::Env;
+use crate::app::replay::tell_losses;
 use crate::app::times::local_time;
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, start};
@@ -68,7 +69,8 @@ pub(super) fn run(
         let names: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
         return Err(AppError::NothingRecorded(names.join(", ")));
     };
-    let fleet = recordings.fleet_at(end, env.settings.seconds("history"));
+    let (fleet, missing) = recordings.picture_at(end, env.settings.seconds("history"));
+    tell_losses(&recordings, &missing, err)?;
     let (_publisher, fleet) = watch::channel(fleet);
     writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;
     let content = content(fleet, Clock::fixed(end), recordings.title());

@@ -333,3 +333,25 @@ fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
     let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
     moment.strftime(format).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MarkKind;
+
+    #[test]
+    fn after_a_jump_back_later_marks_are_gone_and_earlier_ones_count_once() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let marks = [(10, "the first"), (20, "the second")]
+            .map(|(second, text)| Mark::plain(at(second), MarkKind::Job, text));
+        let mut state = State::default();
+        let mut shown = |until| {
+            state.show_marks(&marks, at(until));
+            let entries = state.log.entries().map(|entry| (entry.at, entry.count));
+            entries.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(30), [(at(10), 1), (at(20), 1)]);
+        assert_eq!(shown(15), [(at(10), 1)]);
+        assert_eq!(shown(25), [(at(10), 1), (at(20), 1)]);
+    }
+}
