@@ -494,12 +494,12 @@ fn run_command(
         }
     }
     let labels: BTreeSet<&str> = nodes.iter().map(|name| name.label()).collect();
-    let remedy = elsewhere_remedy(env, request, labels.len());
+    let remedy = elsewhere_remedy(env, request, (node, labels.len()));
     Err(PickError::Elsewhere { command, node: nodeset::fold(labels), remedy }.into())
 }
 
-/// Returns what to do about devices that are on other nodes, of which there are so many.
-fn elsewhere_remedy(env: &Env, request: &PickRequest, nodes: usize) -> String {
+/// Returns what to do about devices that are on other nodes: the first one, and how many there are.
+fn elsewhere_remedy(env: &Env, request: &PickRequest, (node, nodes): (&NodeName, usize)) -> String {
     if env.cli.nodes.demo.is_some() {
         return "simulated nodes run no commands".to_owned();
     }
@@ -512,24 +512,53 @@ fn elsewhere_remedy(env: &Env, request: &PickRequest, nodes: usize) -> String {
     if nodes > 1 {
         return "a command runs on one node: --on-node runs it on one that has all of them, so ask for fewer".to_owned();
     }
-    let line = on_node_line(std::env::args_os().skip(1));
+    let line = on_node_line(std::env::args_os().skip(1), node);
     format!("this runs it there: {line}")
 }
 
-/// Returns the command line with `--on-node`, quoted for a shell.
-fn on_node_line(args: impl Iterator<Item = OsString>) -> String {
-    let mut line = "gtop".to_owned();
-    let mut is_added = false;
-    for arg in args {
-        let arg = arg.to_string_lossy();
-        line.push(' ');
-        line.push_str(&shell_quoted(&arg));
-        if arg == "pick" && !is_added {
-            line.push_str(" --on-node");
-            is_added = true;
+/// Returns the command line with `--on-node`, quoted for a shell. A list of hosts that was piped in cannot be read again:
+/// the picked node is named instead.
+fn on_node_line(args: impl Iterator<Item = OsString>, node: &NodeName) -> String {
+    let mut args = args.map(|arg| arg.to_string_lossy().into_owned()).peekable();
+    let mut words = Vec::new();
+    let (mut place, mut is_piped) = (None, false);
+    while let Some(arg) = args.next() {
+        if arg == "--" {
+            words.push(arg);
+            break;
+        }
+        if has_piped_list(&arg, None) {
+            is_piped = true;
+        } else if args.next_if(|value| has_piped_list(&arg, Some(value))).is_some() {
+            is_piped = true;
+        } else {
+            let is_first = arg == "pick" && place.is_none();
+            words.push(arg);
+            place = if is_first { Some(words.len()) } else { place };
         }
     }
-    line
+    words.extend(args);
+    if let Some(place) = place {
+        let host = is_piped.then(|| node.host().to_owned());
+        words.splice(place..place, ["--on-node".to_owned()].into_iter().chain(host));
+    }
+    words.iter().fold("gtop".to_owned(), |line, word| format!("{line} {}", shell_quoted(word)))
+}
+
+/// Returns true if an option, with the value behind it if it has one there, reads hosts from a pipe.
+fn has_piped_list(option: &str, value: Option<&str>) -> bool {
+    const PIPES: [&str; 4] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
+    let is_pipe = |file: &str| file == "-" || PIPES.iter().any(|pipe| file.starts_with(pipe));
+    let is_of_hosts = |name: &str| {
+        matches!(name, "-f" | "--hosts-file" | "--mpi-hostfile" | "--pod-ips" | "--podips")
+    };
+    match value {
+        Some(value) => is_of_hosts(option) && is_pipe(value),
+        None => {
+            let attached = option.split_once('=').or_else(|| option.split_at_checked(2));
+            attached.is_some_and(|(name, value)| is_of_hosts(name) && is_pipe(value))
+        }
+    }
 }
 
 /// Becomes the command; returns why that fails.
@@ -584,10 +613,25 @@ mod tests {
 
     #[test]
     fn the_line_that_works_has_the_words_quoted() {
+        let node = NodeName::labelled("gpu1", "10.0.0.1").unwrap();
+        let line = |words: &[&str]| on_node_line(words.iter().map(OsString::from), &node);
         let words =
             ["--login", "ada", "pick", "-n", "1", "gpu[1-2]", "--", "sh", "-c", "pick it's"];
-        let line = on_node_line(words.into_iter().map(OsString::from));
         let expected = r"gtop --login ada pick --on-node -n 1 'gpu[1-2]' -- sh -c 'pick it'\''s'";
-        assert_eq!(line, expected);
+        assert_eq!(line(&words), expected);
+        let expected = "gtop pick --on-node 10.0.0.1 -n 1 -f 1G -- cat --hosts-file -";
+        for piped in [
+            &["pick", "--hosts-file", "-", "-n", "1", "-f", "1G"][..],
+            &["pick", "-n", "1", "-f", "1G", "--hosts-file=-"],
+            &["-f", "-", "pick", "-n", "1", "-f", "1G"],
+            &["-f-", "pick", "-n", "1", "-f", "1G"],
+            &["pick", "-n", "1", "--mpi-hostfile", "/dev/fd/63", "-f", "1G"],
+            &["pick", "--pod-ips=/dev/stdin", "-n", "1", "-f", "1G"],
+        ] {
+            let words = [piped, &["--", "cat", "--hosts-file", "-"]].concat();
+            assert_eq!(line(&words), expected);
+        }
+        let words = ["pick", "--hosts-file", "gpus", "--", "pick"];
+        assert_eq!(line(&words), "gtop pick --on-node --hosts-file gpus -- pick");
     }
 }

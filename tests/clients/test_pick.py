@@ -374,6 +374,24 @@ class Commands(unittest.TestCase):
         code, out, err = self.pick("-n", "2", "--", GTOP, "pick", "-i", "-n", "1", "--deadline", "60")
         self.assertEqual((code, out), (0, "1\n"), err)
 
+    def elsewhere(self, *conditions):
+        """Returns the options for a program that reaches this machine as another one, as soon as these files exist."""
+        path = os.path.join(rig.folder(), "reach")
+        with open(path, "w") as out:
+            out.write("#!/bin/sh\n" + "".join(f"[ -e '{one}' ] || exit 1\n" for one in conditions))
+            out.write("exec unshare --uts sh -c 'hostname other; exec sh -c \"$0\"' \"$2\"\n")
+        os.chmod(path, 0o755)
+        return "--exec", path + " {node} {command}"
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root")
+    def test_the_line_that_works_names_a_node_whose_name_was_piped(self):
+        reach = self.elsewhere()
+        for hosts in (["--hosts-file", "-"], ["--hosts-file=/dev/stdin"]):
+            code, _, err = self.machine.run(GTOP, "pick", *reach, *hosts, "-n", "1", "--", "hostname", stdin="n1\n")
+            self.assertEqual(code, 2, err)
+            self.assertIn(f"gtop pick --on-node n1 --exec '{reach[1]}' -n 1 -- hostname\n", err)
+        self.assertEqual(self.pick("--on-node", "n1", *reach, "-n", "1", "--", "hostname")[:2], (0, "other\n"))
+
     def test_a_signal_while_waiting_ends_gtop(self):
         hung = Machine(DRIVER + "gpu 0\nfault nvml slow 30000000\n")
         process = hung.start(GTOP, "pick", "-n", "1", "--deadline", "300", "--", "echo", "ran")
