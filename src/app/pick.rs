@@ -119,9 +119,6 @@ pub(super) fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    if let Some(program) = options.command.first().filter(|_| !options.on_node) {
-        check_program(program)?;
-    }
     let outcome = match pick(&mut env, options, err)? {
         Ok(outcome) => outcome,
         Err(reason) => return Ok(reason),
@@ -163,8 +160,13 @@ fn pick(
     let nodes = &env.cli.nodes;
     let finds_nodes =
         is_elsewhere || nodes.names_nodes() || nodes.demo.is_some() || env.cli.slurm.is_requested();
-    if options.inherits_variable() && (finds_nodes || !env.cli.hosts.is_empty()) {
+    let may_be_elsewhere = finds_nodes || !env.cli.hosts.is_empty();
+    if options.inherits_variable() && may_be_elsewhere {
         return Err(PickError::InheritsHere.into());
+    }
+    // On another node, the command need not be here.
+    if let Some(program) = options.command.first().filter(|_| !may_be_elsewhere) {
+        check_program(program)?;
     }
     let mut session = match start(env, err)? {
         Start::Watching(session) => session,

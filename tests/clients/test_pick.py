@@ -384,6 +384,15 @@ class Commands(unittest.TestCase):
         return "--exec", path + " {node} {command}"
 
     @unittest.skipUnless(os.getuid() == 0, "needs root")
+    def test_a_command_for_another_node_need_not_be_here(self):
+        reach = self.elsewhere()
+        code, out, err = self.pick(*reach, "n1", "-n", "1", "--", "no-such-command-here", "-x")
+        self.assertEqual((code, out), (2, ""), err)
+        self.assertIn(f"this runs it there: gtop pick --on-node --exec '{reach[1]}' n1 -n 1 -- no-such-command-here -x\n", err)
+        code, out, err = self.pick("--on-node", *reach, "n1", "-n", "1", "--", "no-such-command-here")
+        self.assertEqual((code, out), (127, ""), err)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root")
     def test_the_line_that_works_names_a_node_whose_name_was_piped(self):
         reach = self.elsewhere()
         for hosts in (["--hosts-file", "-"], ["--hosts-file=/dev/stdin"]):
