@@ -7,13 +7,15 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use crate::advice::shell_quoted;
 use crate::app::env::Env;
 use crate::app::pick::reserving::choose;
-use crate::app::pick::snapshot::complete_fleet;
+use crate::app::pick::snapshot::{Snapshot, complete_fleet};
 use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
@@ -24,9 +26,8 @@ use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
-use crate::inventory::slurm;
 use crate::model::{
-    BackendState, Freshness, JobId, NodeName, SourceFault, SourceFaultKind, TransportKind,
+    BackendState, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind, TransportKind,
 };
 use crate::nodeset;
 use crate::process;
@@ -102,6 +103,8 @@ impl PickError {
 /// What was picked, from what.
 struct Outcome {
     fleet: Fleet,
+    /// How long Slurm was asked; zero where there is none.
+    slurm_time: Duration,
     request: PickRequest,
     picks: Picks,
     targets: Vec<Target>,
@@ -173,13 +176,23 @@ fn pick(
         Start::Stopped(reason) => return Ok(Err(reason)),
     };
     let shell = UserShell { jobs, is_elsewhere };
-    let mut outcome = match pick_once(env, options, &session, &shell, err)? {
+    // What the user was asked before is not part of the time to wait.
+    let limit = options.wait_limit().map(|limit| limit.saturating_sub(session.scheduler_wait));
+    let end = limit.map(|limit| Instant::now() + limit);
+    let snapshot = match env.runtime.block_on(complete_fleet(env, &session, end, err))? {
+        Ok(snapshot) => snapshot,
+        Err(reason) => return Ok(Err(reason.into())),
+    };
+    let mut outcome = match pick_from(env, options, &shell, snapshot, err)? {
         Ok(outcome) => outcome,
         Err(reason) => return Ok(Err(reason)),
     };
-    if options.waits() && !outcome.picks.is_enough && check_any_devices(&outcome.fleet).is_ok() {
-        writeln!(err, "gtop: waiting: {}", shortage(&outcome.picks, &outcome.request))?;
-        outcome = match pick_later(env, options, &session, &shell)? {
+    if options.waits() && !outcome.picks.is_enough && outcome.fleet.nodes.iter().any(has_hope) {
+        let shortage = || shortage(&outcome.picks, &outcome.request);
+        let why =
+            check_any_devices(&outcome.fleet).map_or_else(|why| why.to_string(), |()| shortage());
+        writeln!(err, "gtop: waiting: {why}")?;
+        outcome = match pick_later(env, options, &session, &shell, (end, outcome))? {
             Ok(outcome) => outcome,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -200,18 +213,14 @@ struct UserShell {
     is_elsewhere: bool,
 }
 
-/// Picks from a complete snapshot.
-fn pick_once(
+/// Picks from a snapshot.
+fn pick_from(
     env: &Env,
     options: &PickOptions,
-    session: &WatchSession,
     shell: &UserShell,
+    Snapshot { fleet, slurm_time }: Snapshot,
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
-    let fleet = match env.runtime.block_on(complete_fleet(env, session, err))? {
-        Ok(fleet) => fleet,
-        Err(reason) => return Ok(Err(reason.into())),
-    };
     // Where control groups do not tell, a job is known by its environment, which may be left over elsewhere.
     let is_scheduled = fleet.nodes.iter().any(|node| node.is_scheduled());
     let jobs = if shell.is_elsewhere || is_scheduled { shell.jobs.clone() } else { Vec::new() };
@@ -222,7 +231,8 @@ fn pick_once(
     };
     let has_uuids = options.format.format == DeviceFormat::Uuid;
     let has_names = fleet.nodes.len() > 1;
-    Ok(Ok(Outcome { fleet, request, picks, targets: Vec::new(), now, has_names, has_uuids }))
+    let targets = Vec::new();
+    Ok(Ok(Outcome { fleet, slurm_time, request, picks, targets, now, has_names, has_uuids }))
 }
 
 /// Picks again and again until enough devices are free or the time to wait is over. What stderr would be told each time has
@@ -232,25 +242,39 @@ fn pick_later(
     options: &PickOptions,
     session: &WatchSession,
     shell: &UserShell,
+    (end, mut outcome): (Option<Instant>, Outcome),
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
-    let asks_slurm = env.cli.nodes.demo.is_none() && slurm::is_available();
+    let asks_slurm = outcome.slurm_time > Duration::ZERO;
     let pause = env.settings.seconds(if asks_slurm { "discovery-interval" } else { "interval" });
-    let end = options.wait_limit().map(|limit| Instant::now() + limit);
     loop {
-        let next = Instant::now() + pause;
-        let is_last = end.is_some_and(|end| end <= next);
-        let until = end.filter(|_| is_last).unwrap_or(next);
+        let now = Instant::now();
+        // So that Slurm has answered by the end, even if it takes twice as long as before.
+        let last = end.map(|end| end.checked_sub(outcome.slurm_time * 2).unwrap_or(now));
+        if last.is_some_and(|last| last <= now) {
+            return Ok(Ok(outcome));
+        }
+        let next = now + pause;
+        let next = last.map_or(next, |last| last.min(next));
         let stopped = env.runtime.block_on(async {
             let mut signals = StopSignals::new();
-            timeout_at(until, signals.next()).await.ok()
+            timeout_at(next, signals.next()).await.ok()
         });
         if let Some(reason) = stopped {
             return Ok(Err(reason.into()));
         }
-        match pick_once(env, options, session, shell, &mut io::sink())? {
-            Ok(outcome) if !outcome.picks.is_enough && !is_last => {}
-            ended => return Ok(ended),
+        let sink = &mut io::sink();
+        let snapshot = match env.runtime.block_on(complete_fleet(env, session, end, sink))? {
+            Ok(snapshot) => snapshot,
+            Err(reason) => return Ok(Err(reason.into())),
+        };
+        // What it was cut off from, such as the jobs on its nodes, may hold the devices.
+        if snapshot.slurm_time > Duration::ZERO && end.is_some_and(|end| end <= Instant::now()) {
+            return Ok(Ok(outcome));
         }
+        outcome = match pick_from(env, options, shell, snapshot, sink)? {
+            Ok(outcome) if !outcome.picks.is_enough => outcome,
+            ended => return Ok(ended),
+        };
     }
 }
 
@@ -393,6 +417,13 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
         }
         None => Err(PickError::NoDevices("no node answered".to_owned(), names)),
     }
+}
+
+/// Returns true if a node has devices, or will have told of some later.
+fn has_hope(node: &Arc<Node>) -> bool {
+    let is_given_up = matches!(node.link, Link::Down { retry_at: None, .. });
+    let is_silent = node.taken_at().is_none() && !is_given_up;
+    !node.devices.is_empty() || is_silent || awaits_driver(node)
 }
 
 /// Fails if none of the devices of any node can be read, and all that are free were asked for: none is not an answer then.

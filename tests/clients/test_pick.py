@@ -257,6 +257,12 @@ class Slurm(unittest.TestCase):
         self.assertIn("Slurm has not answered", err)
         self.assertIn("devices that a job holds and does not use count as free", err)
 
+    def test_a_hanging_squeue_does_not_make_waiting_longer(self):
+        machine = self.machine(DRIVER + "gpu 0\ngpu 1\n", "sleep 1000\n")
+        done = machine.run(GTOP, "pick", "-n", "3", "--wait=2s", "--deadline", "1000", seconds=200)
+        self.assertIsNotNone(done, "it does not end")
+        self.assertEqual(done[0], 4, done)
+
     def test_a_client_without_configuration_is_no_scheduler(self):
         squeue = "echo 'squeue: fatal: Could not establish a configuration source' >&2; exit 1\n"
         machine = self.machine(DRIVER + "gpu 0\n", squeue)
@@ -400,6 +406,19 @@ class Commands(unittest.TestCase):
             self.assertEqual(code, 2, err)
             self.assertIn(f"gtop pick --on-node n1 --exec '{reach[1]}' -n 1 -- hostname\n", err)
         self.assertEqual(self.pick("--on-node", "n1", *reach, "-n", "1", "--", "hostname")[:2], (0, "other\n"))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root")
+    def test_a_node_that_does_not_answer_yet_is_waited_for(self):
+        for words, printed in (([], b"1\n"), (["--on-node", "--", "hostname"], b"other\n")):
+            up = os.path.join(rig.folder(), "up")
+            process = self.machine.start("sh", "-c", 'exec "$@" 2>&1', "sh", GTOP, "pick", *self.elsewhere(up), "n1", "-n", "1",
+                                         "--wait=30m", *words)
+            self.addCleanup(process.__exit__, None, None, None)
+            self.addCleanup(process.kill)
+            self.assertIn(b"gtop: waiting: no devices: no node answered", process.stdout.readline())
+            with open(up, "w"):
+                pass
+            self.assertIn(printed, process.stdout)
 
     def test_a_signal_while_waiting_ends_gtop(self):
         hung = Machine(DRIVER + "gpu 0\nfault nvml slow 30000000\n")

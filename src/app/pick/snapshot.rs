@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
@@ -23,14 +24,23 @@ use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
 
-/// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline.
+/// What devices are picked from.
+pub(super) struct Snapshot {
+    pub(super) fleet: Fleet,
+    /// How long Slurm was asked; zero where there is none.
+    pub(super) slurm_time: Duration,
+}
+
+/// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline and `end`.
 pub(super) async fn complete_fleet(
     env: &Env,
     session: &WatchSession,
+    end: Option<Instant>,
     err: &mut impl Write,
-) -> io::Result<Result<Fleet, StopReason>> {
+) -> io::Result<Result<Snapshot, StopReason>> {
     let limit = env.settings.seconds("deadline").saturating_sub(session.scheduler_wait);
     let (monitor, deadline) = (&session.monitor, Instant::now() + limit);
+    let deadline = end.map_or(deadline, |end| end.min(deadline));
     let mut signals = StopSignals::new();
     let mut reader = monitor.fleet();
     let gathered = async {
@@ -39,27 +49,33 @@ pub(super) async fn complete_fleet(
             |fleet: &Fleet| is_complete(fleet) && !awaits_samples(fleet, env.clock.now());
         drop(timeout_at(deadline, reader.wait_for(is_current)).await);
         let fleet = reader.borrow().clone();
+        let asked = Instant::now();
         let jobs = jobs_on(env, &fleet, deadline).await?;
+        let slurm_time = jobs.as_ref().map_or(Duration::ZERO, |_| asked.elapsed());
         // It also tells which nodes belong to a scheduler, which matters most where that does not answer.
         drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
-        io::Result::Ok(jobs)
+        io::Result::Ok((jobs, slurm_time))
     };
-    let jobs = tokio::select! {
+    let (jobs, slurm_time) = tokio::select! {
         jobs = gathered => jobs?,
         reason = signals.next() => return Ok(Err(reason)),
     };
     let fleet = monitor.fleet().borrow().clone();
-    let Some(jobs) = jobs else { return Ok(Ok(fleet)) };
-    let is_unconfigured = jobs.error.as_ref().is_some_and(JobListError::is_unconfigured);
-    if is_unconfigured && !env.cli.slurm.is_requested() {
-        return Ok(Ok(fleet));
+    let Some(jobs) = jobs else { return Ok(Ok(Snapshot { fleet, slurm_time })) };
+    if is_unconfigured(&jobs) && !env.cli.slurm.is_requested() {
+        return Ok(Ok(Snapshot { fleet, slurm_time: Duration::ZERO }));
     }
     let problem = problem(&jobs);
     let fleet = fleet.clone().with_jobs(Some(Arc::new(with_fleet_names(jobs, &fleet))));
     if let Some(problem) = problem {
         warn_of_free_devices(&fleet, &problem, err)?;
     }
-    Ok(Ok(fleet))
+    Ok(Ok(Snapshot { fleet, slurm_time }))
+}
+
+/// Returns true if this machine has the commands of a scheduler, and no scheduler.
+fn is_unconfigured(jobs: &JobList) -> bool {
+    jobs.error.as_ref().is_some_and(JobListError::is_unconfigured)
 }
 
 /// Returns true if devices have been read, and not lately, by a driver that answers slowly.
@@ -114,8 +130,9 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
     let poller = poller.with_jobs_on(names);
     let discovery = Discovery::slurm(poller, env.clock.clone())?;
     let mut rosters = discovery.rosters();
-    let is_answered =
-        |list: &Option<Arc<JobList>>| list.as_ref().is_none_or(|list| list.is_answered());
+    let is_answered = |list: &Option<Arc<JobList>>| {
+        list.as_ref().is_none_or(|list| list.is_answered() || is_unconfigured(list))
+    };
     drop(timeout_at(deadline, rosters.wait_for(|roster| is_answered(&roster.jobs))).await);
     let list = rosters.borrow().jobs.clone();
     Ok(list.map(|list| JobList::clone(&list)))
