@@ -1,6 +1,7 @@
 """Progress of a training run in a file, for `gtop runs` and ttop, and its variables, which can be changed meanwhile."""
 
 import atexit
+import contextlib
 import importlib
 import json
 import math
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import time
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 Change = Tuple[Any, Any]
 OnChange = Callable[[str, Any, Any], None]
@@ -22,6 +23,8 @@ _WRITE_SECONDS = 0.1
 _RESOURCES_SECONDS = 5.0
 _CONTROL_SECONDS = 1.0
 _MAX_PROCESSES = 500
+# What files and the values in them can raise.
+_FILE_ERRORS = (OSError, TypeError, ValueError, RuntimeError)
 _RESTARTING_VARIABLES = ("batch_size", "num_workers")
 
 
@@ -90,9 +93,11 @@ class TrainingMonitor:
     """
 
     def __init__(self, output_file: Any, wandb_run_name: Optional[str] = None, wandb_url: Optional[str] = None) -> None:
-        folder = os.path.abspath(os.fspath(output_file))
+        folder = os.fspath(output_file)
+        # Without a working directory, a relative path stays one.
+        with contextlib.suppress(OSError):
+            folder = os.path.abspath(folder)
         self.run_folder = folder[:-len(".json")] if folder.endswith(".json") else folder
-        os.makedirs(self.run_folder, exist_ok=True)
         self.progress_file = os.path.join(self.run_folder, "progress.json")
         self.control_file = os.path.join(self.run_folder, "control.json")
         self.wandb_run_name = wandb_run_name
@@ -101,7 +106,9 @@ class TrainingMonitor:
         self._lock = threading.RLock()
         self._dirty = _Wake()
         self._usage = _Usage()
-        self._has_warned = False
+        self._has_folder = False
+        # The files that could not be written when it was last tried.
+        self._failing = set()  # type: Set[str]
         self._clock = {}  # type: Dict[str, float]
         # When the first batch of a phase was told, and its number: a batch may be told when it begins, or when it ends.
         self._first_batch = {}  # type: Dict[str, Tuple[float, int]]
@@ -129,8 +136,8 @@ class TrainingMonitor:
         self._control_thread = None  # type: Optional[threading.Thread]
         self._control_stopped = _Wake()
         self._is_closed = False
-        self._write_control({})
         self._write_now()
+        self._write_control({})
         self._writer = threading.Thread(target=self._write_when_dirty, name="gtop progress", daemon=True)
         self._writer.start()
         self._handlers = {}  # type: Dict[int, Any]
@@ -374,16 +381,27 @@ class TrainingMonitor:
     def _write_now(self) -> None:
         if os.getpid() != self._pid:
             return
+        with self._lock:
+            self._write(self.progress_file, self._latest)
+
+    def _latest(self) -> Dict[str, Any]:
+        if self.progress_data["status"] == "RUNNING":
+            self._estimate()
+        return self.progress_data
+
+    def _write(self, path: str, content: Callable[[], Any]) -> None:
+        """Replaces a file of the run. If it cannot, warns once, until it can again."""
         try:
-            with self._lock:
-                if self.progress_data["status"] == "RUNNING":
-                    self._estimate()
-                replace_file(self.progress_file, self.progress_data)
-                self._has_warned = False
-        except (OSError, TypeError, ValueError, RuntimeError) as error:
-            if not self._has_warned:
-                self._has_warned = True
-                warnings.warn("the progress of the run is not written: %s" % error, RuntimeWarning, stacklevel=2)
+            if not self._has_folder:
+                os.makedirs(self.run_folder, exist_ok=True)
+                self._has_folder = True
+            replace_file(path, content())
+            self._failing.discard(path)
+        except _FILE_ERRORS as error:
+            is_known = bool(self._failing & {path, self.progress_file})
+            self._failing.add(path)
+            if not is_known:
+                warnings.warn("%s is not written: %s" % (path, error), RuntimeWarning, stacklevel=3)
 
     # ---- signals
 
@@ -512,17 +530,14 @@ class TrainingMonitor:
         try:
             with open(self.control_file) as file:
                 found = json.load(file)
-        except (OSError, ValueError):
+        except _FILE_ERRORS:
             # Missing, or half-written: there is nothing to learn from it now.
             return {}
         return found if isinstance(found, dict) else {}
 
     def _write_control(self, variables: Dict[str, Any]) -> None:
         """Adds variables to `control.json`, and keeps what else is in it."""
-        try:
-            replace_file(self.control_file, dict(self._read_control(), **variables))
-        except OSError as error:
-            warnings.warn("variables of the run cannot be changed: %s" % error, RuntimeWarning, stacklevel=3)
+        self._write(self.control_file, lambda: dict(self._read_control(), **variables))
 
     # ---- checkpoints
 

@@ -431,6 +431,45 @@ with warnings.catch_warnings(record=True) as warned:
 """)
         self.assertEqual(self.progress()["status"], "FINISHED")
 
+    def test_a_folder_that_cannot_be_made_does_not_end_the_training(self):
+        self.run_on("""
+for place in ("/proc/nope/run", "/dev/null/run", "/dev/null.json", RUN + "/" + 300 * "x", "a\\0b", "gone"):
+    gone = os.path.join(os.path.dirname(RUN), "gone")
+    os.makedirs(gone)
+    os.chdir(gone)
+    os.rmdir(gone)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with TrainingMonitor(place) as monitor:
+            monitor.track_variables({"a": 1})
+            monitor.start_epoch(0, total_batches=1)
+            monitor.start_batch()
+            time.sleep(0.15)
+            assert monitor.check_changes() == []
+        assert len(warned) == 1 and "is not written" in str(warned[0].message), (place, [str(one) for one in warned])
+os.chdir("/")
+# Once there can be a folder, there is one.
+place = os.path.join(os.path.dirname(RUN), "late")
+with open(place, "w"):
+    monitor = TrainingMonitor(os.path.join(place, "run"))
+os.unlink(place)
+monitor.set_finished()
+monitor.shutdown()
+assert os.listdir(os.path.join(place, "run")) == ["progress.json"], os.listdir(place)
+""")
+
+    def test_variables_that_no_json_file_can_have_do_not_end_the_training(self):
+        self.run_on("""
+os.makedirs(RUN)
+for text in ("{\\"a\\": NaN}", "[" * 100000, "\\udcff"):
+    with open(os.path.join(RUN, "control.json"), "w", errors="surrogateescape") as file:
+        file.write(text)
+    monitor = TrainingMonitor(RUN)
+    monitor.track_variables({"b": 1})
+    monitor.check_changes()
+    monitor.shutdown()
+""")
+
     def test_all_pythons_that_are_installed(self):
         for version, python in pythons().items():
             with self.subTest(version):
