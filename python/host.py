@@ -461,20 +461,13 @@ class HostProcess:
         with keep(self._kept, self._look_up):
             yield
 
-    def as_dict(self, attrs: Optional[List[str]] = None, ad_value: Any = None) -> Dict[str, Any]:
-        """Returns the values of these methods, `ad_value` where access is denied."""
-        values = {}  # type: Dict[str, Any]
-        for name in attrs or _SNAPSHOT_OF_HOST:
-            try:
-                value = getattr(self, name)
-                values[name] = value() if callable(value) else value
-            except AccessDenied:
-                values[name] = ad_value
-        return values
+    def as_dict(self, attrs: Optional[Iterable[str]] = None, ad_value: Any = None) -> Dict[str, Any]:
+        """Returns the values of these methods, default those of psutil; `ad_value` where access is denied."""
+        return _values_of(self, attrs or _DICT_VALUES, ad_value)
 
-    def as_snapshot(self, attrs: Optional[List[str]] = None, ad_value: Any = None) -> Snapshot:
-        """Returns the values of these methods as a snapshot."""
-        return Snapshot(self, time.time(), **self.as_dict(attrs, ad_value))
+    def as_snapshot(self, attrs: Optional[Iterable[str]] = None, ad_value: Any = None) -> Snapshot:
+        """Returns the same values as a snapshot, by default with those of nvitop."""
+        return Snapshot(self, time.time(), **_values_of(self, attrs or _SNAPSHOT_VALUES, ad_value))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HostProcess) and (self._pid, self._ticks) == (other._pid, other._ticks)
@@ -492,9 +485,36 @@ class HostProcess:
         return "HostProcess(pid=%d, %s)" % (self._pid, words)
 
 
-_SNAPSHOT_OF_HOST = ["pid", "name", "status", "username", "cmdline", "command", "cpu_percent", "memory_percent",
-                     "rss_memory", "num_threads", "ppid", "create_time", "running_time", "running_time_human",
-                     "running_time_in_seconds"]
+# Those of psutil that gtop reads, and those that nvitop adds.
+_DICT_VALUES = (
+    "cmdline", "cpu_affinity", "cpu_num", "cpu_percent", "cpu_times", "create_time", "cwd", "environ", "exe", "gids",
+    "io_counters", "memory_full_info", "memory_info", "memory_percent", "name", "nice", "num_ctx_switches", "num_fds",
+    "num_threads", "pid", "ppid", "status", "terminal", "threads", "uids", "username")
+_SNAPSHOT_VALUES = _DICT_VALUES + (
+    "command", "rss_memory", "running_time", "running_time_human", "running_time_in_seconds")
+
+
+def _values_of(process: Any, names: Iterable[str], ad_value: Any) -> Dict[str, Any]:
+    """Returns values by name; `ad_value` where access is denied, and for what a zombie no longer has."""
+    if isinstance(names, str):
+        raise TypeError("not a list of names: %r" % names)
+    wanted = list(names)
+    for name in wanted:
+        if name not in _SNAPSHOT_VALUES:
+            raise ValueError("no value %r; there are: %s" % (name, ", ".join(_SNAPSHOT_VALUES)))
+    values = {}  # type: Dict[str, Any]
+    with process.oneshot():
+        for name in wanted:
+            try:
+                values[name] = process.pid if name == "pid" else getattr(process, name)()
+            except AccessDenied:
+                values[name] = ad_value
+            except NoSuchProcess:
+                if not process.is_running():
+                    raise
+                values[name] = ad_value
+    return values
+
 
 class host(Machine):  # pylint: disable=invalid-name
     """This machine: `host.cpu_percent()` and so on. Raises OSError where there is no /proc."""

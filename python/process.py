@@ -9,7 +9,8 @@ import time
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, MutableMapping, Optional, Union
 
-from .host import AccessDenied, HostProcess, NoSuchProcess, ProcessError, _state_name
+from .host import (
+    _DICT_VALUES, _SNAPSHOT_VALUES, AccessDenied, HostProcess, NoSuchProcess, ProcessError, _state_name, _values_of)
 from .stream import Row, Source, _seconds, share_percent, whole
 from .values import NA, MaybeFloat, MaybeInt, MaybeText, Snapshot, bytes2human, timedelta2human
 
@@ -133,23 +134,19 @@ class RemoteProcess:
             return lambda: self.send_signal({"kill": 9, "terminate": 15, "suspend": 19, "resume": 18}[name])
         if not hasattr(HostProcess, name) or name.startswith("_"):
             raise AttributeError(name)
-        if name == "as_dict":
-            return self._as_dict
 
         def refuse(*_words: Any, **_options: Any) -> Any:
             raise AccessDenied(self.pid, "%s of a process on %s is not sampled" % (name, self.node))
 
         return refuse
 
-    def _as_dict(self, attrs: "Optional[Iterable[str]]" = None, ad_value: Any = None) -> Dict[str, Any]:
-        """Returns values by name, those of a snapshot if `attrs` is None; `ad_value` for one that is not."""
-        values = {}
-        for name in HOST_VALUES if attrs is None else attrs:
-            try:
-                values[name] = self.pid if name == "pid" else getattr(self, name)()
-            except AccessDenied:
-                values[name] = ad_value
-        return values
+    def as_dict(self, attrs: Optional[Iterable[str]] = None, ad_value: Any = None) -> Dict[str, Any]:
+        """Returns the values of these methods, default those of psutil; `ad_value` for what is not sampled."""
+        return _values_of(self, attrs or _DICT_VALUES, ad_value)
+
+    def as_snapshot(self, attrs: Optional[Iterable[str]] = None, ad_value: Any = None) -> Snapshot:
+        """Returns the same values as a snapshot, by default with those of nvitop."""
+        return Snapshot(self, time.time(), **_values_of(self, attrs or _SNAPSHOT_VALUES, ad_value))
 
     @contextlib.contextmanager
     def oneshot(self) -> Iterator[None]:

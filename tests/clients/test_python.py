@@ -584,6 +584,35 @@ print(json.dumps([module.parse_cuda_visible_devices(value) for value in json.loa
                           json.dumps(["MIG-GPU-0abc0001-0000-4000-8000-000000000001/8/0", "MIG-GPU-0abc0001/99/0"]))
         self.assertEqual(json.loads(out), [[[1, 1]], []])
 
+    def test_values_of_a_process_by_name(self):
+        self.run_on(self.machine(""), """
+import subprocess
+ended = subprocess.Popen(["true"], stdin=subprocess.DEVNULL)
+zombie = HostProcess(ended.pid)
+wait_until(lambda: zombie.status() == "zombie")
+values = zombie.as_dict(ad_value="?")
+assert (values["status"], values["cwd"], values["cmdline"]) == ("zombie", "?", []), values
+assert zombie.as_snapshot(ad_value="?").exe == "?"
+ended.wait()
+sleeper = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+for wrong, error in ((["kill"], ValueError), ("pid", TypeError)):
+    for call in (HostProcess(sleeper.pid).as_dict, HostProcess(sleeper.pid).as_snapshot):
+        try:
+            call(wrong)
+        except error:
+            continue
+        raise AssertionError(wrong)
+assert sleeper.poll() is None
+sleeper.kill()
+sleeper.wait()
+try:
+    zombie.as_dict(ad_value="?")
+except NoSuchProcess:
+    pass
+else:
+    raise AssertionError("it has ended")
+""")
+
     def test_a_fleet_and_its_recording(self):
         path = os.path.join(rig.folder(), "a.gtop")
         machine = self.machine("")
@@ -604,6 +633,12 @@ for source in (Stream(options=["--demo=3"]), Recording(path)):
     assert processes and all(process.username() and process.gpu_memory() is not NA for process in processes[:5])
     process = processes[0]
     print(process.host, process.status(), process.command(), process.running_time_human())
+    values = process.as_dict(ad_value="?")
+    assert sorted(values) == sorted(HostProcess().as_dict()) == sorted(process.host.as_dict()), values
+    assert values["uids"] == values["io_counters"] == "?" and process.as_dict()["environ"] is None, values
+    assert (values["pid"], values["username"]) == (process.pid, process.username()), values
+    assert process.as_dict(["ppid", "nice"], "?") == {"ppid": process.ppid(), "nice": "?"}
+    assert process.host.as_snapshot().command == process.command()
     for refused in (process.kill, process.terminate, process.environ, lambda: process.send_signal(9)):
         try:
             refused()
