@@ -206,9 +206,8 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     };
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
-    let current_user = Account::own().name;
-    let users = settings.list("user-processes").into_iter().filter_map(|user| {
-        if user == config::CURRENT_USER { current_user.clone() } else { Some(user) }
+    let users = settings.list("user-processes").into_iter().flat_map(|user| {
+        if user == config::CURRENT_USER { Account::own_names() } else { vec![user] }
     });
     DisplaySelection {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
@@ -395,7 +394,7 @@ mod tests {
         assert_eq!(selection.kinds, ProcessKinds::OnlyGraphics);
         assert_eq!(
             selection.users,
-            Account::own().name.into_iter().chain(["bob".to_owned()]).collect()
+            Account::own_names().into_iter().chain(["bob".to_owned()]).collect()
         );
         assert!(
             selection.pids.contains(&7) && !selection.names.has_name && selection.names.has_index

@@ -21,6 +21,18 @@ impl Account {
         Self::with_name(&read_passwd(), rustix::process::getuid().as_raw(), variable)
     }
 
+    /// Returns whose processes are this user's: the login name, and the uid unless `/etc/passwd` has a name for it.
+    pub fn own_names() -> Vec<String> {
+        let variable = |name: &str| std::env::var(name).ok();
+        Self::names(&read_passwd(), rustix::process::getuid().as_raw(), variable)
+    }
+
+    fn names(passwd: &str, uid: u32, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let is_listed = Self::in_passwd(passwd, uid).name.is_some();
+        let number = (!is_listed).then(|| uid.to_string());
+        Self::with_name(passwd, uid, variable).name.into_iter().chain(number).collect()
+    }
+
     /// Returns the account of a uid, which has a name if there is any; `variable` reads an environment variable.
     fn with_name(passwd: &str, uid: u32, variable: impl Fn(&str) -> Option<String>) -> Self {
         let account = Self::in_passwd(passwd, uid);
@@ -87,6 +99,12 @@ mod tests {
                 name,
                 "{uid} {user} {logname}"
             );
+        }
+        // A user without any name is not without processes.
+        for (uid, user, names) in
+            [(1000, "eve", &["ada"][..]), (8, "eve", &["eve", "8"]), (8, "", &["8"])]
+        {
+            assert_eq!(Account::names(passwd, uid, |_| Some(user.to_owned())), names);
         }
         assert_eq!(Account::with_field(passwd, 0, "ada"), Account::in_passwd(passwd, 1000));
         assert_eq!(Account::with_field(passwd, 0, "eve"), Account::default());

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::advice;
 use crate::fleet::Node;
-use crate::model::{Device, DeviceUse, JobList, Reading, RequestedJobs, TransportKind, UseKind};
+use crate::model::{
+    Device, DeviceUse, JobList, ProcessStatics, Reading, RequestedJobs, TransportKind, UseKind,
+};
 
 /// The selection of what is shown; by default everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +17,7 @@ pub struct DisplaySelection {
     /// The devices listed in `CUDA_VISIBLE_DEVICES`.
     pub visible: Option<Vec<VisibleDevice>>,
     pub kinds: ProcessKinds,
-    /// Processes of these users; of all users if empty.
+    /// Processes of these users, by name or uid; of all users if empty.
     pub users: BTreeSet<String>,
     /// Processes with these pids; all if empty.
     pub pids: BTreeSet<u32>,
@@ -161,10 +163,14 @@ impl DisplaySelection {
     /// Returns true if the process is selected, whichever device it uses.
     pub fn matches_process(&self, node: &Node, used: &DeviceUse) -> bool {
         let Self { kinds, users, pids, .. } = self;
-        let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
+        let is_of_users = |statics: &ProcessStatics| {
+            let is_named = statics.user.known().is_some_and(|name| users.contains(name.as_ref()));
+            is_named || statics.uid.get().is_some_and(|uid| users.contains(&uid.to_string()))
+        };
+        let process = || node.process(used.pid);
         (pids.is_empty() || pids.contains(&used.pid))
             && kinds.includes(used.kind)
-            && (users.is_empty() || owner().is_some_and(|user: &str| users.contains(user)))
+            && (users.is_empty() || process().is_some_and(|process| is_of_users(&process.statics)))
     }
 
     /// Returns the node without the devices that are not selected, and without what runs on them.
@@ -212,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{NodeHoldings, Process};
-    use crate::model::{NodeName, ProcessKey, ProcessStatics, Source};
+    use crate::model::{NodeName, ProcessKey, Source};
 
     /// Two devices, the first with two slices; one process on each.
     fn node(via: TransportKind) -> Arc<Node> {
@@ -247,6 +253,7 @@ mod tests {
         let process = |pid, user: &str| Process {
             key: ProcessKey { pid, start_ticks: 1 },
             statics: Arc::new(ProcessStatics {
+                uid: Reading::Known(1_000 + pid),
                 user: Reading::Known(user.into()),
                 ..ProcessStatics::default()
             }),
@@ -366,6 +373,9 @@ mod tests {
         }
         let users = ["alice".to_owned()].into();
         assert_eq!(pids(DisplaySelection { users, ..DisplaySelection::default() }), [7]);
+        // Whatever its name turns out to be.
+        let users = ["1008".to_owned()].into();
+        assert_eq!(pids(DisplaySelection { users, ..DisplaySelection::default() }), [8]);
         assert_eq!(
             pids(DisplaySelection { pids: [9, 7].into(), ..DisplaySelection::default() }),
             [7, 9]
