@@ -6,13 +6,26 @@ use crate::model::{Estimate, MetricValue, Progress};
 const MAX_LINE: usize = 2_000;
 /// Lines that are looked at, from the end.
 const MAX_LINES: usize = 200;
-/// Names that are counters of progress, times, or of the program rather than of its training.
-const NO_METRICS: [&str; 17] = [
+/// What a training is counted in.
+const COUNTERS: [&str; 10] = [
     "epoch",
+    "epochs",
     "step",
+    "steps",
     "batch",
+    "batches",
     "iter",
+    "iters",
     "iteration",
+    "iterations",
+];
+/// Words before those of a counter that tell how many there are.
+const TOTALS: [&str; 3] = ["total", "max", "num"];
+/// Words before those of a counter that make it no other one.
+const COUNTER_PREFIXES: [&str; 9] =
+    ["total", "max", "num", "global", "current", "train", "training", "val", "validation"];
+/// Names of times, of counts, or of what is of the program rather than of its training.
+const NO_METRICS: [&str; 12] = [
     "eta",
     "time",
     "it",
@@ -39,7 +52,7 @@ const BARS: [&str; 8] = [
     "progress",
 ];
 /// Words that belong to the name of the metric behind them.
-const QUALIFIERS: [&str; 16] = [
+const QUALIFIERS: [&str; 18] = [
     "train",
     "training",
     "val",
@@ -53,6 +66,8 @@ const QUALIFIERS: [&str; 16] = [
     "average",
     "mean",
     "total",
+    "max",
+    "num",
     "lm",
     "learning",
     "grad",
@@ -106,18 +121,14 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
         progress.epoch = Some(epoch.saturating_sub(first));
         progress.total_epochs = total.or(progress.total_epochs);
     }
-    for word in ["iteration", "step", "batch", "iter"] {
-        if let Some((batch, total)) = counter_after(&lower, word) {
-            has_counter = true;
-            progress.batch = Some(batch);
-            progress.total_batches = total.or(progress.total_batches);
-            break;
-        }
-    }
-    if let Some((batch, total)) = bar_counter(line) {
-        has_counter = true;
-        (progress.batch, progress.total_batches) = (Some(batch), Some(total));
+    let bar = bar_counter(line);
+    if bar.is_some() {
         progress.training = bar_times(line);
+    }
+    if let Some((batch, total)) = bar.or_else(|| batch_counter(&lower, has_counter)) {
+        has_counter = true;
+        progress.batch = Some(batch);
+        progress.total_batches = total.or(progress.total_batches);
     }
     if let Some(millis) =
         number_after(&lower, "elapsed time per iteration (ms)").filter(|one| *one > 0.0)
@@ -127,7 +138,11 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
     if let Some(samples) = number_after(&lower, "consumed samples") {
         progress.samples = whole(samples);
     }
-    read_metrics(&lower, has_counter, progress, metrics);
+    let named = named_numbers(&lower);
+    if has_counter {
+        read_totals(&named, progress);
+    }
+    read_metrics(named, has_counter, progress, metrics);
     let is_progress = progress.batch.is_some() || progress.epoch.is_some();
     if is_progress && progress.phase.is_none() {
         progress.phase = Some("training".into());
@@ -162,6 +177,10 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
         if before.is_some_and(char::is_alphanumeric) || rest.starts_with(char::is_alphabetic) {
             continue;
         }
+        let qualifier = line.get(..start).unwrap_or_default().trim_end_matches([' ', '_']);
+        if TOTALS.iter().any(|word| qualifier.ends_with(word)) {
+            continue;
+        }
         let rest = rest.trim_start_matches([' ', ':', '[', '(', '=', '#', '\'', '"', '\t']);
         let Some((number, rest)) = digits(rest) else { continue };
         // 1.2 epochs are no counter.
@@ -175,6 +194,31 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
     None
 }
 
+/// Returns the counter of batches of a line in lowercase, with the total if it has one.
+fn batch_counter(line: &str, has_epoch: bool) -> Option<(u64, Option<u64>)> {
+    let mut words = ["iteration", "step", "batch", "iter"].into_iter();
+    let counter = words.find_map(|word| counter_after(line, word));
+    // DeepSpeed has `steps: 10 loss: 0.5`; without a loss, it is how many there will be.
+    let plural = || {
+        let mut words = ["iterations", "steps", "batches", "iters"].into_iter();
+        line.contains("loss").then(|| words.find_map(|word| counter_after(line, word)))?
+    };
+    let in_brackets = || has_epoch.then(|| bracket_counter(line))?;
+    counter.or_else(in_brackets).or_else(plural)
+}
+
+/// Returns the counter in brackets that is not the one of epochs: `Train Epoch: 1 [640/60000 (1%)]` of PyTorch's examples,
+/// whose batches are counted in samples, and `Epoch: [0][ 10/5005]`.
+fn bracket_counter(line: &str) -> Option<(u64, Option<u64>)> {
+    line.match_indices('[').find_map(|(at, _)| {
+        let (before, inside) = line.split_at_checked(at)?;
+        let is_of_epoch = before.trim_end_matches([' ', ':']).ends_with("epoch");
+        let (count, rest) = digits(inside.get(1..)?.trim_start())?;
+        let total = total(rest).filter(|_| !is_of_epoch && rest.starts_with('/'))?;
+        Some((count, Some(total)))
+    })
+}
+
 /// Returns the number behind a slash or `of`; zero is none.
 fn total(rest: &str) -> Option<u64> {
     let rest = rest.trim_start();
@@ -182,18 +226,38 @@ fn total(rest: &str) -> Option<u64> {
     digits(rest.trim_start()).map(|(total, _)| total).filter(|total| *total > 0)
 }
 
-/// Returns the counter of a progress bar: `42/100 [` of tqdm and `12/50 ━━━` or `12/50 [=` of Keras.
-fn bar_counter(line: &str) -> Option<(u64, u64)> {
+/// Returns the counter of a progress bar: `42/100 [` and `1.20k/10.0k [` of tqdm, or without a total `42it [`; `12/50 ━━━`
+/// and `12/50 [=` of Keras. Bars of bytes are of downloads.
+fn bar_counter(line: &str) -> Option<(u64, Option<u64>)> {
     let start = match line.rfind('|') {
         Some(bar) if line.contains("it/s") || line.contains("s/it") || line.contains('[') => {
             line.get(bar + 1..)?.trim_start()
         }
         _ => line.trim_start(),
     };
-    let (count, rest) = digits(start)?;
-    let (total, rest) = digits(rest.strip_prefix('/')?.trim_start())?;
+    let (count, rest) = scaled(start)?;
+    if line.contains("B/s") {
+        return None;
+    }
+    if rest.starts_with("it [") {
+        return Some((whole(count)?, None));
+    }
+    let (total, rest) = scaled(rest.strip_prefix('/')?.trim_start())?;
     let rest = rest.trim_start();
-    (total > 0 && (rest.starts_with(['[', '━', '\u{2501}', '─']))).then_some((count, total))
+    let is_bar = total > 0.0 && rest.starts_with(['[', '━', '\u{2501}', '─']);
+    is_bar.then_some((whole(count)?, Some(whole(total)?)))
+}
+
+/// Splits off a number as tqdm writes it with `unit_scale`, such as `1.20k`; rounded.
+fn scaled(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at_checked(end)?;
+    let number: f64 = number.parse().ok()?;
+    let factors = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
+    let factor = factors.into_iter().find(|(letter, _)| rest.starts_with(*letter));
+    let (factor, rest) =
+        factor.map_or((1.0, rest), |(_, factor)| (factor, rest.get(1..).unwrap_or_default()));
+    Some(((number * factor).round(), rest))
 }
 
 /// Returns the times of a bar: `[00:10<00:14,  4.15it/s]`, `3s 20ms/step`, `ETA: 3s`.
@@ -204,6 +268,7 @@ fn bar_times(line: &str) -> Estimate {
     {
         times.elapsed = clock(elapsed);
         times.remaining = rest.split([',', ']']).next().and_then(clock);
+        times.rate = rest.split_once(',').and_then(|(_, rate)| bar_rate(rate.trim_start()));
     }
     for (unit, is_inverse) in [("it/s", false), ("s/it", true)] {
         let number = line.split(unit).next().filter(|before| before.len() < line.len());
@@ -226,6 +291,23 @@ fn bar_times(line: &str) -> Estimate {
     times.total =
         times.elapsed.zip(times.remaining).map(|(elapsed, remaining)| elapsed + remaining);
     times
+}
+
+/// Parses the rate of a bar of any unit per second: `4.15it/s`, `1.20kit/s`, `20.0batch/s`, and `2.00s/it`.
+fn bar_rate(text: &str) -> Option<f64> {
+    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.')?;
+    let (number, rest) = text.split_at_checked(end)?;
+    let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
+    let unit = rest.split([',', ']', ' ']).next()?;
+    if unit.starts_with("s/") {
+        return Some(1.0 / number);
+    }
+    let factor = match unit.strip_suffix("/s")?.chars().next()? {
+        'k' => 1e3,
+        'M' => 1e6,
+        _ => 1.0,
+    };
+    Some(number * factor)
 }
 
 /// Parses `10`, `01:02` and `1:02:03` as seconds.
@@ -251,20 +333,49 @@ fn number(text: &str) -> Option<f64> {
     if is_nan { Some(f64::NAN) } else { word.parse().ok().filter(|_| is_number) }
 }
 
-/// Reads pairs such as `loss: 0.5`, `acc=0.9`, `'loss': 0.5` and `| lm loss: 9.7e+00 |` of a line in lowercase. A line
-/// that shows no progress has none.
-fn read_metrics(
-    line: &str,
-    has_counter: bool,
-    progress: &mut Progress,
-    metrics: &mut Vec<(String, MetricValue)>,
-) {
+/// Returns pairs such as `loss: 0.5`, `acc=0.9`, `'loss': 0.5` and `| lm loss: 9.7e+00 |` of a line in lowercase.
+fn named_numbers(line: &str) -> Vec<(&str, f64)> {
     let is_in_cells = line.contains('|');
     let cells = line.split('|').flat_map(|cell| match pair_of_cell(cell) {
         Some(pair) if is_in_cells => vec![pair],
         _ => pairs(cell),
     });
-    let found: Vec<(&str, f64)> = cells.filter(|(name, _)| !NO_METRICS.contains(name)).collect();
+    cells.collect()
+}
+
+/// Reads totals that have names: `"step": 11, "total_steps": 100`.
+fn read_totals(named: &[(&str, f64)], progress: &mut Progress) {
+    for (name, value) in named {
+        let is_total = name.split(is_between_words).any(|word| TOTALS.contains(&word));
+        let total = whole(*value).filter(|total| is_total && *total > 0 && is_counter(name));
+        if name.contains("epoch") {
+            progress.total_epochs = total.or(progress.total_epochs);
+        } else {
+            progress.total_batches = total.or(progress.total_batches);
+        }
+    }
+}
+
+/// Returns true for the name of what a training is counted in, or of how many there are: `global_step`, `max epochs`.
+fn is_counter(name: &str) -> bool {
+    let mut words: Vec<&str> = name.split(is_between_words).collect();
+    let is_of_counter = words.pop().is_some_and(|word| COUNTERS.contains(&word));
+    is_of_counter && words.iter().all(|word| COUNTER_PREFIXES.contains(word))
+}
+
+fn is_between_words(one: char) -> bool {
+    " _-/.".contains(one)
+}
+
+/// Reads the metrics of a line. One that shows no progress has none.
+fn read_metrics(
+    named: Vec<(&str, f64)>,
+    has_counter: bool,
+    progress: &mut Progress,
+    metrics: &mut Vec<(String, MetricValue)>,
+) {
+    let is_metric = |(name, _): &(&str, f64)| !NO_METRICS.contains(name) && !is_counter(name);
+    let found: Vec<(&str, f64)> = named.into_iter().filter(is_metric).collect();
     let is_sure = |(name, _): &(&str, f64)| SURE_METRICS.iter().any(|sure| name.contains(sure));
     if !has_counter && !found.iter().any(is_sure) {
         return;
@@ -401,6 +512,42 @@ mod tests {
                 " iteration      100/  500000 | consumed samples:  25600 | elapsed time per iteration (ms): 125.0 | learning rate: 1.500E-04 | lm loss: 9.7E+00 |",
                 (None, None, Some(100), Some(500_000), Some(9.7), Some(8.0)),
             ),
+            (
+                "Epoch: [0][  10/5005]\tTime  0.3 ( 0.4)\tLoss 6.9 (7.0)",
+                (Some(0), None, Some(10), Some(5_005), None, None),
+            ),
+            (
+                "Epoch: [3]  [ 20/1875]  eta: 0:01:02  lr: 0.1  loss: 0.5 (0.6)",
+                (Some(3), None, Some(20), Some(1_875), Some(0.5), None),
+            ),
+            (
+                " 12%|█▏   | 1.20k/10.0k [01:00<07:20, 20.0it/s]",
+                (None, None, Some(1_200), Some(10_000), None, Some(20.0)),
+            ),
+            (
+                " 12%|█▏   | 1.20M/10.0M [01:00<07:20, 1.25kit/s, loss=0.3]",
+                (None, None, Some(1_200_000), Some(10_000_000), Some(0.3), Some(1_250.0)),
+            ),
+            (
+                " 42%|████▏| 42/100 [00:10<00:14, 4.15batch/s]",
+                (None, None, Some(42), Some(100), None, Some(4.15)),
+            ),
+            ("42it [00:10,  4.15it/s]", (None, None, Some(42), None, None, Some(4.15))),
+            ("model.safetensors:  12%|█▏  | 1.20G/10.0G [00:10<01:00, 50.0MB/s]", none),
+            (
+                "steps: 10 loss: 0.5000 iter time (s): 1.158 samples/sec: 55.3",
+                (None, None, Some(10), None, Some(0.5), None),
+            ),
+            (
+                "{\"step\":11,\"total_steps\":100,\"loss\":0.5}",
+                (None, None, Some(11), Some(100), Some(0.5), None),
+            ),
+            (
+                "{\"epoch\": 1, \"max_epochs\": 3, \"global_step\": 12, \"loss\": 0.5}",
+                (Some(1), Some(3), Some(12), None, Some(0.5), None),
+            ),
+            ("total steps: 1000, loss scale: 1.0", none),
+            ("Training for total_step=1000", none),
             ("step 12/100", of(None, None, 12, Some(100))),
             ("Step: 12 of 100", of(None, None, 12, Some(100))),
             ("step 12/0", of(None, None, 12, None)),
@@ -411,7 +558,7 @@ mod tests {
             ("epoch 3 loss=0.12", (Some(3), None, None, None, Some(0.12), None)),
             (
                 "Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.3",
-                (Some(2), None, None, None, Some(2.3), None),
+                (Some(2), None, Some(640), Some(60_000), Some(2.3), None),
             ),
             ("iter 100: loss 2.1, time 5ms", of(None, None, 100, None)),
             ("batch=3 loss=1.5", (None, None, Some(3), None, Some(1.5), None)),
@@ -475,6 +622,15 @@ mod tests {
             (
                 "{\"epoch\":3,\"accuracy\":1,\"eval_loss\":2}",
                 vec![("accuracy", 1.0), ("eval_loss", 2.0)],
+            ),
+            (
+                "steps: 10 loss: 0.5000 iter time (s): 1.158 samples/sec: 55.3",
+                vec![("samples/sec", 55.3)],
+            ),
+            ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.301", vec![]),
+            (
+                "{\"step\":11,\"total_steps\":100,\"global_step\":7,\"max epochs\":3,\"acc\":0.5}",
+                vec![("acc", 0.5)],
             ),
             ("step 3/10 at train.py:123 on localhost:29500 after 10:30", vec![]),
             ("step 3/10 files: 12/50 eta: 0:01:02 shards: 1:30 seed=42", vec![]),
