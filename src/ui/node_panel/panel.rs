@@ -1,6 +1,6 @@
 //! The panel of a node: title, problems, devices, chart, host and processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fleet::Node;
@@ -8,6 +8,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::{SudoState, TransportKind};
+use crate::text::width_of;
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
@@ -16,8 +17,10 @@ use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::device_table::DeviceRoom;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table};
-use crate::ui::widgets::line::{Line, Tone, truncate, wrap};
+use crate::ui::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 
+/// Width below which the names of models are not shortened.
+const MIN_MODEL_WIDTH: u16 = 8;
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
 /// Processes that get lines before devices and host get full density, in steps of as many, so that the layout seldom
@@ -257,10 +260,38 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let right =
         Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
     let name = truncate(node.name.as_str(), width / 2);
-    Line::styled(format!("{name}  "), tone)
-        .append(matching_text(fleet_view, node))
-        .append(node_description(fleet_view, node))
-        .with_right(right, width)
+    let left = Line::styled(format!("{name}  "), tone).append(matching_text(fleet_view, node));
+    let room = width.saturating_sub(left.width() + right.width() + 1);
+    left.append(node_description(fleet_view, node, room)).with_right(right, width)
+}
+
+/// Counts the devices of each model. Names that do not fit are shortened so that those which differ here, or only at their
+/// ends, still do.
+fn models(node: &Node, room: u16) -> Line {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, device) in node.whole_devices() {
+        *counts.entry(model_name(device)).or_default() += 1;
+    }
+    let names: Vec<&str> = counts.keys().copied().collect();
+    let line = |width| {
+        let counted = shortened(&names, width).into_iter().zip(counts.values());
+        counted.fold(Line::new(), |line, (name, count)| {
+            line.text(format!("{count}× {name}  "), Tone::Plain)
+        })
+    };
+    let longest = names.iter().map(|name| width_of(name)).max().unwrap_or(0);
+    let widths = MIN_MODEL_WIDTH..=longest.max(MIN_MODEL_WIDTH);
+    // What is behind the last one may be cut off.
+    let fits = |line: &Line| line.width().saturating_sub(2) <= room;
+    widths.rev().map(line).find(fits).unwrap_or_else(|| line(MIN_MODEL_WIDTH))
+}
+
+fn shortened(names: &[&str], width: u16) -> Vec<String> {
+    let cut: Vec<String> = names.iter().map(|name| truncate_middle(name, width)).collect();
+    if cut.iter().collect::<BTreeSet<_>>().len() == names.len() {
+        return cut;
+    }
+    names.iter().map(|name| truncate_distinct(name, names, width)).collect()
 }
 
 /// Tells how many devices match the filter, unless all do.
@@ -273,16 +304,9 @@ fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
     })
 }
 
-/// Describes a node: devices, driver, jobs, probe.
-pub(crate) fn node_description(fleet_view: &FleetView, node: &Node) -> Line {
-    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, device) in node.whole_devices() {
-        *models.entry(model_name(device)).or_default() += 1;
-    }
-    let mut line = Line::new();
-    for (model, count) in models {
-        line = line.text(format!("{count}× {model}  "), Tone::Plain);
-    }
+/// Describes a node: devices, driver, jobs, probe. Only the names of the models are shortened to fit into `room`.
+pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -> Line {
+    let mut line = models(node, room);
     if let Some(driver) =
         node.devices.iter().find_map(|device| device.statics.as_deref()?.driver.known())
     {
@@ -291,7 +315,7 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node) -> Line {
     if let Some(cuda) = cuda_version(node) {
         line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
     }
-    let jobs: std::collections::BTreeSet<_> =
+    let jobs: BTreeSet<_> =
         node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
     for job in jobs.into_iter().take(3) {
         let job = shown_id(fleet_view.fleet.jobs.as_deref(), job);
@@ -383,4 +407,47 @@ pub(crate) fn detail(
         }
     };
     Some(line.truncated(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Device, NodeName, Reading};
+
+    fn drawn(names: &[&str], room: u16) -> String {
+        let mut node = Node::new(NodeName::new("gpu1").unwrap(), Duration::ZERO);
+        let device = |name: &&str| Device {
+            uuid: (*name).into(),
+            name: Reading::Known((*name).into()),
+            ..Device::default()
+        };
+        node.devices = names.iter().map(device).collect();
+        models(&node, room).plain_text().trim_end().to_owned()
+    }
+
+    #[test]
+    fn models_that_differ_stay_different_at_every_width() {
+        const ADA: [&str; 2] =
+            ["NVIDIA RTX 6000 Ada Generation Server A", "NVIDIA RTX 6000 Ada Generation Server B"];
+        const H100: [&str; 2] = ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM2e"];
+        const WORKSTATION: [&str; 2] = [
+            "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        ];
+        assert_eq!(drawn(&ADA[..1], 40), "1× RTX 6000 Ada Generation Server A");
+        assert_eq!(drawn(&ADA[..1], 27), "1× RTX 6000 Ada…on Server A");
+        assert_eq!(drawn(&H100, 30), "1× H100 8… HBM2e  1× H100 8…B HBM3");
+        for names in [ADA, H100, WORKSTATION] {
+            for room in 24..120 {
+                let both = drawn(&names, room);
+                let (one, other) = both.split_once("  ").unwrap();
+                assert!(one != other && width_of(&both) <= room, "{room}: {both}");
+                // On two nodes too, if they differ at the end.
+                let alone = [drawn(&names[..1], room / 2), drawn(&names[1..], room / 2)];
+                assert!(names == WORKSTATION || alone[0] != alone[1], "{room}: {alone:?}");
+            }
+        }
+    }
 }

@@ -483,6 +483,23 @@ pub(crate) fn truncate(text: &str, width: u16) -> String {
     kept
 }
 
+/// Cuts a text to `width` columns; `…` replaces its middle.
+pub(crate) fn truncate_middle(text: &str, width: u16) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let room = usize::from(width.saturating_sub(1) / 2);
+    let mut used = 0;
+    let is_kept = |letter: &char| {
+        used += letter.width().unwrap_or(0);
+        used <= room
+    };
+    let end: String = text.chars().rev().take_while(is_kept).collect();
+    let end: String = end.chars().rev().collect();
+    let start = truncate(text, width.saturating_sub(width_of(&end)));
+    start + &end
+}
+
 /// Cuts a text to `width` columns so that it differs from those of `others` that it differs from in full, as far as
 /// `width` permits: what they begin with in common is left out instead of the end.
 pub(crate) fn truncate_distinct(text: &str, others: &[&str], width: u16) -> String {
@@ -537,6 +554,20 @@ mod tests {
         }
         // The same models stay the same.
         assert_eq!(truncate_distinct("A100-SXM4-40GB", &["A100-SXM4-40GB"], 6), "A100-…");
+    }
+
+    #[test]
+    fn both_ends_of_a_text_stay() {
+        for (text, width, cut) in [
+            ("RTX 6000 Ada Generation Server A", 20, "RTX 6000 A… Server A"),
+            ("H100 80GB HBM3", 14, "H100 80GB HBM3"),
+            ("abcdef", 4, "ab…f"),
+            ("日本語日本語", 6, "日…語"),
+            ("abcdef", 1, "…"),
+            ("abcdef", 0, ""),
+        ] {
+            assert_eq!(truncate_middle(text, width), cut);
+        }
     }
 
     #[test]

@@ -261,7 +261,10 @@ pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
     let remedy = node_advice(node, fleet_view.reader).first();
     let notes_line = match remedy.as_str() {
-        "" => crate::ui::node_panel::panel::node_description(fleet_view, node),
+        "" => {
+            let room = width.saturating_sub(title.width());
+            crate::ui::node_panel::panel::node_description(fleet_view, node, room)
+        }
         remedy => {
             let with_all_devices = GroupMember::with_all_devices(0);
             let notes = row_notes(fleet_view, node, &with_all_devices);
