@@ -41,6 +41,8 @@ mod snapshot;
 
 /// Devices that are named because they are not sound.
 const MAX_PASSED_OVER: usize = 3;
+/// Options with a file of hosts; the first one stands before `pick`, where it has no other meaning.
+const HOSTS_OPTIONS: [&str; 5] = ["-f", "--hosts-file", "--mpi-hostfile", "--pod-ips", "--podips"];
 
 /// Why no devices are picked, or the command does not run.
 #[derive(Debug, thiserror::Error)]
@@ -560,15 +562,15 @@ fn on_node_line(args: impl Iterator<Item = OsString>, node: &NodeName) -> String
             words.push(arg);
             break;
         }
-        if has_piped_list(&arg, None) {
+        let is_split =
+            HOSTS_OPTIONS.contains(&&*arg) && args.next_if(|file| is_pipe(file)).is_some();
+        if is_split || has_pipe(&arg) {
             is_piped = true;
-        } else if args.next_if(|value| has_piped_list(&arg, Some(value))).is_some() {
-            is_piped = true;
-        } else {
-            let is_first = arg == "pick" && place.is_none();
-            words.push(arg);
-            place = if is_first { Some(words.len()) } else { place };
+            continue;
         }
+        let is_first = arg == "pick" && place.is_none();
+        words.push(arg);
+        place = if is_first { Some(words.len()) } else { place };
     }
     words.extend(args);
     if let Some(place) = place {
@@ -578,20 +580,16 @@ fn on_node_line(args: impl Iterator<Item = OsString>, node: &NodeName) -> String
     words.iter().fold("gtop".to_owned(), |line, word| format!("{line} {}", shell_quoted(word)))
 }
 
-/// Returns true if an option, with the value behind it if it has one there, reads hosts from a pipe.
-fn has_piped_list(option: &str, value: Option<&str>) -> bool {
-    const PIPES: [&str; 4] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
-    let is_pipe = |file: &str| file == "-" || PIPES.iter().any(|pipe| file.starts_with(pipe));
-    let is_of_hosts = |name: &str| {
-        matches!(name, "-f" | "--hosts-file" | "--mpi-hostfile" | "--pod-ips" | "--podips")
-    };
-    match value {
-        Some(value) => is_of_hosts(option) && is_pipe(value),
-        None => {
-            let attached = option.split_once('=').or_else(|| option.split_at_checked(2));
-            attached.is_some_and(|(name, value)| is_of_hosts(name) && is_pipe(value))
-        }
-    }
+/// Returns true if a word is an option with a pipe that it reads hosts from.
+fn has_pipe(word: &str) -> bool {
+    let parts = word.split_once('=').or_else(|| word.split_at_checked("-f".len()));
+    parts.is_some_and(|(name, file)| HOSTS_OPTIONS.contains(&name) && is_pipe(file))
+}
+
+/// Returns true for the names of standard input and other open files.
+fn is_pipe(file: &str) -> bool {
+    let places = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
+    file == "-" || places.iter().any(|place| file.starts_with(place))
 }
 
 /// Becomes the command; returns why that fails.

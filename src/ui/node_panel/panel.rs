@@ -438,7 +438,7 @@ mod tests {
         ];
         assert_eq!(drawn(&ADA[..1], 40), "1× RTX 6000 Ada Generation Server A");
         assert_eq!(drawn(&ADA[..1], 27), "1× RTX 6000 Ada…on Server A");
-        assert_eq!(drawn(&H100, 30), "1× H100 8… HBM2e  1× H100 8…B HBM3");
+        assert_eq!(drawn(&H100, 30), "1× H100 …HBM2e  1× H100 … HBM3");
         for names in [ADA, H100, WORKSTATION] {
             for room in 24..120 {
                 let both = drawn(&names, room);
