@@ -412,7 +412,7 @@ class Commands(unittest.TestCase):
         for words, printed in (([], b"1\n"), (["--on-node", "--", "hostname"], b"other\n")):
             up = os.path.join(rig.folder(), "up")
             process = self.machine.start("sh", "-c", 'exec "$@" 2>&1', "sh", GTOP, "pick", *self.elsewhere(up), "n1", "-n", "1",
-                                         "--wait=30m", *words)
+                                         "--wait=5m", *words)
             self.addCleanup(process.__exit__, None, None, None)
             self.addCleanup(process.kill)
             self.assertIn(b"gtop: waiting: no devices: no node answered", process.stdout.readline())
