@@ -461,6 +461,25 @@ async fn nothing_is_written_and_only_nodes_are_contacted() {
     assert_eq!(files(&home.path()), before);
 }
 
+#[tokio::test]
+async fn without_a_home_the_account_database_is_not_asked_for_one() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings/format-1.gtop");
+    for (home, is_config_read) in [(None, false), (Some("here"), false), (Some("/nowhere"), true)] {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=file", GTOP, "replay", "--once", recording]);
+        command.env_clear().env("PATH", "/usr/bin:/bin").envs(home.map(|home| ("HOME", home)));
+        let Ok(output) = command.output().await else { return skip("there is no strace") };
+        let trace = String::from_utf8_lossy(&output.stderr);
+        if trace.contains("ptrace") {
+            return skip("strace may not trace here");
+        }
+        assert!(output.status.success(), "{trace}");
+        let is_service = |line: &&str| line.contains("nsswitch.conf") || line.contains("libnss");
+        assert_eq!(trace.lines().find(is_service), None, "{home:?}");
+        assert_eq!(trace.contains("/.config/gtop"), is_config_read, "{home:?}: {trace}");
+    }
+}
+
 #[test]
 fn system_calls_with_side_effects_are_recognised() {
     for line in [

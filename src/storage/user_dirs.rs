@@ -1,31 +1,32 @@
-//! The user's folders, after the XDG base directories.
+//! The user's folders, after the XDG base directories, by the crate `dirs`.
 //!
-//! The crate `dirs` would do this with a call to `getpwuid_r`, for users without `HOME`. In glibc, that loads the
-//! modules of directory services, which can hang and may not match the C library that gtop was built with;
-//! `.ci/program.py` refuses programs that call it. `dirs` also takes a relative `HOME`.
+//! Without `HOME`, the crate asks the account database, by `getpwuid_r`. In glibc, that loads the modules of directory
+//! services, which can hang and may not match the C library that gtop was built with. So `HOME` is read first, and without
+//! it no folder is known.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 /// Returns `$HOME`; `None` if it is not an absolute path.
 pub fn home() -> Option<PathBuf> {
-    absolute("HOME")
+    if is_absolute("HOME") { dirs::home_dir() } else { None }
 }
 
 /// Returns `$XDG_CONFIG_HOME`, by default `~/.config`.
 pub fn config() -> Option<PathBuf> {
-    absolute("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))
+    if is_absolute("XDG_CONFIG_HOME") || is_absolute("HOME") { dirs::config_dir() } else { None }
 }
 
 /// Returns `$XDG_STATE_HOME`, by default `~/.local/state`.
 pub fn state() -> Option<PathBuf> {
-    absolute("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")))
+    if is_absolute("XDG_STATE_HOME") || is_absolute("HOME") { dirs::state_dir() } else { None }
 }
 
 /// Returns `$XDG_RUNTIME_DIR`.
 pub fn runtime() -> Option<PathBuf> {
-    absolute("XDG_RUNTIME_DIR")
+    dirs::runtime_dir()
 }
 
-fn absolute(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+fn is_absolute(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| Path::new(&value).is_absolute())
 }
