@@ -141,7 +141,7 @@ class Session:
     def __init__(self, command, environment, interval):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
                                         start_new_session=True)
-        self.process.stdin.write(b'bench %r 30 0 -\n' % interval)
+        self.process.stdin.write(b'bench %r 30 0 - -\n' % interval)
         self.process.stdin.flush()
 
     def sample(self):

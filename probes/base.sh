@@ -48,9 +48,10 @@ if [ -n "$setsid_program$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
     # shellcheck disable=SC2086
     exec $setsid_program ${other:-/bin/sh} -c "$s"
 fi
-read -r NODE INTERVAL DEADMAN SHORT refusal || exit 3
+read -r NODE INTERVAL DEADMAN SHORT refusal claims || exit 3
 [ "$NODE" != - ] || NODE=$SLURMD_NODENAME
 case $refusal in *[!a-z]*) refusal='' ;; esac
+case $claims in *[!A-Za-z0-9_:,]*) claims='' ;; esac
 
 finish() {  # kills all processes of the probe, and no others
     if [ "$leader" = "$$" ] && [ "$$" -gt 1 ]; then

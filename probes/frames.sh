@@ -85,7 +85,7 @@ hello() {
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
         -v version="$version" -v state="$state" -v contained="$contained" -v pci="$pci" -v expected="${expected#,}" -v intervals="$intervals" \
-        -v lacks="$lacks" -v refusal="$refusal" "$quote"'
+        -v lacks="$lacks" -v refusal="$refusal" -v claims="$claims" "$quote"'
         function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -105,8 +105,10 @@ hello() {
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
             if (refusal != "") printf ",\"sudo\":%s", q(refusal)
             printf "%s%s", contained == "" ? "" : ",\"contained\":true", pci == "" ? "" : ",\"pci\":[" substr(pci, 2) "]"
+            n = split(claims, known, ",")
+            for (i = 1; i <= n; i++) marks = marks (i > 1 ? "|" : "") substr(known[i], 1, index(known[i], ":") - 1)
             while ((getline line < "/proc/self/cgroup") > 0)
-                if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
+                if (marks != "" && line ~ marks && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
             if (group != "") printf ",\"cgroup\":%s", q(substr(group, 1, 512))
             # A container and a job may have only some of the devices that they see here.
             else if (expected != "" && contained == "") printf ",\"expected\":[%s]", expected

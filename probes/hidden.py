@@ -29,6 +29,6 @@ def find_hidden(pids):
             group = path[len(root):][:MAX_COMMAND]
             for word in read(path + '/cgroup.procs', 1 << 20).split():
                 pid = wanted.get(word)
-                if pid is not None and group and (pid not in found or 'slurm' in group and 'slurm' not in found[pid][0]):
+                if pid is not None and group and (pid not in found or is_of_scheduler(group) and not is_of_scheduler(found[pid][0])):
                     found[pid] = group, uid_of_cgroup(group)
     return found

@@ -126,12 +126,12 @@ static_facts() {     # pids
             folder=$(readlink "/proc/$pid/cwd")
             case $folder in *"$nl"*) folder='' ;; esac
             print_line "$folder"
-            tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^SLURM_(JOB|STEP)_ID=[0-9-]{1,20}$'
+            tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^[A-Z_]*JOB_?ID=[][A-Za-z0-9_.-]{1,64}$|^[A-Z_]*STEP_ID=[0-9-]{1,20}$'
         else
             echo
         fi
         echo
-    done | names=$names awk "$quote"'
+    done | names=$names claims=$claims awk "$quote"'
         function print_facts(pid) {
             printf "facts %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s,\"cwd\":%s%s}\n", pid, start[pid], ppid[pid],
                 uid[pid], q(uid[pid] in name ? name[uid[pid]] : uid[pid]), q(substr(command[pid], 1, 512)), q(substr(cgroup[pid], 1, 512)),
@@ -141,14 +141,21 @@ static_facts() {     # pids
         BEGIN {
             n = split(ENVIRON["names"], known, " ")
             for (i = 1; i <= n; i++) { split(known[i], part, ":"); name[part[1]] = part[2] }
+            # For each scheduler: what marks control groups of its jobs, and its variables of job and step.
+            n = split(ENVIRON["claims"], known, ",")
+            for (i = 1; i <= n; i++) { split(known[i], part, ":"); marks = marks (i > 1 ? "|" : "") part[1]; job_of[part[2]] = i; step_of[part[3]] = i }
             while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
         }
         # For each process: pid, command line, working directory, lines of its environment, an empty line.
-        ++field == 1 { pid = $0; job_id = ""; step = ""; next }
+        ++field == 1 { pid = $0; job_id = ""; claim = 0; split("", step); next }
         field == 2 { sub(/ +$/, ""); command[pid] = $0; next }
         field == 3 { folder[pid] = $0; next }
-        /^SLURM_JOB/ { job_id = substr($0, 14); next }
-        /^SLURM_STEP/ { step = substr($0, 15); next }
+        /^[A-Z_]+=/ {
+            variable = $0; sub(/=.*/, "", variable); value = substr($0, length(variable) + 2)
+            if (variable in step_of) step[step_of[variable]] = value
+            else if (variable in job_of && (!claim || job_of[variable] < claim)) { claim = job_of[variable]; job_id = value }
+            next
+        }
         {
             field = 0
             file = "/proc/" pid "/stat"; stat = ""
@@ -165,11 +172,11 @@ static_facts() {     # pids
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
                 if (p == "/") continue
                 score = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
-                if (p ~ /slurm/) score = 5 + (p ~ /\/job_|slurmstepd\.scope\//) + (p ~ /\/step_/)
+                if (marks != "" && p ~ marks) score = 5 + (p ~ /\/job|slurmstepd\.scope\//) + (p ~ /\/step_/)
                 if (score > best) { best = score; cgroup[pid] = p }
             }
             close(file)
-            if (cgroup[pid] !~ /\/job_/ && job_id != "") job[pid] = ",\"job\":\"" job_id "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
+            if (cgroup[pid] !~ /\/job_/ && job_id != "") job[pid] = ",\"job\":\"" job_id "\"" (step[claim] == "" ? "" : ",\"step\":\"" step[claim] "\"")
             print_facts(pid)
             if (uid[pid] != "null" && !(uid[pid] in name)) { name[uid[pid]] = uid[pid]; printf "unnamed %s\n", uid[pid]; fflush() }
         }'

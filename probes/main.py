@@ -417,10 +417,10 @@ class Probe:
         if PCI_DEVICES:
             frame['pci'] = PCI_DEVICES
         group = cgroup(os.getpid())
-        if 'slurm' in group:
+        if is_of_scheduler(group):
             frame['cgroup'] = group
         # A container and a job may have only some of the devices that they see here.
-        devices = [] if self.processes.contained or 'slurm' in group else nvidia_devices()
+        devices = [] if self.processes.contained or is_of_scheduler(group) else nvidia_devices()
         if devices:
             frame['expected'] = devices
         frame['intervals'] = intervals

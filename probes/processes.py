@@ -73,6 +73,10 @@ def decode(data):
     return data.decode('utf-8', 'replace')
 
 
+def is_of_scheduler(group):
+    return any(mark in group for mark, _, _ in CLAIMS)
+
+
 def cgroup(pid):
     """Returns the most telling control group of a process: of a job, a container, the memory controller, or any."""
     best, best_score = '/', 0
@@ -82,8 +86,8 @@ def cgroup(pid):
             continue
         path = parts[2]
         score = 1 + (parts[1] in ('', 'memory')) + 2 * any(name in path for name in CONTAINERS)
-        if 'slurm' in path:
-            score = 5 + ('/job_' in path or 'slurmstepd.scope/' in path)
+        if is_of_scheduler(path):
+            score = 5 + ('/job' in path or 'slurmstepd.scope/' in path)
         if score > best_score:
             best, best_score = path, score
     return best[:MAX_COMMAND]
@@ -113,14 +117,24 @@ def static_facts(pid, ppid, is_ours):
     out = {'command': decode(read('/proc/%d/cmdline' % pid, 4096).rstrip(b'\0').replace(b'\0', b' '))[:MAX_COMMAND],
            'cgroup': cgroup(pid), 'cwd': working_directory(pid) if is_ours else None, 'parents': parents(ppid)}
     variables = read('/proc/%d/environ' % pid, MAX_ENVIRON).split(b'\0') if is_ours else []
-    for line in variables if '/job_' not in out['cgroup'] else []:
-        for name, key in ((b'SLURM_JOB_ID=', 'job'), (b'SLURM_STEP_ID=', 'step')):
-            if line.startswith(name):
-                out[key] = decode(line[len(name):])[:32]
+    if '/job_' not in out['cgroup']:
+        out.update(claim(variables))
     visible = visible_uuids(variables)
     if visible:
         out['visible'] = visible
     return out
+
+
+def claim(variables):
+    """Returns the job, and its step if there is one, that an environment names, of the first scheduler whose job it names."""
+    known = dict(decode(line).partition('=')[::2] for line in variables)
+    for _, job, step in CLAIMS:
+        if known.get(job):
+            found = {'job': known[job][:64]}
+            if known.get(step):
+                found['step'] = known[step][:32]
+            return found
+    return {}
 
 
 def visible_uuids(variables):

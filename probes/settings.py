@@ -30,15 +30,25 @@ def whole_number(word, maximum):
 
 
 def checked_settings(words):
-    """Returns node, interval, seconds without a heartbeat, maximum fragment and why sudo was refused; exits if one is bad."""
-    if len(words) != 5 or len(words[0]) > MAX_NODE or not all([c.isalnum() or c in '._:@[]+-/%' for c in words[0]]):
+    """Returns node, interval, seconds without a heartbeat, maximum fragment, why sudo was refused and how jobs are seen;
+    exits if one is bad."""
+    if len(words) != 6 or len(words[0]) > MAX_NODE or not all([c.isalnum() or c in '._:@[]+-/%' for c in words[0]]):
         sys.exit('gtop: bad settings')
-    node, interval, deadman, short, refusal = words
+    node, interval, deadman, short, refusal, claims = words
     whole, _, fraction = interval.partition('.')
     seconds = whole_number(whole, MAX_SECONDS) + whole_number(fraction or '0', 10 ** 9) / 10.0 ** len(fraction or '0')
     deadman = max(1, whole_number(deadman, MAX_SECONDS))
     refusal = refusal if refusal.isalpha() and len(refusal) < 16 else None
-    return node, seconds, deadman, whole_number(short, MAX_FRAGMENT), refusal
+    return node, seconds, deadman, whole_number(short, MAX_FRAGMENT), refusal, checked_claims(claims)
+
+
+def checked_claims(word):
+    """Returns, for each scheduler, what marks control groups of its jobs, and its variables of job and step."""
+    claims = [claim.split(':') for claim in word.split(',')] if word != '-' else []
+    for claim in claims:
+        if len(claim) != 3 or not claim[0] or not all([c.isalnum() or c == '_' for c in ''.join(claim)]):
+            sys.exit('gtop: bad settings')
+    return claims
 
 
 def root_mode():
@@ -87,6 +97,6 @@ if ROOT_MODE is not None:
     os.environ.clear()
     os.environ.update(PATH=ROOT_PATH, LC_ALL='C')
 CALLER = caller_ids()
-NODE, INTERVAL, DEADMAN, SHORT, SUDO_REFUSAL = checked_settings(read_settings())
+NODE, INTERVAL, DEADMAN, SHORT, SUDO_REFUSAL, CLAIMS = checked_settings(read_settings())
 if NODE == '-':
     NODE = os.environ['SLURMD_NODENAME']  # of a step over many nodes

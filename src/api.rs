@@ -84,7 +84,7 @@ impl std::fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    /// Starts watching. The arguments are those of the command: hosts, `--slurm`, `--demo`, `--interval=2`, …
+    /// Starts watching. The arguments are those of the command: hosts, `--job`, `--demo`, `--interval=2`, …
     ///
     /// # Errors
     ///

@@ -190,7 +190,7 @@ enum AppError {
     #[error(
         "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
     )]
-    AmbiguousUser { user: String, why: &'static str },
+    AmbiguousUser { user: String, why: String },
     #[error("{message} ({origins})")]
     Settings { message: String, origins: String },
     #[error("no configuration folder: neither XDG_CONFIG_HOME nor HOME is an absolute path")]

@@ -31,7 +31,7 @@ pub use export::{ExportOptions, TableFormat};
 pub use keep::KeepOptions;
 pub use login::{DEFAULT_PERSIST, LoginOptions};
 pub use manpage::{Shell, write_completions, write_man_page};
-pub use nodes::{NodeOptions, SlurmOptions};
+pub use nodes::{JobOptions, NodeOptions};
 pub use output::{OutputOptions, PrintOptions};
 pub use pick::{DeviceFormat, FormatOptions, PickOptions};
 pub use probe::{ProbeOptions, ScriptChoice};
@@ -89,9 +89,9 @@ pub struct Cli {
     /// Node options
     #[command(flatten)]
     pub nodes: NodeOptions,
-    /// Slurm options
+    /// Options that select jobs
     #[command(flatten)]
-    pub slurm: SlurmOptions,
+    pub jobs: JobOptions,
     /// Output options
     #[command(flatten)]
     pub output: OutputOptions,
@@ -176,8 +176,8 @@ pub struct DoctorOptions {
     #[arg(long)]
     pub local: bool,
     /// Diagnose Slurm on this machine and the nodes of your jobs
-    #[arg(long)]
-    pub slurm: bool,
+    #[arg(long = "slurm")]
+    pub jobs: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -234,10 +234,10 @@ impl Cli {
         ) || !self.hosts.is_empty()
             || self.nodes.names_nodes()
             || self.nodes.local
-            || self.slurm.is_requested();
+            || self.jobs.is_requested();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
             self.hosts = settings.list("hosts");
-            self.slurm.slurm = settings.is_on("slurm");
+            self.jobs.slurm = settings.is_on("slurm");
         }
     }
 
@@ -416,11 +416,11 @@ mod tests {
             "gtop --all-users",
             "gtop --partition gpu",
         ] {
-            assert!(parse(line).unwrap().slurm.is_requested(), "{line}");
+            assert!(parse(line).unwrap().jobs.is_requested(), "{line}");
         }
-        let plain = parse("gtop gpu01").unwrap().slurm;
+        let plain = parse("gtop gpu01").unwrap().jobs;
         assert!(!plain.is_requested());
-        assert_eq!(parse("gtop --job 12_3,4+1").unwrap().slurm.job, ["12_3", "4+1"]);
+        assert_eq!(parse("gtop --job 12_3,4+1").unwrap().jobs.job, ["12_3", "4+1"]);
     }
 
     #[test]
@@ -433,11 +433,11 @@ mod tests {
             (&["11", "2_1"].map(str::to_owned)[..], &["ada".to_owned()][..])
         );
         assert_eq!(filter.nodes, ["gpu01", "gpu02"]);
-        assert!(!read.slurm.is_requested());
+        assert!(!read.jobs.is_requested());
         let watched = parse("gtop report --slurm --job 11 --for 10m").unwrap();
         let Some(CliCommand::Report(options)) = &watched.command else { panic!("{watched:?}") };
         assert_eq!(
-            (options.filter().jobs, &watched.slurm.job),
+            (options.filter().jobs, &watched.jobs.job),
             (vec!["11".to_owned()], &vec!["11".to_owned()])
         );
         assert!(parse("gtop report a.gtop --slurm").is_err());

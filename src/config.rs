@@ -11,7 +11,7 @@ pub use reference::{init_text, setup_text, show_text};
 pub use setting::{EnvAlias, EnvMapping, Flag, Setting};
 pub use settings::{Layer, SettingSources, Settings};
 pub use setup_pages::setup;
-pub use table::{CURRENT_USER, SECTIONS, setting, settings};
+pub use table::{CURRENT_USER, JOBS, SECTIONS, setting, settings};
 
 pub mod check;
 mod environment;

@@ -12,6 +12,7 @@ use crate::advice::{self, Advice};
 use crate::collect::{Handshake, ProbeStart};
 use crate::model::NodeName;
 use crate::model::declare::table;
+use crate::scheduler::SchedulerKind;
 use crate::ssh::{Trace, with_trace};
 use crate::text::excerpt;
 use crate::time::Clock;
@@ -19,7 +20,7 @@ use crate::transport::{Reach, Target, Transport};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;
-pub use crate::doctor::slurm::{SlurmDiagnosis, diagnose_slurm};
+pub use crate::doctor::slurm::{SchedulerDiagnosis, diagnose_scheduler};
 pub use crate::doctor::text::write_text;
 
 mod backends;
@@ -33,6 +34,9 @@ mod slurm;
 mod srun;
 mod sudo;
 mod text;
+
+/// The scheduler that can be examined.
+pub const EXAMINED_SCHEDULER: SchedulerKind = SchedulerKind::Slurm;
 
 /// Sampling interval of the examined probe.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -13,5 +13,7 @@ pub use crate::fault::loader::LoaderCause;
 pub use crate::fault::login_facts::{LoginFacts, UnknownHostKey};
 pub use crate::fault::origin::Origin;
 pub use crate::fault::reach::Fault;
-pub use crate::fault::srun::StepCause;
-pub use crate::fault::ssh::{ConnectPhase, KeyFileProblem, SshProgramCause, UnansweredReason};
+pub use crate::fault::srun::{NO_ROOT_IN_STEP, STEP_OF_JOB, StepCause};
+pub use crate::fault::ssh::{
+    ConnectPhase, JOB_GATE, KeyFileProblem, SshProgramCause, UnansweredReason,
+};

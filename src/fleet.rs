@@ -28,7 +28,9 @@ pub use waste::{IdleSpan, NodeWaste, Waste};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes};
+use crate::model::{
+    Allocation, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes, SchedulerProfile,
+};
 use crate::time::Timestamp;
 
 mod anonymizer;
@@ -111,6 +113,11 @@ impl Fleet {
     /// Returns true if a node tells only what its machine tells under another name.
     pub fn is_repeated(&self, node: &Node) -> bool {
         node.link == Link::Up && self.same_as.contains_key(&node.name)
+    }
+
+    /// Returns the scheduler that lists the jobs; an unnamed one if none does.
+    pub fn scheduler(&self) -> &'static SchedulerProfile {
+        self.jobs.as_ref().map(|list| list.scheduler).unwrap_or_default()
     }
 
     /// Returns when the scheduler answered what is known from it of a node.

@@ -1,9 +1,8 @@
-//! The nodes to watch: from the command line, host files, ssh configuration, Slurm, a TPU pod, and this machine.
+//! The nodes to watch: from the command line, host files, ssh configuration, a scheduler, a TPU pod, and this machine.
 //!
 //! Does not depend on the probes.
 
-pub mod slurm;
-
+mod job_targets;
 mod metadata;
 mod mpi;
 mod pod;
@@ -12,6 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::inventory::job_targets::{JobTargets, targets_of_jobs, targets_of_nodes};
 pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
 pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};

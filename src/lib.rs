@@ -39,6 +39,7 @@ mod query;
 mod record;
 mod report;
 mod runs;
+mod scheduler;
 mod serve;
 mod sim;
 mod source;
@@ -66,6 +67,6 @@ pub mod internals {
 
     modules! {
         advice app cli collect config doctor export fault fleet insight inventory metrics model nodeset probe
-        process query record report runs serve sim source ssh storage text time training transport ui wire
+        process query record report runs scheduler serve sim source ssh storage text time training transport ui wire
     }
 }

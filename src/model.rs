@@ -52,6 +52,10 @@ pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProbeCost, ProcessesReading,
     Sample, UsesReading,
 };
+pub use scheduler::{
+    ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NumberingRule, PartPattern,
+    SchedulerProfile, SchedulerWords, UNNAMED_SCHEDULER, VariableRule,
+};
 pub use scheduler_node::{DeviceType, NodeFlag, NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
 pub use sudo::{Privilege, SudoRefusal, SudoState};
@@ -81,6 +85,7 @@ mod request;
 mod run;
 mod run_request;
 mod sample;
+mod scheduler;
 mod scheduler_node;
 mod signal;
 mod sudo;
@@ -152,9 +157,9 @@ mod tests {
     fn names_of_jobs_and_reasons_are_stable() {
         let jobs = [
             JobState::Running,
-            JobState::Configuring,
+            JobState::Starting,
             JobState::Suspended,
-            JobState::Completing,
+            JobState::Ending,
             JobState::Pending,
             JobState::Other,
         ];

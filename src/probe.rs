@@ -22,6 +22,7 @@ pub use script::{Script, hex_sha256};
 pub use shared::{SharedProbe, shared_probe};
 
 use crate::model::SudoRefusal;
+use crate::scheduler::claim;
 
 /// A probe exits after this time without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +51,7 @@ pub enum Interpreter {
 /// Settings of one session's probe.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeSettings<'a> {
-    /// The node's name, which every command must carry; `-` for the one in Slurm's environment.
+    /// The node's name, which every command must carry; `-` for the one in its step's environment.
     pub node: &'a str,
     /// The session's nonce, as given to [`launch_line`].
     pub nonce: &'a str,
@@ -80,7 +81,7 @@ impl<'a> ProbeSettings<'a> {
         let interval = seconds(self.interval.max(MIN_INTERVAL));
         let deadman = self.deadman.as_secs().max(1);
         let refusal = self.sudo_refusal.map_or("-", SudoRefusal::as_str);
-        format!("{node} {interval} {deadman} {short} {refusal}\n")
+        format!("{node} {interval} {deadman} {short} {refusal} {}\n", claim::probe_word())
     }
 }
 
@@ -221,9 +222,9 @@ mod tests {
         };
         for (interpreter, end) in [(Interpreter::Python, ""), (Interpreter::Shell, "n0nce\n")] {
             let (script, data) = sent(interpreter, &settings);
-            assert_eq!(data, format!("{end}gpu[01]:22 1.0 30 0 -\n"));
+            assert_eq!(data, format!("{end}gpu[01]:22 1.0 30 0 - {}\n", claim::probe_word()));
             let (other, data) = sent(interpreter, &refused);
-            assert!(data.ends_with("gpu02 0.25 30 0 password\n"), "{data}");
+            assert!(data.contains("gpu02 0.25 30 0 password "), "{data}");
             assert_eq!(script, other);
             assert_eq!(hex_sha256(&[&script]), Script::from(interpreter).sha256());
         }
@@ -235,8 +236,8 @@ mod tests {
         let (_, python) = sent(Interpreter::Python, &settings);
         let (_, shell) = sent(Interpreter::Shell, &settings);
         let name = "a%22%3bimport%20os%23%24%28id%29%60id%60%0a%27";
-        assert_eq!(python, format!("{name} 1.0 30 0 -\n"));
-        assert_eq!(shell, format!("nid\n{name} 1.0 30 0 -\n"));
+        assert_eq!(python, format!("{name} 1.0 30 0 - {}\n", claim::probe_word()));
+        assert_eq!(shell, format!("nid\n{name} 1.0 30 0 - {}\n", claim::probe_word()));
     }
 
     #[test]

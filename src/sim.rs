@@ -18,6 +18,7 @@ mod feed;
 mod gpu;
 mod host;
 mod injected_fault;
+mod job_traces;
 mod jobs;
 mod keys;
 mod launch;

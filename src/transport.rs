@@ -1,4 +1,4 @@
-//! Connects to a node and runs one command there: over SSH, with the ssh program or another, in a Slurm step, or on
+//! Connects to a node and runs one command there: over SSH, with the ssh program or another, in a job step, or on
 //! this machine.
 //!
 //! It knows neither what is run nor what it prints.
@@ -24,7 +24,7 @@ pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
+pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepScript};
 
 use crate::model::{NodeName, Privilege};
 use crate::process::LocalProcess;

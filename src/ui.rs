@@ -48,8 +48,8 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
-use crate::model::RecorderState;
 use crate::model::declare::table;
+use crate::model::{RecorderState, SchedulerWords};
 
 mod action;
 mod background;
@@ -130,6 +130,14 @@ pub struct RenderContext<'a> {
     pub options: &'a DisplayOptions,
     /// The time zone of times of day.
     pub zone: &'a TimeZone,
+}
+
+impl RenderContext<'_> {
+    /// Returns the words of the scheduler that lists the jobs, or of that of this machine.
+    fn scheduler(&self) -> &'static SchedulerWords {
+        let list = self.view.fleet.jobs.as_ref();
+        list.map_or(self.options.scheduler, |list| &list.scheduler.words)
+    }
 }
 
 /// What a frame shows besides the fleet.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The modules, bottom up: a module may import only those before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "text", "storage", "process", "fault", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
+    "time", "text", "storage", "process", "fault", "ssh", "model", "training", "nodeset", "scheduler", "wire", "probe", "transport", "inventory", "collect",
     "runs", "record", "fleet", "advice", "metrics", "query", "insight", "source", "report", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
@@ -23,6 +23,7 @@ const MODULES: &[&str] = &[
 /// Modules that a module must not import although they are below it.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("model", &["ssh", "process"]),
+    ("scheduler", &["fault"]),
     ("wire", &["ssh", "process"]),
     ("transport", &["wire", "probe", "metrics"]),
     ("inventory", &["wire", "probe", "metrics"]),
@@ -90,11 +91,33 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("zstd", &["record"]),
     (
         "serde_json",
-        &["wire", "probe", "record", "export", "doctor", "inventory", "runs", "training", "sim"],
+        &[
+            "scheduler",
+            "wire",
+            "probe",
+            "record",
+            "export",
+            "doctor",
+            "inventory",
+            "runs",
+            "training",
+            "sim",
+        ],
     ),
     (
         "serde",
-        &["wire", "record", "export", "doctor", "inventory", "runs", "training", "config", "sim"],
+        &[
+            "scheduler",
+            "wire",
+            "record",
+            "export",
+            "doctor",
+            "inventory",
+            "runs",
+            "training",
+            "config",
+            "sim",
+        ],
     ),
 ];
 

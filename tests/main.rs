@@ -33,6 +33,7 @@ mod homes;
 mod login;
 mod nodeset;
 mod nvml;
+mod pbs;
 mod pci;
 mod pick;
 mod pod;

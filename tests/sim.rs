@@ -391,7 +391,7 @@ impl LiveSession {
         let source = "import os\n";
         let mut live = Self::exec(node, &launch_line(source.len())).await;
         assert!(live.read_nonce().await, "{:?}", String::from_utf8_lossy(&live.before));
-        live.send_text(format!("{source}{} 0.05 30 0 -\n", node.name)).await;
+        live.send_text(format!("{source}{} 0.05 30 0 - -\n", node.name)).await;
         live
     }
 
@@ -555,7 +555,7 @@ async fn a_node_without_python_runs_the_shell_probe() {
     let mut live = LiveSession::exec(&node, &launch_line(10)).await;
     assert!(live.read_nonce().await);
     assert!(live.before.ends_with(b" NOPY\n"));
-    live.send_text(format!("x=1\n{NONCE}\ngpu01 0.05 30 0 -\n")).await;
+    live.send_text(format!("x=1\n{NONCE}\ngpu01 0.05 30 0 - -\n")).await;
     let received = live.read_frames(3).await;
     assert!(matches!(body(&received[0]), Some(Body::Hello(hello)) if hello.probe == "sh"));
     assert_eq!(numbers(&received), [1, 2]);

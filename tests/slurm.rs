@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gtop::internals::inventory::Roster;
-use gtop::internals::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
+use gtop::internals::inventory::{JobTargets, Roster};
 use gtop::internals::model::{
     DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, NodeUpdate, Sample,
 };
+use gtop::internals::scheduler::{JobFilter, PollRequest, Scheduler, SchedulerKind};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::wire::{Decoder, FrameReader, Received};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");
 const READER: &str = r"
 import sys
 source, groups = sys.stdin.read().split('\n%%%%\n', 1)
-space = {}
+space = {'CLAIMS': [['slurm', 'SLURM_JOB_ID', 'SLURM_STEP_ID']]}
 exec(compile(source, 'probe', 'exec'), space)
 for record in groups.split('== ')[1:]:
     title, _, text = record.partition('\n')
@@ -70,7 +70,7 @@ fn job(cgroup: &str) -> Option<String> {
     let process = processes?.list.into_iter().next()?;
     let statics = process.statics?;
     let job = statics.job.as_ref().map(ToString::to_string);
-    job.or_else(|| Some(statics.sluid.as_ref()?.to_string()))
+    job.or_else(|| Some(statics.job_alias.as_ref()?.to_string()))
 }
 
 #[test]
@@ -676,7 +676,9 @@ struct Watcher {
 impl Watcher {
     /// Polls the jobs of all users once; further rounds only on request.
     fn start() -> Self {
-        let slurm = SlurmPoller::new(JobFilter::default(), Duration::from_secs(3600), Vec::new());
+        let (kind, filter) = (SchedulerKind::Slurm, JobFilter::default());
+        let slurm = Scheduler::new(kind, filter, Duration::from_secs(3600), Vec::new());
+        let slurm = JobTargets::new(slurm, Vec::new());
         let (requests, receiver) = watch::channel(PollRequest::default());
         let clock = Clock::system();
         let (sender, rosters) = watch::channel(Arc::new(slurm.roster(clock.now())));

@@ -184,7 +184,7 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
              or take the command line to run as {command}"
                 .into()
         }
-        Cause::SlurmStep { cause, .. } => of_step(*cause, known.reader),
+        Cause::JobStep { cause, .. } => of_step(*cause, known.reader),
         Cause::Loader { cause, is_by_ssh: true, .. } => known.of_loader(*cause),
         Cause::Loader { cause, is_by_ssh: false, .. } => of_command(*cause, known.reader),
     }
@@ -268,7 +268,7 @@ pub fn of_step(cause: StepCause, reader: Reader) -> Advice {
     const RESTART: &str =
         "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
     let words = match cause {
-        StepCause::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
+        StepCause::TooOld => "use ssh; srun needs Slurm 22.05 or later",
         StepCause::NoJob => "--transport srun reaches only nodes of your own running jobs",
         StepCause::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
         StepCause::Cancelled | StepCause::NodeFailed if !reader.is_served() => {

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::advice::known::shell_quoted;
-use crate::model::{JobListError, SchedulerErrorKind};
+use crate::advice::steps::Advice;
+use crate::model::{JobListError, SchedulerErrorKind, SchedulerWords};
 use crate::nodeset;
 
-/// The scheduler starts no new job on a node.
-pub const CLOSED: &str = "scontrol show node tells who set the state, and why";
 /// The scheduler reported a node that cannot be reached.
 pub const REPORTED: &str =
     "where a node lets in only users with a job on it, a job of yours there lets gtop in";
@@ -50,35 +49,48 @@ const NO_POD: &str =
     "run gtop on a worker of the pod, or give the workers' addresses in a file: --pod-ips=FILE";
 const NO_METADATA: &str = "run gtop on a worker of the pod (and correct GCE_METADATA_HOST if it is set), or give the workers' addresses in a file: --pod-ips=FILE";
 
+/// Returns what to do where the scheduler starts no new job on a node.
+pub fn of_closed(words: &SchedulerWords) -> Advice {
+    Advice::words(format!("{} tells who set the state, and why", words.explain_node))
+}
+
 /// Returns why the scheduler does not list its jobs, and what to do about it.
-pub fn explained(error: &JobListError) -> String {
-    format!("{}; {}", error.message, of_scheduler(error.kind, &error.message))
+pub fn explained(words: &SchedulerWords, error: &JobListError) -> String {
+    format!("{}; {}", error.message, of_scheduler(words, error.kind, &error.message))
 }
 
 /// Returns what to do about an error of the scheduler, and of what it printed.
-pub fn of_scheduler(kind: SchedulerErrorKind, message: &str) -> &'static str {
+pub fn of_scheduler(words: &SchedulerWords, kind: SchedulerErrorKind, message: &str) -> String {
     use SchedulerErrorKind as Kind;
+    let SchedulerWords { name, ping, list_jobs, list_nodes, .. } = words;
     match kind {
-        Kind::NotInstalled => "start gtop on a login node of the cluster, or load its Slurm module",
+        Kind::NotInstalled => {
+            format!("start gtop on a login node of the cluster, or load its {name} module")
+        }
         Kind::NoConfiguration => {
-            "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator"
+            format!("check {}, or ask the administrator", words.configuration)
         }
-        Kind::BadConfiguration => {
-            "tell the administrator; an older Slurm here may not know a new key of slurm.conf"
+        Kind::BadConfiguration => format!(
+            "tell the administrator; an older {name} here may not know a new key of {}",
+            words.configuration_file
+        ),
+        Kind::ControllerDown => format!("run {ping}, and ask the administrator"),
+        Kind::TimedOut => format!("the controller may be overloaded: run {ping}"),
+        Kind::NoSuchJob => {
+            format!("it has ended, or the id is wrong: {list_jobs} lists the current jobs")
         }
-        Kind::ControllerDown => "run scontrol ping, and ask the administrator",
-        Kind::ControllerUnresponsive => "it is overloaded or hangs: ask the administrator",
-        Kind::Munge => "check whether munge -n works, and ask the administrator to restart munged",
-        Kind::TimedOut => "the controller may be overloaded: run scontrol ping",
-        Kind::UnexpectedOutput => "run it by hand to see its output",
-        Kind::TooLong => "narrow the list with --partition or --account",
-        Kind::NoSuchJob => "it has ended, or the id is wrong: squeue lists the current jobs",
         Kind::InvalidArgument if message.to_ascii_lowercase().contains("node name") => {
-            "correct the options; sinfo -N lists the nodes that Slurm knows"
+            format!("correct the options; {list_nodes} lists the nodes that {name} knows")
         }
-        Kind::InvalidArgument => "correct the options",
-        Kind::PermissionDenied => "ask the administrator what you may see",
-        Kind::Other => "run it by hand",
+        Kind::ControllerUnresponsive => "it is overloaded or hangs: ask the administrator".into(),
+        Kind::Munge => {
+            "check whether munge -n works, and ask the administrator to restart munged".into()
+        }
+        Kind::UnexpectedOutput => "run it by hand to see its output".into(),
+        Kind::TooLong => "narrow the list with --partition or --account".into(),
+        Kind::InvalidArgument => "correct the options".into(),
+        Kind::PermissionDenied => "ask the administrator what you may see".into(),
+        Kind::Other => "run it by hand".into(),
     }
 }
 
@@ -97,14 +109,16 @@ pub fn resume(stopped: &BTreeSet<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::UNNAMED_SCHEDULER;
 
     #[test]
-    fn who_names_a_node_that_slurm_lacks_learns_how_to_list_them() {
+    fn who_names_a_node_that_the_scheduler_lacks_learns_how_to_list_them() {
         let kind = SchedulerErrorKind::InvalidArgument;
+        let advice = |message| of_scheduler(&UNNAMED_SCHEDULER.words, kind, message);
         assert_eq!(
-            of_scheduler(kind, "Invalid node name gpu99"),
-            "correct the options; sinfo -N lists the nodes that Slurm knows"
+            advice("Invalid node name gpu99"),
+            "correct the options; its own command lists the nodes that the scheduler knows"
         );
-        assert_eq!(of_scheduler(kind, "Invalid user: x"), "correct the options");
+        assert_eq!(advice("Invalid user: x"), "correct the options");
     }
 }

@@ -11,9 +11,9 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
-use crate::inventory::Roster;
-use crate::inventory::slurm::{PollRequest, SlurmPoller};
+use crate::inventory::{JobTargets, Roster};
 use crate::model::{JobId, JobList};
+use crate::scheduler::PollRequest;
 use crate::time::Clock;
 use crate::transport::Target;
 
@@ -48,10 +48,10 @@ impl Discovery {
         Self { rosters, poll_request: watch::Sender::default(), worker: None }
     }
 
-    /// Returns a source that polls Slurm.
-    pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
-        let initial = slurm.roster(clock.now());
-        Self::spawn("slurm", initial, |requests, rosters| slurm.run(clock, requests, rosters))
+    /// Returns a source that polls a scheduler.
+    pub(super) fn scheduler(jobs: JobTargets, clock: Clock) -> io::Result<Self> {
+        let initial = jobs.roster(clock.now());
+        Self::spawn("scheduler", initial, |requests, rosters| jobs.run(clock, requests, rosters))
     }
 
     /// Returns a source that simulates the jobs of fixed nodes, for `--demo`.

@@ -12,27 +12,28 @@ use crate::app::unlock::unlock_keys;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DoctorOptions;
 use crate::doctor::{
-    Report, SlurmDiagnosis, diagnose_node, diagnose_slurm, report_on_pod, write_json, write_text,
+    EXAMINED_SCHEDULER, Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler,
+    report_on_pod, write_json, write_text,
 };
-use crate::inventory::slurm::JobFilter;
+use crate::scheduler::JobFilter;
 use crate::transport::Target;
 use crate::ui::StopSignals;
 
 /// What is examined.
 struct DoctorTargets {
     targets: Vec<Target>,
-    /// The reports on the TPU pod and on Slurm, printed first.
+    /// The reports on the TPU pod and on the scheduler, printed first.
     first: Vec<Report>,
-    /// With a filter, Slurm is examined first, then the nodes of these jobs.
-    slurm: Option<JobFilter>,
+    /// With a filter, the scheduler is examined first, then the nodes of these jobs.
+    jobs: Option<JobFilter>,
 }
 
 impl DoctorTargets {
     fn of(env: &Env, options: &DoctorOptions) -> Result<Self, AppError> {
         let (cli, hosts) = (&env.cli, &options.hosts);
         let is_local = options.local || cli.nodes.local;
-        let slurm = (options.slurm || cli.slurm.is_requested())
-            .then(|| targets::job_filter_of_options(cli));
+        let is_requested = || cli.jobs.is_requested() && cli.jobs.scheduler() == EXAMINED_SCHEDULER;
+        let jobs = (options.jobs || is_requested()).then(|| targets::job_filter_of_options(cli));
         let search = PodSearch::of(cli)?;
         let pod = search.as_ref().map(|search| report_on_pod(&search.result, search.duration));
         let pod = pod.transpose().map_err(io::Error::other)?;
@@ -42,11 +43,11 @@ impl DoctorTargets {
             Vec::new()
         } else {
             let roster = targets::named_roster_with_pod(env, hosts, found)?;
-            // With `--slurm` the targets are the nodes of the jobs, so this machine is not added.
-            let is_slurm_only = slurm.is_some() && roster.targets.is_empty() && !is_local;
-            if is_slurm_only { Vec::new() } else { targets::with_local(roster, is_local).0 }
+            // With jobs the targets are the nodes of the jobs, so this machine is not added.
+            let is_of_jobs = jobs.is_some() && roster.targets.is_empty() && !is_local;
+            if is_of_jobs { Vec::new() } else { targets::with_local(roster, is_local).0 }
         };
-        Ok(Self { targets, first: pod.into_iter().collect(), slurm })
+        Ok(Self { targets, first: pod.into_iter().collect(), jobs })
     }
 }
 
@@ -75,15 +76,15 @@ async fn examine(
     is_json: bool,
     out: &mut impl Write,
 ) -> io::Result<ExitReason> {
-    let DoctorTargets { mut targets, mut first, slurm } = doctor_targets;
+    let DoctorTargets { mut targets, mut first, jobs } = doctor_targets;
     let mut signals = StopSignals::new();
-    if let Some(filter) = slurm {
-        let diagnosis = Box::pin(diagnose_slurm(&filter, &env.transport, &env.clock));
+    if let Some(filter) = jobs {
+        let diagnosis = Box::pin(diagnose_scheduler(&filter, &env.transport, &env.clock));
         let diagnosis = tokio::select! {
             diagnosis = diagnosis => diagnosis,
             reason = signals.next() => return Ok(reason.into()),
         };
-        let Some(SlurmDiagnosis { report, nodes }) = diagnosis else {
+        let Some(SchedulerDiagnosis { report, nodes }) = diagnosis else {
             return Ok(ExitReason::Failed);
         };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);

@@ -92,7 +92,7 @@ pub(super) fn run(
     }
     let targets = login_targets(env)?;
     let names_nodes =
-        !env.cli.hosts.is_empty() || env.cli.nodes.names_nodes() || env.cli.slurm.is_requested();
+        !env.cli.hosts.is_empty() || env.cli.nodes.names_nodes() || env.cli.jobs.is_requested();
     if options.close {
         let targets = names_nodes.then_some(targets);
         return Ok(env.runtime.block_on(close(env, targets, out))?);

@@ -31,6 +31,7 @@ use crate::model::{
 };
 use crate::nodeset;
 use crate::process;
+use crate::scheduler::SchedulerKind;
 use crate::time::Timestamp;
 use crate::transport::Target;
 use crate::ui::StopSignals;
@@ -106,7 +107,7 @@ impl PickError {
 struct Outcome {
     fleet: Fleet,
     /// How long Slurm was asked; zero where there is none.
-    slurm_time: Duration,
+    scheduler_time: Duration,
     request: PickRequest,
     picks: Picks,
     targets: Vec<Target>,
@@ -164,7 +165,7 @@ fn pick(
     env.cli.nodes.local |= !is_elsewhere && !names_nodes;
     let nodes = &env.cli.nodes;
     let finds_nodes =
-        is_elsewhere || nodes.names_nodes() || nodes.demo.is_some() || env.cli.slurm.is_requested();
+        is_elsewhere || nodes.names_nodes() || nodes.demo.is_some() || env.cli.jobs.is_requested();
     let may_be_elsewhere = finds_nodes || !env.cli.hosts.is_empty();
     if options.inherits_variable() && may_be_elsewhere {
         return Err(PickError::InheritsHere.into());
@@ -220,7 +221,7 @@ fn pick_from(
     env: &Env,
     options: &PickOptions,
     shell: &UserShell,
-    Snapshot { fleet, slurm_time }: Snapshot,
+    Snapshot { fleet, scheduler_time }: Snapshot,
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
     // Where control groups do not tell, a job is known by its environment, which may be left over elsewhere.
@@ -234,7 +235,7 @@ fn pick_from(
     let has_uuids = options.format.format == DeviceFormat::Uuid;
     let has_names = fleet.nodes.len() > 1;
     let targets = Vec::new();
-    Ok(Ok(Outcome { fleet, slurm_time, request, picks, targets, now, has_names, has_uuids }))
+    Ok(Ok(Outcome { fleet, scheduler_time, request, picks, targets, now, has_names, has_uuids }))
 }
 
 /// Picks again and again until enough devices are free or the time to wait is over. What stderr would be told each time has
@@ -246,12 +247,13 @@ fn pick_later(
     shell: &UserShell,
     (end, mut outcome): (Option<Instant>, Outcome),
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
-    let asks_slurm = outcome.slurm_time > Duration::ZERO;
-    let pause = env.settings.seconds(if asks_slurm { "discovery-interval" } else { "interval" });
+    let asks_scheduler = outcome.scheduler_time > Duration::ZERO;
+    let pause =
+        env.settings.seconds(if asks_scheduler { "discovery-interval" } else { "interval" });
     loop {
         let now = Instant::now();
         // So that Slurm has answered by the end, even if it takes twice as long as before.
-        let last = end.map(|end| end.checked_sub(outcome.slurm_time * 2).unwrap_or(now));
+        let last = end.map(|end| end.checked_sub(outcome.scheduler_time * 2).unwrap_or(now));
         if last.is_some_and(|last| last <= now) {
             return Ok(Ok(outcome));
         }
@@ -270,7 +272,7 @@ fn pick_later(
             Err(reason) => return Ok(Err(reason.into())),
         };
         // What it was cut off from, such as the jobs on its nodes, may hold the devices.
-        if snapshot.slurm_time > Duration::ZERO && end.is_some_and(|end| end <= Instant::now()) {
+        if snapshot.scheduler_time > Duration::ZERO && end.is_some_and(|end| end <= Instant::now()) {
             return Ok(Ok(outcome));
         }
         outcome = match pick_from(env, options, shell, snapshot, sink)? {

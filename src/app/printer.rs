@@ -41,6 +41,8 @@ pub(super) struct Printer<'a> {
     header: Vec<u8>,
     /// What the scheduler had not answered when the snapshot was printed.
     unanswered: Vec<Unanswered>,
+    /// The scheduler's name.
+    scheduler: &'static str,
     /// Why the scheduler did not list its jobs, if CSV was printed, which has no place for it.
     problem: Option<String>,
 }
@@ -72,6 +74,7 @@ impl<'a> Printer<'a> {
             fields,
             header,
             unanswered: Vec::new(),
+            scheduler: "",
             problem: None,
         }
     }
@@ -95,9 +98,11 @@ impl<'a> Printer<'a> {
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
         let fleet = without_retries(fleet);
         self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
+        let words = &fleet.scheduler().words;
         let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
         let error = error.filter(|_| self.env.cli.output.print.csv);
-        self.problem = error.map(advice::scheduler::explained);
+        self.problem = error.map(|error| advice::scheduler::explained(words, error));
+        self.scheduler = words.name;
         self.print_picture(&fleet, out)
     }
 
@@ -111,9 +116,9 @@ impl<'a> Printer<'a> {
         let missing: Vec<&str> = self.unanswered.iter().map(|part| part.text()).collect();
         let deadline = self.env.settings.seconds("deadline").as_secs_f64();
         (!missing.is_empty()).then(|| {
-            let missing = missing.join(", ");
+            let (name, missing) = (self.scheduler, missing.join(", "));
             format!(
-                "Slurm did not tell {missing} within {deadline} s; --deadline SECONDS waits longer"
+                "{name} did not tell {missing} within {deadline} s; --deadline SECONDS waits longer"
             )
         })
     }

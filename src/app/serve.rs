@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
@@ -14,6 +15,7 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
 use crate::fleet::FleetReader;
+use crate::model::JobList;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
 use crate::source::replay::Recordings;
 use crate::storage::user_dirs;
@@ -113,8 +115,12 @@ fn serve(
 async fn report_scheduler(mut fleet: FleetReader, notices: &mpsc::Sender<String>) {
     let mut known = None;
     loop {
-        let error = fleet.borrow_and_update().jobs.as_ref().and_then(|list| list.error.clone());
-        let text = error.as_ref().map(advice::scheduler::explained);
+        let jobs = fleet.borrow_and_update().jobs.clone();
+        let explained = |list: &Arc<JobList>| {
+            let error = list.error.as_ref()?;
+            Some(advice::scheduler::explained(&list.scheduler.words, error))
+        };
+        let text = jobs.as_ref().and_then(explained);
         if text != known {
             let notice = text.clone().unwrap_or_else(|| "the scheduler answers again".to_owned());
             // Fails if the program ends.

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::inventory::slurm;
 use crate::process::account::Account;
 use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
+use crate::scheduler::SchedulerKind;
 use crate::storage::user_dirs;
 use crate::ui::{
     Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
@@ -157,6 +157,7 @@ pub(super) fn display_options(
     settings: &Settings,
     variable: impl Fn(&str) -> Option<String>,
 ) -> DisplayOptions {
+    let scheduler = SchedulerKind::in_path(variable("PATH").unwrap_or_default());
     let defaults = DisplayOptions::default();
     let thresholds = |name| {
         let (medium, high) = settings.percent_pair(name)?;
@@ -176,7 +177,8 @@ pub(super) fn display_options(
         )
         .unwrap_or(Density::Auto),
         is_readonly: settings.is_on("readonly"),
-        has_slurm: slurm::is_on_path(variable("PATH").unwrap_or_default()),
+        has_scheduler: scheduler.is_some(),
+        scheduler: &scheduler.unwrap_or_default().profile().words,
         key_scheme: KeyScheme::from_name(settings.choice("key-scheme")),
         unit: match settings.choice("units") {
             "mb" => MemoryUnit::Mb,

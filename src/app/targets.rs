@@ -10,19 +10,19 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
-use crate::app::{AppError, variable};
 use crate::cli::{Cli, CliCommand, TransportChoice};
-use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
-use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
-use crate::model::JobId;
+use crate::inventory::{
+    InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
+    user_groups,
+};
+use crate::model::{JobId, NodeName, SchedulerWords};
 use crate::nodeset;
+use crate::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
 use crate::storage::user_dirs;
 use crate::transport::{Reach, Target};
-
-/// Maximum number of components of a heterogeneous job (`MAX_HET_JOB_COMPS` of Slurm).
-const MAX_COMPONENTS: u32 = 128;
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
@@ -151,7 +151,7 @@ where
 /// Returns the source of rosters, and the title.
 pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     let cli = &env.cli;
-    let Some((filter, mut title)) = job_filter(cli) else {
+    let Some(JobRequest { kind, filter, mut title, initial }) = JobRequest::of(cli) else {
         if cli.connection.transport_kind() == TransportChoice::Srun {
             return Err(AppError::NoJob);
         }
@@ -167,100 +167,97 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
         title = format!("{title} and this machine");
     }
     let interval = env.settings.seconds("discovery-interval");
-    let mut slurm = SlurmPoller::new(filter, interval, roster.targets);
-    if cli.slurm.all_nodes {
-        slurm = slurm.with_all_nodes();
+    let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
+    let mut scheduler = Scheduler::new(kind, filter, interval, fixed).with_initial_nodes(initial);
+    if cli.jobs.all_nodes {
+        scheduler = scheduler.with_all_nodes();
     }
-    if !cli.slurm.is_requested() {
-        // Slurm's commands may be missing, as in a container; the environment still names the nodes.
-        slurm = slurm.with_initial_nodes(allocated_nodes());
-    }
-    Ok((Discovery::slurm(slurm, env.clock.clone())?, title))
+    let jobs = JobTargets::new(scheduler, roster.targets);
+    Ok((Discovery::scheduler(jobs, env.clock.clone())?, title))
 }
 
-/// Returns the jobs to watch and their title: the requested ones, or else, if no nodes are named either, the
-/// job that gtop runs in.
-fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
-    if cli.slurm.is_requested() {
+/// The jobs to watch.
+struct JobRequest {
+    kind: SchedulerKind,
+    filter: JobFilter,
+    title: String,
+    /// Nodes that are watched until the scheduler answers: its programs may be missing, as in a container, while the
+    /// environment still names the nodes.
+    initial: Vec<NodeName>,
+}
+
+impl JobRequest {
+    /// Returns the requested jobs or else, if no nodes are named either, the job that gtop runs in.
+    fn of(cli: &Cli) -> Option<Self> {
+        if cli.jobs.is_requested() {
+            return Some(Self::of_options(cli));
+        }
+        if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
+            return None;
+        }
+        let (kind, job) = OwnJob::of_this_process()?;
+        let SchedulerWords { name, .. } = &kind.profile().words;
+        let title = format!("{name}: job {}, this allocation", job.shown_id);
+        let filter = JobFilter { jobs: vec![job.shown_id], ..JobFilter::default() };
+        Some(Self { kind, filter, title, initial: job.nodes })
+    }
+
+    fn of_options(cli: &Cli) -> Self {
+        let kind = cli.jobs.scheduler();
         let filter = job_filter_of_options(cli);
         let jobs = filter.describe();
-        let title = if cli.slurm.all_nodes {
-            let partitions = if filter.partitions.is_empty() {
-                "all partitions".to_owned()
+        let SchedulerWords { name, queue, .. } = &kind.profile().words;
+        let title = if cli.jobs.all_nodes {
+            let queues = if filter.partitions.is_empty() {
+                format!("all {queue}s")
             } else {
                 filter.partitions.join(",")
             };
-            format!("Slurm: all nodes of {partitions}, jobs {jobs}")
+            format!("{name}: all nodes of {queues}, jobs {jobs}")
         } else {
-            format!("Slurm: jobs {jobs}")
+            format!("{name}: jobs {jobs}")
         };
-        return Some((filter, title));
+        Self { kind, filter, title, initial: Vec::new() }
     }
-    if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
-        return None;
-    }
-    let job_id = allocation_id(|name| std::env::var(name).ok())?;
-    let title = format!("Slurm: job {job_id}, this allocation");
-    Some((JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
 }
 
 /// Returns true if the shell of an allocation runs on another machine than its nodes, as that of `salloc` on a login node
 /// does.
 pub(super) fn is_allocation_elsewhere() -> bool {
-    let nodes = allocated_nodes();
-    !nodes.is_empty() && nodes.iter().all(|node| node.reach != Reach::Local)
+    let nodes =
+        OwnJob::of_this_process().map(|(kind, job)| targets_of_nodes(&job.nodes, kind.profile()));
+    nodes.is_some_and(|nodes| {
+        !nodes.is_empty() && nodes.iter().all(|node| node.reach != Reach::Local)
+    })
 }
 
 /// Returns the job whose environment this is, or each component of a heterogeneous one; none if the environment names none.
 pub(super) fn jobs_of_environment() -> Vec<JobId> {
-    let ids = allocation_id(variable).map(|_| of_components(variable, "SLURM_JOB_ID"));
-    ids.iter().flatten().filter_map(|id| JobId::new(id)).collect()
+    OwnJob::of_this_process().map(|(_, job)| job.ids).unwrap_or_default()
 }
 
-/// Returns the nodes of the job whose environment this is.
-fn allocated_nodes() -> Vec<Target> {
-    let lists = of_components(variable, "SLURM_JOB_NODELIST");
-    lists.iter().flat_map(|list| slurm::targets_of_nodelist(list)).collect()
-}
-
-/// Returns the values of a variable for the components of a heterogeneous job, or that for the whole job.
-fn of_components(variable: impl Fn(&str) -> Option<String>, name: &str) -> Vec<String> {
-    let components = (0..MAX_COMPONENTS)
-        .map_while(|number| variable(&format!("{name}_HET_GROUP_{number}")))
-        .collect::<Vec<_>>();
-    if components.is_empty() { variable(name).into_iter().collect() } else { components }
-}
-
-/// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.
-fn allocation_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let is_number = |text: &String| {
-        (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let number = |name| variable(name).filter(is_number);
-    let id = number("SLURM_JOB_ID")?;
-    let task = number("SLURM_ARRAY_JOB_ID").zip(number("SLURM_ARRAY_TASK_ID"));
-    Some(task.map_or(id, |(array, task)| format!("{array}_{task}")))
-}
-
-/// Rejects `--user` where `--login` is probably meant: with hosts, or without Slurm on this machine.
+/// Rejects `--user` where `--login` is probably meant: with hosts, or without a scheduler on this machine.
 pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
-    let options = &cli.slurm;
+    let options = &cli.jobs;
     let others =
         [&options.job, &options.partition, &options.account, &options.qos, &options.reservation];
-    let names_others = options.slurm
+    let names_others = options.names_scheduler()
         || options.all_nodes
         || !options.nodelist.is_empty()
         || others.iter().any(|list| !list.is_empty());
     let hosts = match &cli.command {
-        Some(CliCommand::Doctor(doctor)) if doctor.slurm => return Ok(()),
+        Some(CliCommand::Doctor(doctor)) if doctor.jobs => return Ok(()),
         Some(CliCommand::Doctor(doctor)) => &doctor.hosts,
         Some(_) | None => &cli.hosts,
     };
     let why = match options.user.as_slice() {
         [] => return Ok(()),
         _ if names_others => return Ok(()),
-        _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named",
-        _ if !slurm::is_available() => ", and squeue is not on the PATH of this machine",
+        _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named".to_owned(),
+        _ if SchedulerKind::here().is_none() => {
+            let program = SchedulerKind::default().profile().program;
+            format!(", and {program} is not on the PATH of this machine")
+        }
         _ => return Ok(()),
     };
     Err(AppError::AmbiguousUser { user: options.user.join(","), why })
@@ -268,57 +265,15 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
 
 /// Returns the filter of the command line's options; default: this user's jobs.
 pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
-    let options = &cli.slurm;
+    let options = &cli.jobs;
     let wants_own_jobs = options.user.is_empty() && !options.all_users && options.job.is_empty();
     JobFilter {
-        users: if wants_own_jobs { vec![slurm::own_uid()] } else { options.user.clone() },
+        users: if wants_own_jobs { vec![scheduler::own_uid()] } else { options.user.clone() },
         jobs: options.job.clone(),
         partitions: options.partition.clone(),
         accounts: options.account.clone(),
         qos: options.qos.clone(),
         reservations: options.reservation.clone(),
         nodes: options.nodelist.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_allocation_has_the_id_that_squeue_shows() {
-        let id = |variables: &[(&str, &str)]| {
-            let variables = variables.to_vec();
-            allocation_id(move |name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let job = ("SLURM_JOB_ID", "11");
-        assert_eq!(id(&[job]).as_deref(), Some("11"));
-        let task = [job, ("SLURM_ARRAY_JOB_ID", "2"), ("SLURM_ARRAY_TASK_ID", "1")];
-        assert_eq!(id(&task).as_deref(), Some("2_1"));
-        assert_eq!(id(&[job, ("SLURM_ARRAY_JOB_ID", "2")]).as_deref(), Some("11"));
-        assert_eq!(id(&[("SLURM_JOB_ID", "1;x")]), None);
-        assert_eq!(id(&[]), None);
-    }
-
-    #[test]
-    fn a_heterogeneous_job_has_the_nodes_of_all_its_components() {
-        let nodes = |variables: &[(&str, &str)]| {
-            let variable = |name: &str| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            of_components(variable, "SLURM_JOB_NODELIST")
-        };
-        let of_two = [
-            ("SLURM_JOB_NODELIST_HET_GROUP_0", "n1"),
-            ("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"),
-            ("SLURM_JOB_NODELIST", "n1"),
-        ];
-        assert_eq!(nodes(&of_two), ["n1", "n[2-3]"]);
-        assert_eq!(nodes(&[("SLURM_JOB_NODELIST", "n[1-2]")]), ["n[1-2]"]);
-        assert!(nodes(&[]).is_empty());
     }
 }

@@ -45,7 +45,7 @@ pub(super) enum Start {
 pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
     let (demo, discovery, title) = discovery(env)?;
-    // Slurm usually answers at once; then passphrases and prompts come before the screen.
+    // The scheduler usually answers at once; then passphrases and prompts come before the screen.
     let limit = SCHEDULER_TIMEOUT.min(env.settings.seconds("deadline"));
     let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
     let targets = discovery.rosters().borrow().targets.clone();
@@ -63,7 +63,7 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     // Neither simulated nodes, nor this machine, nor a command prompts for input, so the screen does not wait for logins.
     let ssh_count = targets::ssh_count(&targets);
     let uses_ssh = !is_demo && env.cli.connection.exec.is_none();
-    let can_prompt = uses_ssh && (ssh_count > 0 || env.cli.slurm.is_requested());
+    let can_prompt = uses_ssh && (ssh_count > 0 || env.cli.jobs.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
     env.prompter.iter().for_each(Prompter::open);
     let recorder = recording::start(env, &title)?;

@@ -30,7 +30,7 @@ pub enum TransportChoice {
     Local,
     /// The command of --exec
     Exec,
-    /// One step per Slurm job, for clusters that forbid ssh to nodes
+    /// One step per job, for clusters that forbid ssh to nodes
     Srun,
 }
 

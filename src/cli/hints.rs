@@ -154,7 +154,7 @@ pub(super) fn explain_misread_host(cli: &Cli, args: &[OsString]) -> Option<Strin
     let after_end = all.len().saturating_sub(end + 1);
     let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(after_end)?)?;
     let args = all.into_iter().take(end).collect();
-    let misread = Misread { args, hosts, is_slurm: cli.slurm.is_requested() };
+    let misread = Misread { args, hosts, is_slurm: cli.jobs.is_requested() };
     misread
         .detached_value()
         .or_else(|| misread.attached_value(cli.nodes.hosts_file.as_deref()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::keep::parse_duration;
-use crate::cli::{HOST_HELP, NodeOptions, SlurmOptions};
+use crate::cli::{HOST_HELP, JobOptions, NodeOptions};
 
 /// How long a connection is kept after its last use.
 pub const DEFAULT_PERSIST: Duration = Duration::from_secs(8 * 3600);
@@ -25,9 +25,9 @@ pub struct LoginOptions {
     /// Node options
     #[command(flatten)]
     pub(super) nodes: NodeOptions,
-    /// Slurm options
+    /// Options that select jobs
     #[command(flatten)]
-    pub(super) slurm: SlurmOptions,
+    pub(super) jobs: JobOptions,
 }
 
 impl LoginOptions {

@@ -1,11 +1,13 @@
-//! Options that select nodes and Slurm jobs.
+//! Options that select nodes and jobs.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::config::check;
-use crate::inventory::slurm;
+use crate::config::{JOBS, check};
+use crate::model::{IdForm, JobId};
+use crate::scheduler::{SchedulerKind, slurm};
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
@@ -67,13 +69,16 @@ pub struct NodeOptions {
     pub seed: u64,
 }
 
-/// Options that select Slurm jobs.
+/// Options that select jobs.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Slurm")]
-pub struct SlurmOptions {
+#[command(next_help_heading = JOBS)]
+pub struct JobOptions {
     /// Watch the nodes of your running jobs, updated as jobs start and end
     #[arg(long, conflicts_with = "demo")]
     pub slurm: bool,
+    /// The scheduler of the jobs; default: the one on this machine. --slurm is short for --scheduler slurm
+    #[arg(long, value_name = "NAME", value_parser = scheduler_parser(), conflicts_with_all = ["slurm", "demo"])]
+    scheduler: Option<SchedulerKind>,
     /// Watch jobs of these users instead of yours
     #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub user: Vec<String>,
@@ -103,10 +108,11 @@ pub struct SlurmOptions {
     pub nodelist: Vec<String>,
 }
 
-impl SlurmOptions {
+impl JobOptions {
     /// Adds the options given to a subcommand.
     pub(super) fn add(&mut self, other: &mut Self) {
         self.slurm |= other.slurm;
+        self.scheduler = other.scheduler.or(self.scheduler);
         self.all_users |= other.all_users;
         self.all_nodes |= other.all_nodes;
         self.user.append(&mut other.user);
@@ -118,11 +124,25 @@ impl SlurmOptions {
         self.nodelist.append(&mut other.nodelist);
     }
 
+    /// Returns true if a scheduler is named.
+    pub const fn names_scheduler(&self) -> bool {
+        self.slurm || self.scheduler.is_some()
+    }
+
+    /// Returns the scheduler of the jobs: the named one, or the one on this machine.
+    pub fn scheduler(&self) -> SchedulerKind {
+        let named = self.slurm.then_some(SchedulerKind::Slurm).or(self.scheduler);
+        named.or_else(SchedulerKind::here).unwrap_or_default()
+    }
+
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub fn is_requested(&self) -> bool {
         let Self { user, job, partition, account, qos, reservation, nodelist, .. } = self;
         let lists = [user, job, partition, account, qos, reservation, nodelist];
-        self.slurm || self.all_users || self.all_nodes || lists.iter().any(|list| !list.is_empty())
+        self.names_scheduler()
+            || self.all_users
+            || self.all_nodes
+            || lists.iter().any(|list| !list.is_empty())
     }
 }
 
@@ -153,12 +173,23 @@ impl NodeOptions {
 }
 
 fn parse_job_id(text: &str) -> Result<String, String> {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |part: &str| IdForm::Number.matches(part);
     let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
-    if text.len() <= 32 && is_number(first) && is_number(second) {
+    let is_task = text.len() <= 32 && is_number(first) && is_number(second);
+    // Some schedulers add their server, which may be left out.
+    let is_of_server =
+        || IdForm::AtServer.matches(text) || IdForm::AtServer.matches(&format!("{text}.server"));
+    if is_task || JobId::new(text).is_some_and(|_| is_of_server()) {
         return Ok(text.to_owned());
     }
     Err("expected a job ID, such as 12, 12_3 or 12+1".to_owned())
+}
+
+/// Returns the parser of a scheduler's name.
+fn scheduler_parser() -> impl TypedValueParser<Value = SchedulerKind> {
+    let names = SchedulerKind::ALL.map(|kind| kind.profile().id);
+    PossibleValuesParser::new(names)
+        .try_map(|name| SchedulerKind::named(&name).ok_or("no scheduler"))
 }
 
 fn parse_nodelist(text: &str) -> Result<String, String> {

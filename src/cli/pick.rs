@@ -9,7 +9,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, ValueEnum};
 
 use crate::cli::keep::parse_duration;
-use crate::cli::{Cli, CliCommand, HOST_HELP, NodeOptions, SettingArgs, SlurmOptions};
+use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
+use crate::config::JOBS;
 use crate::config::SECTIONS;
 use crate::insight::pick::{PickRequest, Spread};
 use crate::storage::reservations::{MAX_RESERVATION, ReservationEnd};
@@ -149,16 +150,16 @@ pub enum DeviceFormat {
 #[derive(Debug)]
 struct LongOptions {
     nodes: NodeOptions,
-    slurm: SlurmOptions,
+    jobs: JobOptions,
     settings: SettingArgs,
 }
 
 /// The sections of settings that matter for devices.
-const SHARED_SECTIONS: [&str; 5] = ["Nodes", "Slurm", "Intervals", "Output", "Connection"];
+const SHARED_SECTIONS: [&str; 5] = ["Nodes", JOBS, "Intervals", "Output", "Connection"];
 
 impl Args for LongOptions {
     fn augment_args(command: Command) -> Command {
-        let shared = SlurmOptions::augment_args(NodeOptions::augment_args(Command::new("shared")));
+        let shared = JobOptions::augment_args(NodeOptions::augment_args(Command::new("shared")));
         let mut command = command.next_help_heading(None);
         for arg in shared.get_arguments() {
             command = command.arg(arg.clone().short(None));
@@ -180,7 +181,7 @@ impl FromArgMatches for LongOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self {
             nodes: NodeOptions::from_arg_matches(matches)?,
-            slurm: SlurmOptions::from_arg_matches(matches)?,
+            jobs: JobOptions::from_arg_matches(matches)?,
             settings: SettingArgs::from_arg_matches(matches)?,
         })
     }
@@ -197,7 +198,7 @@ impl Cli {
         let Some(CliCommand::Pick(options)) = &mut self.command else { return };
         self.hosts.append(&mut options.hosts);
         self.nodes.add(&mut options.watched.nodes);
-        self.slurm.add(&mut options.watched.slurm);
+        self.jobs.add(&mut options.watched.jobs);
         self.settings.add(&mut options.watched.settings);
     }
 
@@ -207,7 +208,7 @@ impl Cli {
             || self.nodes.names_nodes()
             || self.nodes.local
             || self.nodes.demo.is_some()
-            || self.slurm.is_requested()
+            || self.jobs.is_requested()
     }
 
     /// Checks rules of `gtop pick` that clap cannot express.
@@ -457,9 +458,9 @@ mod tests {
 
     #[test]
     fn shared_options_exist_in_their_long_form_only() {
-        let cli = parse("gtop pick --hosts-file h --interval 2 --login ada --slurm -f 1G").unwrap();
+        let cli = parse("gtop pick --hosts-file h --interval 2 --login ada --job 7 -f 1G").unwrap();
         assert_eq!(cli.nodes.hosts_file.as_deref(), Some("h".as_ref()));
-        assert!(cli.slurm.slurm && !cli.nodes.local);
+        assert!(cli.jobs.is_requested() && !cli.nodes.local);
         assert_eq!(cli.settings.values["interval"].to_string(), "2");
         assert_eq!(cli.settings.values["login"].to_string(), "ada");
         let mut command = Cli::command();
@@ -479,7 +480,7 @@ mod tests {
             ("gtop pick gpu01", true),
             ("gtop pick --local", true),
             ("gtop pick --demo=2", true),
-            ("gtop pick --slurm", true),
+            ("gtop pick --job 7", true),
         ] {
             assert_eq!(parse(line).unwrap().names_nodes(), names_nodes, "{line}");
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::{
-    Cli, CliCommand, HOST_HELP, KeepOptions, NodeOptions, PrintOptions, SettingArgs, SlurmOptions,
+    Cli, CliCommand, HOST_HELP, JobOptions, KeepOptions, NodeOptions, PrintOptions, SettingArgs,
 };
 
 /// Options of `gtop record`.
@@ -31,7 +31,7 @@ pub struct WatchOptions {
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
-    slurm: SlurmOptions,
+    jobs: JobOptions,
     #[command(flatten)]
     settings: SettingArgs,
 }
@@ -42,12 +42,12 @@ impl WatchOptions {
         &mut self,
         hosts: &mut Vec<String>,
         nodes: &mut NodeOptions,
-        slurm: &mut SlurmOptions,
+        jobs: &mut JobOptions,
         settings: &mut SettingArgs,
     ) {
         hosts.append(&mut self.hosts);
         nodes.add(&mut self.nodes);
-        slurm.add(&mut self.slurm);
+        jobs.add(&mut self.jobs);
         settings.add(&mut self.settings);
     }
 }
@@ -77,7 +77,7 @@ impl Cli {
                 options.watched.lift(
                     &mut self.hosts,
                     &mut self.nodes,
-                    &mut self.slurm,
+                    &mut self.jobs,
                     &mut self.settings,
                 );
             }
@@ -85,20 +85,20 @@ impl Cli {
                 options.watched.lift(
                     &mut self.hosts,
                     &mut self.nodes,
-                    &mut self.slurm,
+                    &mut self.jobs,
                     &mut self.settings,
                 );
             }
             Some(CliCommand::Login(options)) => {
                 self.hosts.append(&mut options.hosts);
                 self.nodes.add(&mut options.nodes);
-                self.slurm.add(&mut options.slurm);
+                self.jobs.add(&mut options.jobs);
             }
             Some(CliCommand::Report(options)) => {
                 options.note_holders();
                 self.hosts.append(&mut options.take_hosts());
                 self.nodes.add(&mut options.nodes);
-                self.slurm.add(&mut options.slurm);
+                self.jobs.add(&mut options.jobs);
                 self.settings.add(&mut options.settings);
             }
             Some(CliCommand::Replay(options)) => {

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum};
 
 use crate::cli::keep::parse_duration;
-use crate::cli::{Cli, CliCommand, NodeOptions, SettingArgs, SlurmOptions};
+use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::export::ReportFormat;
 use crate::nodeset;
 use crate::report::ReportFilter;
@@ -47,7 +47,7 @@ pub struct ReportOptions {
     #[command(flatten)]
     pub(super) nodes: NodeOptions,
     #[command(flatten)]
-    pub(super) slurm: SlurmOptions,
+    pub(super) jobs: JobOptions,
     #[command(flatten)]
     pub(super) settings: SettingArgs,
 }
@@ -83,7 +83,7 @@ impl ReportOptions {
 
     /// Notes the jobs and users that count; without nodes to watch, their options say nothing else.
     pub(super) fn note_holders(&mut self) {
-        let (job, user) = (&mut self.slurm.job, &mut self.slurm.user);
+        let (job, user) = (&mut self.jobs.job, &mut self.jobs.user);
         self.holders = match self.watch_time {
             Some(_) => (job.clone(), user.clone()),
             None => (std::mem::take(job), std::mem::take(user)),
@@ -130,7 +130,7 @@ impl Cli {
         let names_nodes = self.nodes.names_nodes()
             || self.nodes.demo.is_some()
             || self.nodes.local
-            || self.slurm.is_requested();
+            || self.jobs.is_requested();
         let problem = match options.watch_time {
             Some(_) if options.span.from.is_some() || options.span.to.is_some() => {
                 "--from and --to select a part of a recording; leave them out with --for"

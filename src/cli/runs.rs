@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum};
 
-use crate::cli::{Cli, CliCommand, NodeOptions, SettingArgs, SlurmOptions};
+use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::model::{Bytes, RunLimits};
 
 /// Where CSV files go by default, as in ttop.
@@ -43,7 +43,7 @@ pub struct RunsOptions {
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
-    slurm: SlurmOptions,
+    jobs: JobOptions,
     #[command(flatten)]
     settings: SettingArgs,
 }
@@ -170,7 +170,7 @@ impl Cli {
         let hosts = options.places.iter().filter(|word| place(word).is_none());
         self.hosts.extend(hosts.cloned());
         self.nodes.add(&mut options.nodes);
-        self.slurm.add(&mut options.slurm);
+        self.jobs.add(&mut options.jobs);
         self.settings.add(&mut options.settings);
         self.nodes.local |= is_local;
     }

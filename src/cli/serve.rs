@@ -110,7 +110,7 @@ impl Cli {
             || self.nodes.names_nodes()
             || self.nodes.demo.is_some()
             || self.nodes.local
-            || self.slurm.is_requested();
+            || self.jobs.is_requested();
         if watches && !options.files.is_empty() {
             let problem = "recordings are served alone; leave out the hosts and what selects them";
             return Err(Self::command().error(ErrorKind::ArgumentConflict, problem));

@@ -17,7 +17,7 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
         transport::Fault::ExecFailed { program, message } => {
             (Kind::SessionLost, format!("{program} says: {message}"))
         }
-        transport::Fault::SlurmStep { cause, .. } => (step_kind(*cause), cause.text().to_owned()),
+        transport::Fault::JobStep { cause, .. } => (step_kind(*cause), cause.text().to_owned()),
         transport::Fault::Loader { cause, message, .. } => (loader_kind(*cause), message.clone()),
     };
     Fault {
@@ -31,7 +31,7 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
 
 const fn step_kind(cause: StepCause) -> Kind {
     match cause {
-        StepCause::SlurmTooOld => Kind::Configuration,
+        StepCause::TooOld => Kind::Configuration,
         StepCause::Refused => Kind::AuthenticationRefused,
         StepCause::NotJoined => Kind::TimedOut,
         StepCause::NoJob
@@ -253,12 +253,12 @@ mod tests {
             );
         }
         for (cause, is_retryable) in [
-            (StepCause::SlurmTooOld, false),
+            (StepCause::TooOld, false),
             (StepCause::Refused, false),
             (StepCause::NotJoined, true),
             (StepCause::Cancelled, true),
         ] {
-            let fault = transport::Fault::slurm_step(cause, "");
+            let fault = transport::Fault::job_step(cause, "");
             assert_eq!(from_transport(&fault).kind.is_retryable(), is_retryable, "{cause:?}");
         }
     }

@@ -10,7 +10,7 @@ use crate::ui::{ChartMetric, fleet, job, node, processes, users};
 /// All settings by the heading under which help lists them, in the order of `--help`.
 pub const SECTIONS: [(&str, &[Setting]); 7] = [
     ("Nodes", NODES),
-    ("Slurm", SLURM),
+    (JOBS, JOB_SETTINGS),
     ("Intervals", INTERVALS),
     ("Output", OUTPUT),
     ("Connection", CONNECTION),
@@ -67,12 +67,15 @@ const NODES: &[Setting] = &[
         .global(),
 ];
 
-const SLURM: &[Setting] = &[
+/// The heading of what selects jobs.
+pub const JOBS: &str = "Jobs";
+
+const JOB_SETTINGS: &[Setting] = &[
     switch("slurm")
         .help("Watch the nodes of your running jobs if the command line names nothing")
         .without_option(),
     option("discovery-interval", Seconds { min: 1.0, max: 3600.0 }, "SECONDS")
-        .help("Seconds between queries to Slurm, 1 to 3600")
+        .help("Seconds between queries to the scheduler, 1 to 3600")
         .default("30"),
 ];
 

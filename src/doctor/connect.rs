@@ -25,7 +25,7 @@ const MASTER: &str = "master";
 /// Name of the step for the login shell.
 const LOGIN_SHELL: &str = "login shell";
 
-/// Name of the step for a Slurm job step.
+/// Name of the step for a job step.
 const SRUN: &str = "srun";
 
 /// Start and end of a connection attempt.
@@ -218,12 +218,12 @@ impl StepBuilder<'_> {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
-            ConnectEvent::DelegateFailed(fault) => self.on_slurm_step_failed(at, fault),
+            ConnectEvent::DelegateFailed(fault) => self.on_job_step_failed(at, fault),
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
     }
 
-    fn on_slurm_step_failed(&mut self, at: Instant, fault: &str) {
+    fn on_job_step_failed(&mut self, at: Instant, fault: &str) {
         self.program = None;
         let tried =
             self.steps.extract_if(.., |row| row.step == SRUN && row.status == StepStatus::Ok);
@@ -334,7 +334,7 @@ fn step_of(fault: &transport::Fault, last: ConnectPhase) -> &'static str {
     match fault {
         transport::Fault::Ssh(fault) => fault.step().unwrap_or(last.step()),
         transport::Fault::ExecFailed { .. } => SSH_PROGRAM,
-        transport::Fault::SlurmStep { .. } => SRUN,
+        transport::Fault::JobStep { .. } => SRUN,
         transport::Fault::Loader { .. } => LOGIN_SHELL,
     }
 }
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slurm_step_has_a_row_if_it_connects_and_if_it_fails() {
+    fn a_job_step_has_a_row_if_it_connects_and_if_it_fails() {
         let step = || ConnectEvent::Delegated { to: SRUN, what: "a step of job 7".to_owned() };
         assert_eq!(
             steps_of(vec![step()], Ok(None))[0],
@@ -482,14 +482,14 @@ mod tests {
         );
         let events = vec![
             step(),
-            ConnectEvent::DelegateFailed("Slurm refuses it".to_owned()),
+            ConnectEvent::DelegateFailed("it is refused".to_owned()),
             ConnectEvent::Route(RouteSummary::Direct),
         ];
         let rows = steps_of(events, Ok(None));
-        assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
+        assert_eq!(rows[0], "note srun 1: it is refused | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
         let refused =
-            transport::Fault::SlurmStep { cause: StepCause::Refused, message: String::new() };
+            transport::Fault::JobStep { cause: StepCause::Refused, message: String::new() };
         let rows = steps_of(vec![step()], Err(&refused));
         assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
         assert!(

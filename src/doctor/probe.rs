@@ -5,6 +5,7 @@ use tokio::time::{Instant, timeout};
 use crate::advice::{self, Known};
 use crate::collect::{Handshake, LoaderError, ShellHistory};
 use crate::doctor::{StepResult, StepStatus, backends, sudo};
+use crate::fault;
 use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
 use crate::process::Output;
@@ -139,10 +140,11 @@ fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
     }
 }
 
-/// Reports the Slurm job that the probe runs in without the user's request, and the consequences.
+/// Reports the job that the probe runs in without the user's request, and the consequences.
 fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let job = job_of_cgroup(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
-    let finding = format!("the probe runs inside job {job}; pam_slurm_adopt does this with logins");
+    let finding =
+        format!("the probe runs inside job {job}; {} does this with logins", fault::JOB_GATE);
     let detail =
         "if jobs are confined to their devices, devices of other jobs on this node are hidden";
     Some(StepResult::note("job", finding).with_details(vec![detail.to_owned()]))

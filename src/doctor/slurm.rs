@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult, StepStatus, srun};
-use crate::inventory::slurm::{
-    JobFilter, SlurmError, fetch_jobs, fetch_node_addresses, is_job_list_private,
-    run_command_within, targets_of_jobs,
-};
+use crate::inventory::targets_of_jobs;
 use crate::model::{Job, JobState, NodeName, SchedulerErrorKind};
 use crate::nodeset;
+use crate::scheduler::slurm::{
+    PROFILE, fetch_jobs, fetch_node_addresses, is_job_list_private, of_stderr, run_command_within,
+};
+use crate::scheduler::{JobFilter, SchedulerError};
 use crate::ssh::SchedulerAddresses;
 use crate::text::sanitize;
 use crate::time::Clock;
@@ -42,18 +43,18 @@ const CONF_PATHS: [&str; 4] = [
 
 /// The report on Slurm, and the nodes to examine next.
 #[derive(Debug)]
-pub struct SlurmDiagnosis {
+pub struct SchedulerDiagnosis {
     pub report: Report,
     /// Up to 8 nodes of running jobs.
     pub nodes: Vec<Target>,
 }
 
 /// Examines Slurm. The first failed step is the cause; later ones run only if they add information.
-pub async fn diagnose_slurm(
+pub async fn diagnose_scheduler(
     filter: &JobFilter,
     transport: &Transport,
     clock: &Clock,
-) -> Option<SlurmDiagnosis> {
+) -> Option<SchedulerDiagnosis> {
     let mut steps = Vec::new();
     let nodes = match Box::pin(run_checks(filter, &mut steps)).await {
         Some(jobs) => {
@@ -65,13 +66,13 @@ pub async fn diagnose_slurm(
                 is_query_running: false,
             });
             Box::pin(srun::add_steps(&jobs, transport, clock, &mut steps)).await;
-            targets_of_jobs(&jobs)
+            targets_of_jobs(&jobs, &PROFILE)
         }
         None => Vec::new(),
     };
     let nodes = nodes.into_iter().take(MAX_NODES).collect();
     let report = Report::new(NodeName::new("slurm").ok()?, steps);
-    Some(SlurmDiagnosis { report, nodes })
+    Some(SchedulerDiagnosis { report, nodes })
 }
 
 /// Returns the jobs, or `None` after a failure that makes further steps pointless.
@@ -123,22 +124,22 @@ fn configuration_step() -> StepResult {
 }
 
 /// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
-fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SlurmError>) -> bool {
+fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SchedulerError>) -> bool {
     let row = steps.iter_mut().find(|row| row.step == "configuration");
     let Some(row) = row else { return false };
     let error = error.filter(|error| error.kind == SchedulerErrorKind::BadConfiguration);
     let remedy = if let Some(error) = error {
         let previous = std::mem::replace(&mut row.finding, error.message.clone());
         row.details.insert(0, previous);
-        scheduler::of_scheduler(error.kind, &error.message)
+        scheduler::of_scheduler(&PROFILE.words, error.kind, &error.message)
     } else if row.status == StepStatus::Note {
         "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
-        scheduler::NO_SLURM_CONF
+        scheduler::NO_SLURM_CONF.to_owned()
     } else {
         return false;
     };
     row.status = StepStatus::Failed;
-    row.remedy = Some(remedy.to_owned());
+    row.remedy = Some(remedy);
     true
 }
 
@@ -148,7 +149,7 @@ async fn munge_step() -> StepResult {
             return StepResult::ok("munge", "authentication works");
         }
         // Slurm may use another authentication plugin than munge.
-        Err(SlurmError { kind: SchedulerErrorKind::NotInstalled, .. }) => {
+        Err(SchedulerError { kind: SchedulerErrorKind::NotInstalled, .. }) => {
             return StepResult::not_applicable("munge", "not on the PATH");
         }
         Ok(answer) if answer.stderr.trim().is_empty() => answer.stdout,
@@ -184,7 +185,7 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
                 steps.push(row.with_duration(took));
                 return None;
             } else {
-                let error = SlurmError::from_stderr("scontrol", &answer.stderr);
+                let error = of_stderr("scontrol", &answer.stderr);
                 (error_step("controller", &error), Some(error))
             }
         }
@@ -238,9 +239,12 @@ fn controller_address() -> Option<(String, u16)> {
     Some((host, port.unwrap_or(6817)))
 }
 
-fn error_step(step: &str, error: &SlurmError) -> StepResult {
-    StepResult::failed(step, error.message.as_str())
-        .with_remedy(scheduler::of_scheduler(error.kind, &error.message))
+fn error_step(step: &str, error: &SchedulerError) -> StepResult {
+    StepResult::failed(step, error.message.as_str()).with_remedy(scheduler::of_scheduler(
+        &PROFILE.words,
+        error.kind,
+        &error.message,
+    ))
 }
 
 async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {

@@ -7,10 +7,12 @@ use tokio::time::Instant;
 
 use crate::advice::{self, Reader, scheduler};
 use crate::doctor::{StepResult, StepStatus, connect};
-use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
+use crate::inventory::targets_of_jobs;
 use crate::model::{Job, JobList, JobState};
+use crate::scheduler::StepJob;
+use crate::scheduler::slurm::{PROFILE, step_candidates, step_job};
 use crate::time::Clock;
-use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
+use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Target, Transport};
 
 /// Adds the steps, and passes the jobs to the transport as monitoring does.
 pub(super) async fn add_steps(
@@ -20,7 +22,8 @@ pub(super) async fn add_steps(
     steps: &mut Vec<StepResult>,
 ) {
     let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
-    transport.update_jobs(|before| choose_step_jobs(&list, before));
+    let candidates = step_candidates(&list);
+    transport.update_jobs(|before| before.with_running_jobs(&candidates));
     let began = Instant::now();
     let support = transport.step_support().await;
     let is_supported = support.version.is_ok();
@@ -36,7 +39,7 @@ pub(super) async fn add_steps(
 fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult {
     match &support.version {
         Ok(version) => StepResult::ok("srun", format!("{version}: steps can overlap")),
-        Err(Fault::SlurmStep { cause, message: says }) => {
+        Err(Fault::JobStep { cause, message: says }) => {
             StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
                 .with_advice(&advice::of_step(*cause, Reader::Print))
         }
@@ -118,7 +121,7 @@ async fn preferred_transport(
     let is_candidate =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
     let refused = format!("job step: a node of cluster {cluster} refused ssh {ago} ago");
-    let Some(target) = targets_of_jobs(jobs).into_iter().find(is_candidate) else {
+    let Some(target) = targets_of_jobs(jobs, &PROFILE).into_iter().find(is_candidate) else {
         let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
         return preferred(format!("{refused}; remembered for {left} more"));
     };

@@ -34,7 +34,7 @@ fn entries() -> Vec<FieldEntry> {
         .chain(entries_of("device", "tpu", DEVICE_TPU))
         .chain(entries_of("host", "host", HOST))
         .chain(entries_of("process", "driver, host", PROCESS))
-        .chain(entries_of("job", "slurm", JOB))
+        .chain(entries_of("job", "scheduler", JOB))
         .collect()
 }
 

@@ -26,7 +26,8 @@ pub fn write_jobs(
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
         let age = format_age(now.since(at));
-        writeln!(out, "the job list is {age} old: {}", advice::scheduler::explained(problem))?;
+        let why = advice::scheduler::explained(&list.scheduler.words, problem);
+        writeln!(out, "the job list is {age} old: {why}")?;
     }
     for note in &list.notes {
         writeln!(out, "{note}")?;
@@ -42,7 +43,7 @@ pub fn write_jobs(
         let line = format!(
             "job {:<width$}  {:<9} {} {}{}{}{}  {}",
             job.shown_id,
-            job.state.as_str(),
+            job.state_text(),
             job.user,
             job.name,
             reason.unwrap_or_default(),

@@ -20,12 +20,12 @@ pub enum Fault {
         /// Its last line of stderr, or its exit status.
         message: String,
     },
-    /// The Slurm step on the node did not start, or has ended.
+    /// The step of a job on the node did not start, or has ended.
     #[error("{}{}", cause.text(), parenthesised(.message))]
-    SlurmStep {
+    JobStep {
         /// Why.
         cause: StepCause,
-        /// Slurm's message; may be empty.
+        /// The scheduler's message; may be empty.
         message: String,
     },
     /// The connection is open, and the login shell does not start the probe.
@@ -49,7 +49,7 @@ impl From<NotStarted> for Fault {
 impl Fault {
     /// Returns true if a step in another job may still work.
     pub(crate) const fn is_job_specific(&self) -> bool {
-        matches!(self, Self::SlurmStep { cause, .. } if cause.is_job_specific())
+        matches!(self, Self::JobStep { cause, .. } if cause.is_job_specific())
     }
 
     /// Returns true if gtop may retry without the user.
@@ -57,23 +57,23 @@ impl Fault {
         match self {
             Self::Ssh(fault) => fault.permits(Recourse::Retry),
             Self::ExecFailed { .. } | Self::Loader { .. } => true,
-            Self::SlurmStep { cause, .. } => cause.is_retryable(),
+            Self::JobStep { cause, .. } => cause.is_retryable(),
         }
     }
 
     /// Returns the cause of a step's end, as a short text.
     pub(crate) fn cause_text(&self) -> &'static str {
-        if let Self::SlurmStep { cause, .. } = self { cause.text() } else { "session lost" }
+        if let Self::JobStep { cause, .. } = self { cause.text() } else { "session lost" }
     }
 
-    /// Returns the fault of a step, with Slurm's message.
-    pub(crate) fn slurm_step(cause: StepCause, message: &str) -> Self {
-        Self::SlurmStep { cause, message: message.to_owned() }
+    /// Returns the fault of a step, with the scheduler's message.
+    pub(crate) fn job_step(cause: StepCause, message: &str) -> Self {
+        Self::JobStep { cause, message: message.to_owned() }
     }
 
     /// Returns the fault of a node that has not joined its step yet.
     pub fn not_joined() -> Self {
-        Self::slurm_step(StepCause::NotJoined, "")
+        Self::job_step(StepCause::NotJoined, "")
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepCause {
     /// In this version of Slurm other steps would wait for gtop's.
-    SlurmTooOld,
+    TooOld,
     /// The user has no known running job on the node.
     NoJob,
     /// The job is not running, or no longer exists.
@@ -39,11 +39,16 @@ pub enum StepCause {
     Other,
 }
 
+/// What a step is, as the way to a node.
+pub const STEP_OF_JOB: &str = "a step of a Slurm job (srun)";
+/// Why the probe of a step does not run as root.
+pub const NO_ROOT_IN_STEP: &str = "a step of a Slurm job cannot become root";
+
 impl StepCause {
     /// Returns the cause as a short text.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
+            Self::TooOld => "this Slurm would make your own steps wait for gtop's",
             Self::NoJob => "you have no running job on the node",
             Self::NotRunning => "the job is no longer running",
             Self::Refused => "Slurm refuses gtop a step in the job",
@@ -67,7 +72,7 @@ impl StepCause {
     pub(crate) const fn is_job_specific(self) -> bool {
         !matches!(
             self,
-            Self::SlurmTooOld
+            Self::TooOld
                 | Self::NoJob
                 | Self::ControllerUnreachable
                 | Self::TryingOtherJob
@@ -78,6 +83,6 @@ impl StepCause {
 
     /// Returns true if gtop may try again without the user.
     pub const fn is_retryable(self) -> bool {
-        !matches!(self, Self::SlurmTooOld | Self::Refused)
+        !matches!(self, Self::TooOld | Self::Refused)
     }
 }

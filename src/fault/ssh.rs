@@ -341,7 +341,7 @@ pub enum Fault {
         /// The node's message.
         message: String,
     },
-    /// The node admits only users with a running job on it (`pam_slurm_adopt`).
+    /// The node admits only users with a running job on it ([`JOB_GATE`]).
     #[error("the node admits only users with a running job on it ({message})")]
     JobRequired {
         /// The line of stderr that says so.
@@ -590,7 +590,10 @@ impl Fault {
     }
 }
 
-/// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
+/// What admits only users with a job to a node.
+pub const JOB_GATE: &str = "pam_slurm_adopt";
+
+/// Recognises a node with it, which denies the login of users without a job and says so.
 pub(crate) fn job_required(text: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = text?.lines().map(str::trim_end).find(denied)?;

@@ -274,7 +274,7 @@ impl Anonymizer {
             is_job_of_environment: statics.is_job_of_environment,
             visible_uuids: statics.visible_uuids.iter().map(|uuid| self.uuid(uuid)).collect(),
             step: statics.step.as_ref().filter(is_step).cloned(),
-            sluid: None,
+            job_alias: None,
             container: statics.container.as_ref().map(|Container { kind, id, pod }| Container {
                 kind: *kind,
                 id: self.name("container", id),
@@ -296,6 +296,7 @@ impl Anonymizer {
 
     fn job_list(&mut self, list: &JobList) -> JobList {
         JobList {
+            scheduler: list.scheduler,
             jobs: list.jobs.iter().map(|job| self.job(job)).collect(),
             at: list.at,
             error: list.error.as_ref().map(|error| JobListError {
@@ -358,12 +359,13 @@ impl Anonymizer {
             allocations: allocations.collect(),
             shown_id: id.as_str().into(),
             id,
-            sluid: None,
+            alias: None,
             name: self.name("name", &job.name),
             user: self.name("user", &job.user),
             partition: self.name("partition", &job.partition),
             account: job.account.as_ref().map(|account| self.name("account", account)),
             state: job.state,
+            native_state: Arc::clone(&job.native_state),
             // It may name nodes and other jobs.
             reason: None,
             submitted_at: job.submitted_at,
@@ -467,7 +469,7 @@ mod tests {
             is_job_of_environment: false,
             visible_uuids: Arc::default(),
             step: Some(text("s3cret")),
-            sluid: Some(text("s4711")),
+            job_alias: Some(text("s4711")),
             container: Some(Container {
                 kind: ContainerKind::Docker,
                 id: text("acme-1"),
@@ -620,7 +622,7 @@ mod tests {
         let node = NodeName::new("alice@gpu01").unwrap();
         Job {
             shown_id: text("4711_[1-9]"),
-            sluid: JobId::new("s4711"),
+            alias: JobId::new("s4711"),
             name: text("s3cret"),
             partition: text("acme"),
             account: Some(text("acme")),

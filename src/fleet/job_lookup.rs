@@ -26,7 +26,7 @@ impl JobLookup {
     pub fn of(list: Option<&Arc<JobList>>) -> Self {
         let mut lookup = Self { list: list.cloned(), ..Self::default() };
         for (job_index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
-            for id in [Some(&job.id), job.sluid.as_ref()].into_iter().flatten() {
+            for id in [Some(&job.id), job.alias.as_ref()].into_iter().flatten() {
                 lookup.by_id.insert(id.clone(), job_index);
             }
             for (allocation_index, allocation) in job.allocations.iter().enumerate() {

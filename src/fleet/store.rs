@@ -127,7 +127,7 @@ impl FleetStore {
     ) {
         let mut guard = self.lock();
         let inner = &mut *guard;
-        inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
+        inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(alias_to_id).collect();
         inner.listed_jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
@@ -324,8 +324,8 @@ fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
     nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect()
 }
 
-fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
-    Some((job.sluid.clone()?, job.id.clone()))
+fn alias_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
+    Some((job.alias.clone()?, job.id.clone()))
 }
 
 /// Sets what the scheduler says of the node, unless that is the case already.
@@ -344,7 +344,7 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
         if statics.job.is_some() {
             return None;
         }
-        job_ids.get(&JobId::new(statics.sluid.as_deref()?)?).cloned()
+        job_ids.get(&JobId::new(statics.job_alias.as_deref()?)?).cloned()
     };
     let seen = node.processes.iter().map(|process| &*process.statics);
     let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
@@ -445,15 +445,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sluid_resolves_to_the_job_id_whichever_comes_first() {
+    fn an_alias_resolves_to_the_job_id_whichever_comes_first() {
         use crate::model::{UnseenProcess, UnseenReason};
-        let statics =
-            ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
+        let statics = ProcessStatics {
+            job_alias: Some("s1MXM7XYD0DV00".into()),
+            ..ProcessStatics::default()
+        };
         let mut node = Node::new(name("a"), Duration::ZERO);
         node.unseen = [UnseenProcess { pid: 7, why: UnseenReason::Hidden, statics }].into();
         let job = Job {
             shown_id: "2_1".into(),
-            sluid: JobId::new("s1MXM7XYD0DV00"),
+            alias: JobId::new("s1MXM7XYD0DV00"),
             ..Job::example("11")
         };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));

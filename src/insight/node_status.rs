@@ -138,7 +138,8 @@ fn reported_note(fleet: &Fleet, node: &Node, known: &SchedulerNode, now: Timesta
     let is_old = known.is_old || known.is_count_old;
     let severity = if known.takes_jobs() && !is_old { Severity::Info } else { Severity::Warning };
     let said = format!("{}{devices}{}", known.state_text(), doubt.unwrap_or_default());
-    Note::ReportedBySlurm { said, age: scheduler_age(fleet, known, now), severity }
+    let words = &fleet.scheduler().words;
+    Note::ReportedByScheduler { words, said, age: scheduler_age(fleet, known, now), severity }
 }
 
 /// Returns how long ago the scheduler said what the node is.
@@ -166,7 +167,7 @@ fn scheduler_note(fleet: &Fleet, node: &Node, status: NodeStatus, now: Timestamp
         return None;
     }
     let age = scheduler_age(fleet, known, now).filter(|_| known.is_old);
-    Some(Note::ClosedBySlurm { said: known.state_text(), age })
+    Some(Note::ClosedByScheduler { words: &fleet.scheduler().words, said: known.state_text(), age })
 }
 
 /// Returns why a node is down, and when the next attempt is due.
@@ -287,17 +288,17 @@ mod tests {
     use super::*;
     use crate::fleet::Totals;
     use crate::model::{
-        DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
+        DeviceFault, Job, NodeFlag, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
         SourceFaultKind, Throttle,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
     #[test]
-    fn job_ids_are_shown_as_squeue_shows_them() {
+    fn job_ids_are_shown_as_the_scheduler_shows_them() {
         let list = [("11", "2000_7"), ("13", "12+1"), ("14", "14")].map(|(id, shown)| Job {
             shown_id: shown.into(),
-            sluid: JobId::new(&format!("s{id}")),
+            alias: JobId::new(&format!("s{id}")),
             ..Job::example(id)
         });
         let mut list = JobList { jobs: list.into(), ..JobList::default() };
@@ -474,14 +475,20 @@ mod tests {
         };
         let (closed, login) = (FaultKind::NoJob, FaultKind::AuthenticationRefused);
         for (kind, is_extra, state, note, problems) in [
-            (closed, false, NodeState::Mixed, "Slurm 1m30s ago: mixed · 3 of 8 devices free", 0),
-            (closed, false, NodeState::Down, "Slurm 1m30s ago: down · 8 devices", 0),
+            (
+                closed,
+                false,
+                NodeState::Mixed,
+                "the scheduler 1m30s ago: mixed · 3 of 8 devices free",
+                0,
+            ),
+            (closed, false, NodeState::Down, "the scheduler 1m30s ago: down · 8 devices", 0),
             // Nobody was let in, so the login may be wrong.
             (
                 login,
                 true,
                 NodeState::Mixed,
-                "Slurm 1m30s ago: mixed · 3 of 8 devices free · authentication refused",
+                "the scheduler 1m30s ago: mixed · 3 of 8 devices free · authentication refused",
                 1,
             ),
             // A job runs there, and a daemon that is not there refuses everybody.
@@ -497,30 +504,42 @@ mod tests {
             is_responding: true,
             ..SchedulerNode::default()
         }));
-        assert!(notes_text(&reachable).contains("Slurm: drained"), "{}", notes_text(&reachable));
+        assert!(
+            notes_text(&reachable).contains("the scheduler: drained"),
+            "{}",
+            notes_text(&reachable)
+        );
     }
 
     #[test]
     fn a_powered_down_node_is_neither_down_nor_waiting_nor_free() {
-        for (state, note) in [
-            ("idle~", "Slurm: powered down · 8 devices"),
-            ("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", "Slurm: powering up, cloud · 8 devices"),
-            ("mixed%", "Slurm: mixed, powering down · 8 devices"),
+        for (state, flags, note) in [
+            (NodeState::PoweredDown, &[][..], "the scheduler: powered down · 8 devices"),
+            (
+                NodeState::PoweringUp,
+                &[NodeFlag::Cloud],
+                "the scheduler: powering up, cloud · 8 devices",
+            ),
+            (
+                NodeState::Mixed,
+                &[NodeFlag::PoweringDown],
+                "the scheduler: mixed, powering down · 8 devices",
+            ),
         ] {
             let mut off = node(Link::Idle);
-            let known = SchedulerNode::from_slurm_state(state);
+            let known = SchedulerNode::in_state(state, flags);
             off.scheduler = Some(Arc::new(SchedulerNode { devices: Some(8), ..known }));
             assert_eq!(notes_text(&off), note);
             assert_eq!(NodeStatus::of(&off, NOW), NodeStatus::Reported);
             let totals = Totals::of_nodes([&off], NOW);
-            assert_eq!((totals.down, totals.reported, totals.devices), (0, 1, 8), "{state}");
-            assert_eq!((totals.free, totals.max_free), (0, 0), "{state}");
+            assert_eq!((totals.down, totals.reported, totals.devices), (0, 1, 8), "{state:?}");
+            assert_eq!((totals.free, totals.max_free), (0, 0), "{state:?}");
             let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(off)].into()), NOW);
-            assert_eq!(fleet_view.problems.len(), 0, "{state}");
+            assert_eq!(fleet_view.problems.len(), 0, "{state:?}");
         }
         // The scheduler's list is older than the answer of the node.
         let mut up = node(Link::Up);
-        up.scheduler = Some(Arc::new(SchedulerNode::from_slurm_state("idle~")));
+        up.scheduler = Some(Arc::new(SchedulerNode::in_state(NodeState::PoweredDown, &[])));
         assert_ne!(NodeStatus::of(&up, NOW), NodeStatus::Reported);
         // It is tried because a job runs there, and does not answer.
         let fault = Fault::new(FaultKind::Silent, "");

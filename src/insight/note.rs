@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::advice::{self, Advice, Known, Reader};
 use crate::insight::Severity;
 use crate::insight::device_flag::{DeviceFlag, xid_meaning};
-use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind, SudoRefusal};
+use crate::model::{
+    Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
+};
 use crate::text::excerpt_line;
 use crate::time::{format_age, format_duration};
 
@@ -52,9 +54,14 @@ pub(crate) enum Note {
     /// Accelerators that gtop cannot read, as texts.
     UnreadableDevices(Vec<String>),
     /// The scheduler gives it no jobs: its word, and how old that is if it is old.
-    ClosedBySlurm { said: String, age: Option<Duration> },
+    ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> },
     /// What the scheduler says of a node that cannot be reached, and how long ago.
-    ReportedBySlurm { said: String, age: Option<Duration>, severity: Severity },
+    ReportedByScheduler {
+        words: &'static SchedulerWords,
+        said: String,
+        age: Option<Duration>,
+        severity: Severity,
+    },
     /// What is wrong with devices.
     Devices { labels: Vec<String>, flag: DeviceFlag },
     /// A device is far below the others of its job.
@@ -118,11 +125,12 @@ fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> St
     format!("{label}: {source}")
 }
 
-/// Returns what Slurm says, with its age if that matters.
-fn slurm_text(said: &str, age: Option<Duration>) -> String {
+/// Returns what a scheduler says, with its age if that matters.
+fn scheduler_text(words: &SchedulerWords, said: &str, age: Option<Duration>) -> String {
+    let name = words.name;
     age.map_or_else(
-        || format!("Slurm: {said}"),
-        |age| format!("Slurm {} ago: {said}", format_age(age)),
+        || format!("{name}: {said}"),
+        |age| format!("{name} {} ago: {said}", format_age(age)),
     )
 }
 
@@ -148,8 +156,8 @@ impl Note {
             Self::UnlistedXid { .. } => "unlisted_xid",
             Self::BelowScheduler { .. } => "below_scheduler",
             Self::UnreadableDevices(_) => "unreadable_devices",
-            Self::ClosedBySlurm { .. } => "scheduler_closed",
-            Self::ReportedBySlurm { .. } => "scheduler_reported",
+            Self::ClosedByScheduler { .. } => "scheduler_closed",
+            Self::ReportedByScheduler { .. } => "scheduler_reported",
             Self::Devices { flag, .. } => flag.id(),
             Self::Lags { .. } => "lags",
             Self::IdleHeld { .. } => "idle_held",
@@ -166,7 +174,7 @@ impl Note {
             | Self::SudoRefused(_)
             | Self::UnlistedDevices(_)
             | Self::BelowScheduler { .. }
-            | Self::ClosedBySlurm { .. }
+            | Self::ClosedByScheduler { .. }
             | Self::Lags { .. } => Severity::Warning,
             Self::SourceFault { fault, .. } => {
                 if fault.kind == SourceFaultKind::Unanswered {
@@ -178,7 +186,9 @@ impl Note {
                 }
             }
             Self::Devices { flag, .. } => flag.severity(),
-            Self::ReportedBySlurm { severity, .. } | Self::IdleHeld { severity, .. } => *severity,
+            Self::ReportedByScheduler { severity, .. } | Self::IdleHeld { severity, .. } => {
+                *severity
+            }
             Self::Waiting
             | Self::Connecting(_)
             | Self::StartingProbe
@@ -221,8 +231,9 @@ impl Note {
                 format!("{found} of the {configured} devices of the scheduler")
             }
             Self::UnreadableDevices(list) => list.join("; "),
-            Self::ClosedBySlurm { said, age } | Self::ReportedBySlurm { said, age, .. } => {
-                slurm_text(said, *age)
+            Self::ClosedByScheduler { words, said, age }
+            | Self::ReportedByScheduler { words, said, age, .. } => {
+                scheduler_text(words, said, *age)
             }
             Self::Devices { labels, flag } => format!("#{} {}", labels.join(","), flag.note()),
             Self::Lags { label, share, span } => {
@@ -291,8 +302,10 @@ impl Note {
             Self::UnreadableDevices(_) => {
                 "accelerators on its PCI bus of which gtop shows no values; they count nowhere"
             }
-            Self::ClosedBySlurm { .. } => "the scheduler starts no new job there",
-            Self::ReportedBySlurm { .. } => "this is what the scheduler said of the node, and when",
+            Self::ClosedByScheduler { .. } => "the scheduler starts no new job there",
+            Self::ReportedByScheduler { .. } => {
+                "this is what the scheduler said of the node, and when"
+            }
             Self::Devices { flag, .. } => flag.meaning(),
             Self::Lags { .. } => {
                 "far below the other devices of its job for a while: they may wait for it"
@@ -337,8 +350,10 @@ impl Note {
             Self::UnlistedXid { code, .. } => advice::device::of_xid(*code),
             Self::BelowScheduler { .. } => advice::scheduler::BELOW_SCHEDULER,
             Self::UnreadableDevices(_) => advice::device::UNREADABLE,
-            Self::ClosedBySlurm { .. } => advice::scheduler::CLOSED,
-            Self::ReportedBySlurm { .. } => advice::scheduler::REPORTED,
+            Self::ClosedByScheduler { words, .. } => {
+                return advice::scheduler::of_closed(words);
+            }
+            Self::ReportedByScheduler { .. } => advice::scheduler::REPORTED,
             Self::Devices { flag, .. } => flag.remedy(),
             Self::Lags { .. } => advice::device::LAGS,
             Self::IdleHeld { .. } => advice::device::IDLE_HELD,
@@ -360,8 +375,10 @@ mod tests {
 
     use super::*;
     use crate::fleet::HealthReason;
-    use crate::model::FaultKind;
+    use crate::model::{FaultKind, UNNAMED_SCHEDULER};
     use crate::time::Timestamp;
+
+    const WORDS: &SchedulerWords = &UNNAMED_SCHEDULER.words;
 
     fn node() -> NodeName {
         NodeName::new("gpu01").unwrap()
@@ -404,8 +421,13 @@ mod tests {
             Note::UnlistedXid { code: 79, address: words.into() },
             Note::BelowScheduler { found: 7, configured: 8 },
             Note::UnreadableDevices(vec![said()]),
-            Note::ClosedBySlurm { said: said(), age: None },
-            Note::ReportedBySlurm { said: said(), age: None, severity: Severity::Info },
+            Note::ClosedByScheduler { words: WORDS, said: said(), age: None },
+            Note::ReportedByScheduler {
+                words: WORDS,
+                said: said(),
+                age: None,
+                severity: Severity::Info,
+            },
             Note::Devices { labels: vec!["0".to_owned()], flag: DeviceFlag::Health(driver) },
             Note::Lags { label: "1".to_owned(), share: 12.0, span: "3m".to_owned() },
             Note::IdleHeld { count: 2, span: "20m".to_owned(), severity: Severity::Warning },
@@ -446,8 +468,8 @@ mod tests {
             "#0 lost",
             "stale 12s",
             "free",
-            "Slurm: drained",
-            "Slurm 12s ago: idle",
+            "the scheduler: drained",
+            "the scheduler 12s ago: idle",
             "no devices selected",
             "Xid 79: the device has fallen off the bus",
             "",
@@ -458,12 +480,13 @@ mod tests {
 
     #[test]
     fn an_old_note_of_the_scheduler_has_the_remedy_of_a_new_one() {
-        let closed = |age| Note::ClosedBySlurm { said: "drained".to_owned(), age };
+        let closed =
+            |age| Note::ClosedByScheduler { words: WORDS, said: "drained".to_owned(), age };
         let old = closed(Some(Duration::from_secs(90)));
-        assert_eq!(old.text(), "Slurm 1m30s ago: drained");
+        assert_eq!(old.text(), "the scheduler 1m30s ago: drained");
         let remedy = old.advice(&node(), Reader::Screen).first();
         assert_eq!(remedy, closed(None).advice(&node(), Reader::Screen).first());
-        assert!(remedy.contains("scontrol"), "{remedy}");
+        assert!(remedy.contains(WORDS.explain_node), "{remedy}");
     }
 
     #[test]

@@ -343,12 +343,14 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Node, Process, SourceState};
+    use crate::model::NodeState;
     use crate::model::{
         Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceDetails,
         DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
         Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
         RecoveryAction, RequestedJobs, SchedulerErrorKind, SchedulerNode, SchedulerNodes, Source,
     };
+    use crate::scheduler::SchedulerKind;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -424,20 +426,21 @@ mod tests {
 
     /// Returns a list of jobs.
     fn list(jobs: Vec<Job>) -> JobList {
-        JobList { jobs, at: Some(NOW), ..JobList::default() }
+        let scheduler = SchedulerKind::default().profile();
+        JobList { scheduler, jobs, at: Some(NOW), ..JobList::default() }
     }
 
     fn with_jobs(nodes: Vec<Node>, jobs: Vec<Job>) -> Fleet {
         fleet(nodes).with_jobs(Some(Arc::new(list(jobs))))
     }
 
-    /// Returns a list of jobs of a Slurm that knows `gpu01`, of whose devices these are in use.
-    fn list_of_slurm(jobs: Vec<Job>, state: &str, devices: u32, in_use: &[u32]) -> JobList {
+    /// Returns a list of jobs of a scheduler that knows `gpu01`, of whose devices these are in use.
+    fn scheduled(jobs: Vec<Job>, state: NodeState, devices: u32, in_use: &[u32]) -> JobList {
         let node = SchedulerNode {
             devices: Some(devices),
             allocated: u32::try_from(in_use.len()).ok(),
             allocated_indices: Some(in_use.into()),
-            ..SchedulerNode::from_slurm_state(state)
+            ..SchedulerNode::in_state(state, &[])
         };
         let nodes = [(NodeName::new("gpu01").unwrap(), Arc::new(node))].into();
         let nodes = SchedulerNodes {
@@ -449,13 +452,13 @@ mod tests {
         JobList { nodes: Arc::new(nodes), ..list(jobs) }
     }
 
-    /// Returns `gpu01` with a daemon that lists these device files, and with what Slurm tells.
-    fn slurm_fleet(minors: &[u32], listed: &[u32], jobs: JobList) -> Fleet {
+    /// Returns `gpu01` with a daemon that lists these device files, and with what the scheduler tells.
+    fn scheduled_fleet(minors: &[u32], listed: &[u32], jobs: JobList) -> Fleet {
         let gpu01 = node("gpu01", numbered(minors)).with_device_list(listed);
         fleet(vec![gpu01]).with_jobs(Some(Arc::new(jobs)))
     }
 
-    /// Returns devices with the minor numbers by which Slurm counts.
+    /// Returns devices with the minor numbers by which the scheduler counts.
     fn numbered(minors: &[u32]) -> Vec<Device> {
         let with_minor = |(index, minor): (u32, &u32)| {
             let statics = crate::model::DeviceStatics {
@@ -706,23 +709,25 @@ mod tests {
     fn a_device_of_somebody_elses_job_is_not_free_however_idle() {
         let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let jobs = vec![job("7", "bob", indices(&[3, 1])), job("8", "ada", indices(&[2]))];
-        let jobs = list_of_slurm(jobs, "mixed", 4, &[1, 2, 3]);
-        let one = slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs);
+        let jobs = scheduled(jobs, NodeState::Mixed, 4, &[1, 2, 3]);
+        let one = scheduled_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs);
         let found = picks(&one, &PickRequest::default());
         assert_eq!(text(&found), "gpu01:2,0");
         assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
         // As the scheduler counts: neither by minor number nor in the driver's order.
-        let bobs = || list_of_slurm(vec![job("7", "bob", indices(&[0, 1]))], "mixed", 4, &[0, 1]);
-        let crossed = slurm_fleet(&[2, 0, 3, 1], &[0, 1, 2, 3], bobs());
+        let bobs =
+            || scheduled(vec![job("7", "bob", indices(&[0, 1]))], NodeState::Mixed, 4, &[0, 1]);
+        let crossed = scheduled_fleet(&[2, 0, 3, 1], &[0, 1, 2, 3], bobs());
         assert_eq!(text(&picks(&crossed, &PickRequest::default())), "gpu01:2,0");
-        let backwards = slurm_fleet(&[2, 0, 3, 1], &[3, 1, 0, 2], bobs());
+        let backwards = scheduled_fleet(&[2, 0, 3, 1], &[3, 1, 0, 2], bobs());
         assert_eq!(text(&picks(&backwards, &PickRequest::default())), "gpu01:1,0");
     }
 
     #[test]
-    fn devices_of_jobs_that_slurm_hides_are_not_picked() {
-        let hidden = list_of_slurm(Vec::new(), "mixed", 3, &[1]);
-        let found = picks(&slurm_fleet(&[0, 1, 2], &[0, 1, 2], hidden), &PickRequest::default());
+    fn devices_of_jobs_that_the_scheduler_hides_are_not_picked() {
+        let hidden = scheduled(Vec::new(), NodeState::Mixed, 3, &[1]);
+        let found =
+            picks(&scheduled_fleet(&[0, 1, 2], &[0, 1, 2], hidden), &PickRequest::default());
         // They may be from before the daemon made its list.
         assert_eq!(text(&found), "");
         assert!(reason(&found, "GPU-1").starts_with("jobs that are not shown hold it"));
@@ -730,28 +735,31 @@ mod tests {
 
     #[test]
     fn a_closed_node_is_not_picked_from_without_an_own_job() {
-        let drained = |jobs| list_of_slurm(jobs, "drained", 1, &[]);
-        let found = picks(&slurm_fleet(&[0], &[0], drained(Vec::new())), &PickRequest::default());
+        let drained = |jobs| scheduled(jobs, NodeState::Drained, 1, &[]);
+        let found =
+            picks(&scheduled_fleet(&[0], &[0], drained(Vec::new())), &PickRequest::default());
         assert_eq!(text(&found), "");
         assert_eq!(found.refused[0].reason, "the scheduler has it drained");
         assert_eq!(reason(&found, "GPU-0"), "the scheduler has it drained");
         assert_eq!((found.refused.len(), &found.refused[0].uuid), (2, &None));
         let own = vec![job("8", "ada", DeviceAllocation::None)];
-        let found = picks(&slurm_fleet(&[0], &[0], drained(own)), &PickRequest::default());
+        let found = picks(&scheduled_fleet(&[0], &[0], drained(own)), &PickRequest::default());
         assert_eq!(text(&found), "gpu01:0");
     }
 
     #[test]
-    fn a_silent_slurm_frees_nothing() {
+    fn a_silent_scheduler_frees_nothing() {
         let error = JobListError {
-            message: "the Slurm controller is down".into(),
+            message: "the controller is down".into(),
             kind: SchedulerErrorKind::Other,
             since: NOW.plus(Duration::from_secs(1)),
         };
-        let listed = || list_of_slurm(Vec::new(), "idle", 1, &[]);
+        let scheduler = SchedulerKind::default().profile();
+        let silent = || JobList { scheduler, ..JobList::default() };
+        let listed = || scheduled(Vec::new(), NodeState::Idle, 1, &[]);
         let unasked = || {
             let known =
-                SchedulerNode { devices: Some(1), ..SchedulerNode::from_slurm_state("idle") };
+                SchedulerNode { devices: Some(1), ..SchedulerNode::in_state(NodeState::Idle, &[]) };
             let mut jobs = listed();
             let nodes = Arc::make_mut(&mut jobs.nodes);
             nodes.nodes.insert(NodeName::new("gpu01").unwrap(), Arc::new(known));
@@ -761,10 +769,10 @@ mod tests {
             (Some(listed()), None),
             (None, Some("its commands are not on this machine, or are not configured")),
             (
-                Some(JobList { error: Some(error), ..JobList::default() }),
-                Some("the Slurm controller is down; run it by hand"),
+                Some(JobList { error: Some(error), ..silent() }),
+                Some("the controller is down; run it by hand"),
             ),
-            (Some(JobList::default()), Some("no answer yet; a longer --deadline may help")),
+            (Some(silent()), Some("no answer yet; a longer --deadline may help")),
             (
                 Some(JobList { awaits_devices: true, ..listed() }),
                 Some("no answer yet; a longer --deadline may help"),
@@ -781,7 +789,7 @@ mod tests {
                 continue;
             };
             assert_eq!(text(&found), "gpu02:5", "{why}");
-            let sentence = format!("Slurm does not tell who has it: {why}");
+            let sentence = format!("{} does not tell who has it: {why}", scheduler.words.name);
             assert_eq!(reason(&found, "GPU-0"), sentence);
             let of_nodes = found.refused.iter().filter(|refused| refused.uuid.is_none());
             let reasons: Vec<&str> = of_nodes.map(|refused| refused.reason.as_str()).collect();
@@ -796,18 +804,18 @@ mod tests {
             let own = DeviceAllocation::Indices([1, 2].into());
             let others = DeviceAllocation::Indices([0].into());
             let jobs = vec![job("7", "bob", others), job("8", "ada", own)];
-            list_of_slurm(jobs, "mixed", 4, &[0, 1, 2])
+            scheduled(jobs, NodeState::Mixed, 4, &[0, 1, 2])
         };
         let jobs_of = |ids: &[&str]| PickRequest {
             jobs: ids.iter().filter_map(|id| JobId::new(id)).collect(),
             ..PickRequest::default()
         };
         let request = jobs_of(&["8"]);
-        let found = picks(&slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs()), &request);
+        let found = picks(&scheduled_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs()), &request);
         assert_eq!(text(&found), "gpu01:2,1");
         assert_eq!(reason(&found, "GPU-3"), "outside job 8, whose shell this is");
         // A component of the job is on another node.
-        let fleet_of_job = slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs());
+        let fleet_of_job = scheduled_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs());
         assert_eq!(text(&picks(&fleet_of_job, &jobs_of(&["6", "8"]))), "gpu01:2,1");
         // Which devices the indices mean is only likely.
         let gpu01 = node("gpu01", numbered(&[0, 1, 2, 3]));
@@ -820,7 +828,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_confined_job_the_devices_it_may_open_are_picked_without_slurm_too() {
+    fn in_a_confined_job_the_devices_it_may_open_are_picked_without_a_scheduler_too() {
         let mut inside = node("gpu01", numbered(&[0, 1])).with_device_list(&[0, 1, 2]);
         let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
         inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
@@ -851,7 +859,7 @@ mod tests {
                 openable: Some(openable.into()),
                 ..DeviceEvidence::default()
             }));
-            let jobs = list_of_slurm(vec![job("8", "ada", devices)], "mixed", 4, &[1, 2]);
+            let jobs = scheduled(vec![job("8", "ada", devices)], NodeState::Mixed, 4, &[1, 2]);
             picks(&fleet(vec![inside]).with_jobs(Some(Arc::new(jobs))), &PickRequest::default())
         };
         let two = || DeviceAllocation::Indices([1, 2].into());
@@ -917,7 +925,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_job_of_slurm_only_its_devices_are_picked() {
+    fn in_a_job_only_its_devices_are_picked() {
         let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let jobs = vec![job("7", "bob", indices(&[0])), job("8", "ada", indices(&[1, 2]))];
         let mut inside = node("gpu01", numbered(&[0, 1, 2, 3])).with_device_list(&[0, 1, 2, 3]);
@@ -932,7 +940,7 @@ mod tests {
     fn a_device_of_which_a_job_not_shown_may_have_a_share_is_not_picked() {
         let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
         let of = |devices: DeviceAllocation, hides_jobs, is_inside| {
-            let mut list = list_of_slurm(vec![job("8", "ada", devices)], "mixed", 2, &[0]);
+            let mut list = scheduled(vec![job("8", "ada", devices)], NodeState::Mixed, 2, &[0]);
             list.requested = RequestedJobs::All;
             list.hides_jobs = Some(hides_jobs);
             let mut gpu01 = node("gpu01", numbered(&[0, 1])).with_device_list(&[0, 1]);

@@ -96,7 +96,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Text("compute_capability", "cc", "CUDA compute capability", statics?.capability);
     Integer("numa_node", "numa", "nearest NUMA node", statics?.numa_node);
     Integer("device_minor", "minor",
-        "minor number of the device file, by which Slurm counts devices: 3 of /dev/nvidia3", statics?.minor);
+        "minor number of the device file, by which schedulers count: 3 of /dev/nvidia3", statics?.minor);
     Text("fabric_state", "fabric", "registration state with the NVLink fabric", details?.fabric);
     Text("fabric_health", "fabrichealth", "health of the NVLink fabric", details?.fabric_health);
     Share("graphics_active_percent", "gract",

@@ -104,8 +104,8 @@ pub const PROCESS: &[Field<Usage>] = fields! { Usage:
         |usage| usage.optional(|statics| statics.job.as_ref().map(JobId::as_str)));
     Text("step", "step", "step of that job: a number, batch, extern or interactive",
         |usage| usage.optional(|statics| statics.step.as_deref()));
-    Text("sluid", "sluid", "SLUID: Slurm's job identifier where there is no job number",
-        |usage| usage.optional(|statics| statics.sluid.as_deref()));
+    Text("sluid", "sluid", "SLUID: the job's other identifier where there is no job number",
+        |usage| usage.optional(|statics| statics.job_alias.as_deref()));
     Text("container", "container", "container, by the beginning of its id",
         |usage| usage.optional(|statics| Some(&*statics.container.as_ref()?.id)));
     Text("container_kind", "containerkind",

@@ -40,7 +40,7 @@ impl DeviceEvidence {
     }
 }
 
-/// What the scheduler's daemon on a node says of its devices, as `slurmd -G` prints it.
+/// What the scheduler's daemon on a node says of its devices, as it prints it itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonDevices {
     /// The devices in the order of the scheduler's indices; `None` if it did not tell.

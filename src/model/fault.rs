@@ -39,7 +39,7 @@ table! {
         SshProgram = "ssh",
         /// By a command of the user (`--exec`).
         Exec = "exec",
-        /// By a step of a Slurm job (`srun`).
+        /// By a step of a job (`srun`).
         Step = "srun",
         /// Locally, without SSH.
         Local = "local",

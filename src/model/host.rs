@@ -30,7 +30,7 @@ pub struct HostFacts {
     pub is_contained: bool,
     /// User name of the probe.
     pub user: Arc<str>,
-    /// The job whose control group the probe runs in, because `pam_slurm_adopt` or a job step put it there. If jobs are
+    /// The job whose control group the probe runs in, because the node's login or a job step put it there. If jobs are
     /// confined to their devices, the probe sees only those.
     pub job: Option<JobId>,
     /// Displays and accelerators on the PCI bus.

@@ -159,15 +159,24 @@ pub struct ProcessKey {
     pub start_ticks: u64,
 }
 
-/// A job id of a scheduler, such as `8421`.
+/// The id of a job as its scheduler has it: `8421`, `8421[3].server`, `fA2x`, `namespace/pod`.
+///
+/// Any printable text of at most 64 bytes without blanks at its ends: safe on the screen, and quoted in commands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Arc<str>);
 
+/// Maximum length of a job id, in bytes.
+const MAX_JOB_ID: usize = 64;
+
 impl JobId {
-    /// Makes a job id of at most 32 letters, digits, `_`, `+` or `.`; `None` for anything else.
+    /// Makes a job id of a text; `None` if it cannot be one.
     pub fn new(id: &str) -> Option<Self> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'.');
-        (!id.is_empty() && id.len() <= 32 && id.bytes().all(allowed)).then(|| Self(id.into()))
+        let is_shown = |letter: char| {
+            letter == ' ' || !text::is_unprintable(letter) && !letter.is_whitespace()
+        };
+        let is_valid =
+            !id.is_empty() && id.len() <= MAX_JOB_ID && id.trim() == id && id.chars().all(is_shown);
+        is_valid.then(|| Self(id.into()))
     }
 }
 
@@ -217,6 +226,29 @@ mod tests {
             assert!(NodeName::new(bad).is_err(), "{bad:?}");
         }
         assert!(NodeName::new(&"a".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_job_id_is_any_short_text_that_can_be_shown() {
+        let longest = "a".repeat(64);
+        for good in [
+            "8421",
+            "12_3",
+            "8421[3].server",
+            "fA2x",
+            "\u{192}A2x",
+            "ns/pod",
+            "a b",
+            "$(x)",
+            &longest,
+        ] {
+            assert_eq!(JobId::new(good).unwrap().as_str(), good);
+        }
+        let long = "a".repeat(65);
+        for bad in ["", " 1", "1 ", "1\n", "a\tb", "a\u{202e}b", "\u{1b}[31m", "a\u{3000}b", &long]
+        {
+            assert_eq!(JobId::new(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

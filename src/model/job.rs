@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::model::declare::table;
 use crate::model::device_evidence::ProvedIndices;
 use crate::model::id::{JobId, NodeName};
+use crate::model::scheduler::SchedulerProfile;
 use crate::model::scheduler_node::{SchedulerNode, SchedulerNodes};
 use crate::time::Timestamp;
 
@@ -17,23 +18,25 @@ const RUN_TIME_STEP: Duration = Duration::from_secs(2);
 /// One job as its scheduler reports it. Texts are safe to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Job id, as in `SLURM_JOB_ID`: `11`.
+    /// Job id, as its own environment has it: `11`.
     pub id: JobId,
     /// Displayed id: `11`, `2_1` for a task of an array, `3+1` for a component of a heterogeneous job, `2_[3-5%3]`
     /// for pending tasks of an array.
     pub shown_id: Arc<str>,
-    /// Slurm's SLUID, by which newer control groups name the job.
-    pub sluid: Option<JobId>,
+    /// Another name of the job, which control groups may have in place of the id.
+    pub alias: Option<JobId>,
     /// Job name.
     pub name: Arc<str>,
     /// User name.
     pub user: Arc<str>,
-    /// Partition.
+    /// Its queue, such as a partition.
     pub partition: Arc<str>,
     /// Account it is charged to.
     pub account: Option<Arc<str>>,
     /// State.
     pub state: JobState,
+    /// The same in the scheduler's own word; empty if it is not known.
+    pub native_state: Arc<str>,
     /// Reason for the state, such as what it waits for.
     pub reason: Option<Arc<str>>,
     /// Submit time.
@@ -66,12 +69,13 @@ impl Job {
         Self {
             id: JobId::new(id).unwrap(),
             shown_id: words(id),
-            sluid: None,
+            alias: None,
             name: words("x"),
             user: words("alice"),
             partition: words("gpu"),
             account: None,
             state: JobState::Running,
+            native_state: Arc::default(),
             reason: None,
             submitted_at: None,
             starts_at: None,
@@ -88,12 +92,20 @@ impl Job {
 }
 
 impl Job {
+    /// Returns its state in one word: the scheduler's own where it is none of the model's.
+    pub fn state_text(&self) -> &str {
+        match self.state {
+            JobState::Other if !self.native_state.is_empty() => &self.native_state,
+            state => state.as_str(),
+        }
+    }
+
     /// Returns the time until its limit; `None` when it has not started or is completing. Constant while suspended.
     pub fn time_left(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
-            JobState::Pending | JobState::Completing => None,
+            JobState::Pending | JobState::Ending => None,
             JobState::Suspended => Some(self.limit?.saturating_sub(self.run_time?)),
-            JobState::Running | JobState::Configuring | JobState::Other => {
+            JobState::Running | JobState::Starting | JobState::Other => {
                 self.ends_at.map(|end| end.since(now))
             }
         }
@@ -107,8 +119,8 @@ impl Job {
         let since_start = self.starts_at.map(|start| now.since(start));
         let since_list = match self.state {
             JobState::Pending => return None,
-            JobState::Suspended | JobState::Completing => Some(Duration::ZERO),
-            JobState::Running | JobState::Configuring | JobState::Other => {
+            JobState::Suspended | JobState::Ending => Some(Duration::ZERO),
+            JobState::Running | JobState::Starting | JobState::Other => {
                 self.listed_at.map(|at| now.since(at))
             }
         };
@@ -125,12 +137,12 @@ table! {
     pub enum JobState {
         /// Running.
         Running = "running",
-        /// Its nodes are being prepared (Slurm: CONFIGURING).
-        Configuring = "starting",
+        /// Its nodes are being prepared.
+        Starting = "starting",
         /// Suspended, with its nodes still allocated.
         Suspended = "suspended",
-        /// Completing.
-        Completing = "ending",
+        /// Ending.
+        Ending = "ending",
         /// Pending.
         Pending = "pending",
         /// Any other state.
@@ -168,23 +180,6 @@ table! {
     pub const ALL;
     /// Returns the outcome as a predicate, to follow the job's id.
     pub fn text -> &'static str;
-}
-
-impl JobOutcome {
-    /// Parses a Slurm job state; `None` while the job has not ended.
-    pub fn from_slurm(word: &str) -> Option<Self> {
-        // There may be more: `CANCELLED by 2001`.
-        match word.split([' ', '+']).next()? {
-            "COMPLETED" => Some(Self::Completed),
-            "CANCELLED" | "REVOKED" => Some(Self::Cancelled),
-            "TIMEOUT" | "DEADLINE" => Some(Self::TimeLimit),
-            "FAILED" | "BOOT_FAIL" | "LAUNCH_FAILED" => Some(Self::Failed),
-            "NODE_FAIL" => Some(Self::NodeFailed),
-            "OUT_OF_MEMORY" => Some(Self::OutOfMemory),
-            "PREEMPTED" => Some(Self::Preempted),
-            _ => None,
-        }
-    }
 }
 
 /// A job's allocation on one node.
@@ -265,6 +260,8 @@ const MIN_KEPT_INTERVAL: Duration = Duration::from_secs(30);
 #[expect(clippy::struct_excessive_bools, reason = "each answer is awaited for itself")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobList {
+    /// The scheduler that listed them.
+    pub scheduler: &'static SchedulerProfile,
     /// The jobs, running ones first, then by id.
     pub jobs: Vec<Job>,
     /// When the scheduler answered; `None` when it never has.
@@ -293,7 +290,7 @@ pub struct JobList {
     pub ended: Arc<[(JobId, JobOutcome)]>,
     /// The scheduler has not answered yet whether it hides jobs; asked only if all are requested.
     pub awaits_hidden: bool,
-    /// The scheduler hides jobs of others from this user (Slurm: `PrivateData=jobs`); `None` if that is not known.
+    /// The scheduler hides jobs of others from this user; `None` if that is not known.
     pub hides_jobs: Option<bool>,
     /// What the scheduler says of the watched nodes.
     pub nodes: Arc<SchedulerNodes>,
@@ -411,9 +408,9 @@ impl JobListError {
 }
 
 impl Job {
-    /// Returns true if this is its id or SLUID.
+    /// Returns true if this is its id or alias.
     pub fn has_id(&self, id: &JobId) -> bool {
-        self.id == *id || self.sluid.as_ref() == Some(id)
+        self.id == *id || self.alias.as_ref() == Some(id)
     }
 
     /// Returns true if a task, such as `2_4`, is one of those that its displayed id lists, as `2_[3-5,9-13:2%3]`; `None` if
@@ -441,7 +438,7 @@ impl Job {
 }
 
 impl JobList {
-    /// Returns the job with this id or SLUID.
+    /// Returns the job with this id or alias.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
         self.jobs.iter().find(|job| job.has_id(id))
     }
@@ -543,11 +540,11 @@ impl JobList {
         for job in self.with_nodes() {
             let nodes: Vec<NodeName> = nodes_of(job);
             match job.state {
-                JobState::Running | JobState::Suspended | JobState::Completing => {
+                JobState::Running | JobState::Suspended | JobState::Ending => {
                     running.extend(nodes);
                 }
-                JobState::Configuring if self.awaits_nodes => starting.extend(nodes),
-                JobState::Configuring | JobState::Pending | JobState::Other => {}
+                JobState::Starting if self.awaits_nodes => starting.extend(nodes),
+                JobState::Starting | JobState::Pending | JobState::Other => {}
             }
         }
         let is_off = |node: &SchedulerNode| node.is_powered_off() && !node.is_old;
@@ -568,7 +565,7 @@ impl JobList {
             return None;
         }
         Some(match (self.at, &self.error) {
-            (None, None) => "asking Slurm which jobs run".to_owned(),
+            (None, None) => format!("asking {} which jobs run", self.scheduler.words.name),
             (None, Some(error)) => error.message.to_string(),
             (Some(_), _) => {
                 let pending = self.pending().count();
@@ -581,7 +578,7 @@ impl JobList {
                     0 if !self.narrowed_by.is_empty() => {
                         format!("{none}; no job, running or pending, matches {}", self.narrowed_by)
                     }
-                    0 => format!("{none}; submit one with sbatch or salloc and it appears here"),
+                    0 => format!("{none}; {} and it appears here", self.scheduler.words.submit),
                     1 => format!("{none}; 1 job is pending and appears here once it starts"),
                     count => {
                         format!("{none}; {count} jobs are pending and appear here once they start")
@@ -595,6 +592,7 @@ impl JobList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::scheduler_node::NodeState;
 
     #[test]
     fn a_task_is_one_of_those_that_are_listed_together() {
@@ -639,10 +637,12 @@ mod tests {
             let allocation = Allocation { node: name(node), devices: DeviceAllocation::Unknown };
             Job { state, allocations: [allocation].into(), ..Job::example(id) }
         };
-        let said = |node: &str, state: &str| {
-            (name(node), Arc::new(SchedulerNode::from_slurm_state(state)))
-        };
-        let nodes = [said("off", "idle~"), said("up", "idle"), said("ran", "mixed#")];
+        let said = |node: &str, state| (name(node), Arc::new(SchedulerNode::in_state(state, &[])));
+        let nodes = [
+            said("off", NodeState::PoweredDown),
+            said("up", NodeState::Idle),
+            said("ran", NodeState::PoweringUp),
+        ];
         let list = |awaits_nodes, is_old| {
             let mut nodes = BTreeMap::from(nodes.clone());
             for node in nodes.values_mut().filter(|_| is_old) {
@@ -651,7 +651,7 @@ mod tests {
             JobList {
                 jobs: vec![
                     job("1", JobState::Running, "ran"),
-                    job("2", JobState::Configuring, "starts"),
+                    job("2", JobState::Starting, "starts"),
                 ],
                 awaits_nodes,
                 nodes: Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() }),
@@ -735,11 +735,11 @@ mod tests {
         let text = |words: &str| Some(words.to_owned());
         assert_eq!(
             reason(vec![], None, RequestedJobs::Selected),
-            text("asking Slurm which jobs run")
+            text("asking the scheduler which jobs run")
         );
         assert_eq!(
             reason(vec![], now, RequestedJobs::Selected),
-            text("no running job of yours; submit one with sbatch or salloc and it appears here")
+            text("no running job of yours; submit one and it appears here")
         );
         assert_eq!(
             reason(vec![waiting()], now, RequestedJobs::Selected),
@@ -777,10 +777,10 @@ mod tests {
         };
         for (state, used, left) in [
             (JobState::Running, seconds(600), seconds(3000)),
-            (JobState::Configuring, seconds(600), seconds(3000)),
+            (JobState::Starting, seconds(600), seconds(3000)),
             (JobState::Other, seconds(600), seconds(3000)),
             (JobState::Suspended, seconds(300), seconds(3300)),
-            (JobState::Completing, seconds(300), None),
+            (JobState::Ending, seconds(300), None),
             (JobState::Pending, None, None),
         ] {
             let job = job(state);
@@ -799,7 +799,7 @@ mod tests {
             listed_at: Some(at(listed_at)),
             ..Job::example("1")
         };
-        // As squeue 22.05 had it: of 14 s since its start, the job was suspended for 6 s.
+        // As one scheduler had it: of 14 s since its start, the job was suspended for 6 s.
         let resumed = job(8, 1_795_793_106);
         for (now, elapsed) in [(1_795_793_106, 8), (1_795_793_166, 68)] {
             assert_eq!(resumed.elapsed(at(now)), Some(Duration::from_secs(elapsed)));
@@ -822,27 +822,5 @@ mod tests {
         let awaiting_outcome = vec![Job::example("1")];
         let away = JobList { awaiting_outcome, ..JobList::default() };
         assert_eq!(away.departure_text(&JobId::new("1").unwrap()), "is no longer listed");
-    }
-
-    #[test]
-    fn slurm_end_states_map_to_outcomes() {
-        for (word, outcome) in [
-            ("COMPLETED", Some(JobOutcome::Completed)),
-            ("CANCELLED by 2001", Some(JobOutcome::Cancelled)),
-            ("CANCELLED+", Some(JobOutcome::Cancelled)),
-            ("REVOKED", Some(JobOutcome::Cancelled)),
-            ("TIMEOUT", Some(JobOutcome::TimeLimit)),
-            ("DEADLINE", Some(JobOutcome::TimeLimit)),
-            ("FAILED", Some(JobOutcome::Failed)),
-            ("BOOT_FAIL", Some(JobOutcome::Failed)),
-            ("LAUNCH_FAILED", Some(JobOutcome::Failed)),
-            ("NODE_FAIL", Some(JobOutcome::NodeFailed)),
-            ("OUT_OF_MEMORY", Some(JobOutcome::OutOfMemory)),
-            ("PREEMPTED", Some(JobOutcome::Preempted)),
-            ("RUNNING", None),
-            ("", None),
-        ] {
-            assert_eq!(JobOutcome::from_slurm(word), outcome, "{word}");
-        }
     }
 }

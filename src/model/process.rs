@@ -46,8 +46,8 @@ pub struct ProcessStatics {
     pub visible_uuids: Arc<[Arc<str>]>,
     /// The step of that job: a number, or `batch`, `extern`, `interactive`.
     pub step: Option<Arc<str>>,
-    /// Slurm's SLUID, by which newer control groups name the job.
-    pub sluid: Option<Arc<str>>,
+    /// Another name of the job, which its control group has in place of the id.
+    pub job_alias: Option<Arc<str>>,
     /// The container or pod it runs in.
     pub container: Option<Container>,
     /// Ancestors, nearest first, without init.

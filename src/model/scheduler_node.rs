@@ -15,6 +15,8 @@ pub struct SchedulerNode {
     pub partitions: Vec<Arc<str>>,
     /// What it does, as far as one word says it.
     pub state: NodeState,
+    /// The same in the scheduler's own words; empty if they are not known.
+    pub native_state: Arc<str>,
     /// What the scheduler says besides.
     pub flags: BTreeSet<NodeFlag>,
     /// The scheduler reaches its daemon on the node.
@@ -93,7 +95,7 @@ table! {
         Reserved = "reserved",
         /// Other nodes block it.
         Blocked = "blocked",
-        /// What its daemon found contradicts the configuration (Slurm: INVAL).
+        /// What its daemon found contradicts the configuration.
         Invalid = "inval",
         /// It is configured and does not exist yet.
         Future = "future",
@@ -178,102 +180,15 @@ impl SchedulerNodes {
     }
 }
 
-impl NodeState {
-    /// Parses the first word of a state of Slurm, in lower case, long or short.
-    fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "idle" => Self::Idle,
-            "mixed" | "mix" => Self::Mixed,
-            "allocated" | "alloc" => Self::Allocated,
-            "completing" | "comp" => Self::Completing,
-            "planned" | "plnd" => Self::Planned,
-            "draining" | "drng" => Self::Draining,
-            "drained" | "drain" => Self::Drained,
-            "down" | "error" => Self::Down,
-            "fail" => Self::Fail,
-            "failing" | "failg" => Self::Failing,
-            "reboot" | "boot" => Self::Reboot,
-            "powered_down" => Self::PoweredDown,
-            "powering_down" | "pow_dn" => Self::PoweringDown,
-            "powering_up" | "pow_up" => Self::PoweringUp,
-            "maint" => Self::Maintenance,
-            "reserved" | "resv" => Self::Reserved,
-            "blocked" | "block" => Self::Blocked,
-            "inval" => Self::Invalid,
-            "future" | "futr" => Self::Future,
-            _ => return None,
-        })
-    }
-
-    /// Returns the state of a node in this base state with a flag, if one word says both: that of an idle node is the flag.
-    const fn with(self, flag: NodeFlag) -> Option<Self> {
-        Some(match (self, flag) {
-            (Self::Idle | Self::Down, NodeFlag::Invalid) => Self::Invalid,
-            (Self::Idle, NodeFlag::Drain) => Self::Drained,
-            (Self::Mixed | Self::Allocated | Self::Completing, NodeFlag::Drain) => Self::Draining,
-            (Self::Idle, NodeFlag::Failing) => Self::Fail,
-            (Self::Mixed | Self::Allocated | Self::Completing, NodeFlag::Failing) => Self::Failing,
-            (Self::Idle, NodeFlag::PoweredDown) => Self::PoweredDown,
-            (Self::Idle, NodeFlag::PoweringDown) => Self::PoweringDown,
-            (Self::Idle, NodeFlag::PoweringUp) => Self::PoweringUp,
-            (Self::Idle, NodeFlag::Maintenance) => Self::Maintenance,
-            (Self::Idle, NodeFlag::Reserved) => Self::Reserved,
-            (Self::Idle, NodeFlag::Blocked) => Self::Blocked,
-            (Self::Idle, NodeFlag::Planned) => Self::Planned,
-            _ => return None,
-        })
-    }
-}
-
 impl NodeFlag {
-    /// Parses a flag of Slurm's long form, in lower case.
-    fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "invalid_reg" => Self::Invalid,
-            "drain" => Self::Drain,
-            "fail" => Self::Failing,
-            // 20.11 says only that the power is saved.
-            "powered_down" | "power" => Self::PoweredDown,
-            "powering_down" => Self::PoweringDown,
-            "power_down" => Self::PowerDownPending,
-            "powering_up" | "power_up" => Self::PoweringUp,
-            "reboot_issued" => Self::RebootIssued,
-            "reboot" | "reboot_requested" => Self::RebootPending,
-            "maintenance" | "maint" => Self::Maintenance,
-            "reserved" | "res" => Self::Reserved,
-            "blocked" => Self::Blocked,
-            "net" | "no_network" => Self::NoNetwork,
-            "completing" => Self::Completing,
-            "planned" => Self::Planned,
-            "cloud" => Self::Cloud,
-            "dynamic" | "dynamic_norm" | "dynamic_future" => Self::Dynamic,
-            _ => return None,
-        })
-    }
-
-    /// Returns the flag that `sinfo` appends to a state as this mark.
-    const fn from_mark(mark: char) -> Option<Self> {
-        Some(match mark {
-            '~' => Self::PoweredDown,
-            '#' => Self::PoweringUp,
-            '!' => Self::PowerDownPending,
-            '%' => Self::PoweringDown,
-            '$' => Self::Maintenance,
-            '@' => Self::RebootPending,
-            '^' => Self::RebootIssued,
-            '-' => Self::Planned,
-            _ => return None,
-        })
-    }
-
     /// Returns true if a node with this flag gets no new jobs, or only those of a reservation.
     const fn prevents_jobs(self) -> bool {
         !matches!(self, Self::Completing | Self::Planned | Self::Cloud | Self::Dynamic)
     }
 
     /// Returns true if the node waits for a reboot, or reboots.
-    const fn is_reboot(self) -> bool {
-        matches!(self, Self::RebootPending | Self::RebootIssued)
+    pub const fn is_reboot(&self) -> bool {
+        matches!(*self, Self::RebootPending | Self::RebootIssued)
     }
 
     /// Returns true if it says whether the power is on.
@@ -283,40 +198,10 @@ impl NodeFlag {
 }
 
 impl SchedulerNode {
-    /// Returns a node of which only the state is known, as Slurm writes it: short with marks, as `sinfo` prints it
-    /// (`idle~`, `drained*`), or a base state with flags, as `scontrol` does (`IDLE+CLOUD+POWERED_DOWN`).
-    pub fn from_slurm_state(text: &str) -> Self {
-        let text = text.trim().to_ascii_lowercase();
-        let (mut flags, mut is_responding) = (BTreeSet::new(), true);
-        let mut base = None;
-        for (place, part) in text.split('+').enumerate() {
-            let word = part
-                .trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-            let marks = part.strip_prefix(word).unwrap_or_default();
-            is_responding &= !marks.contains('*') && word != "not_responding";
-            flags.extend(marks.chars().filter_map(NodeFlag::from_mark));
-            match (place, word) {
-                (0, word) => base = NodeState::from_word(word),
-                // `allocated+` of sinfo: a job is ending.
-                (_, "") => _ = flags.insert(NodeFlag::Completing),
-                (_, word) => flags.extend(NodeFlag::from_word(word)),
-            }
-        }
-        let mut state = base.unwrap_or_default();
-        if state == NodeState::Idle && flags.remove(&NodeFlag::Completing) {
-            state = NodeState::Completing;
-        }
-        // What is worse comes first.
-        for flag in NodeFlag::ALL {
-            if let Some(both) = state.with(flag).filter(|_| flags.contains(&flag)) {
-                state = both;
-                flags.remove(&flag);
-            }
-        }
-        if state == NodeState::Idle && flags.iter().any(|flag| flag.is_reboot()) {
-            state = NodeState::Reboot;
-        }
-        Self { state, flags, is_responding, ..Self::default() }
+    /// Returns a node of which only the state is known; its scheduler reaches it.
+    pub fn in_state(state: NodeState, flags: &[NodeFlag]) -> Self {
+        let flags = flags.iter().copied().collect();
+        Self { state, flags, is_responding: true, ..Self::default() }
     }
 
     /// Returns true if the machine is powered down, or on its way there or back: nothing on it can answer.
@@ -368,13 +253,21 @@ impl SchedulerNode {
         Some(self.devices?.saturating_sub(self.allocated?))
     }
 
+    /// Returns its state in one word: the scheduler's own where it is none of the model's.
+    pub fn state_word(&self) -> &str {
+        match self.state {
+            NodeState::Other if !self.native_state.is_empty() => &self.native_state,
+            state => state.as_str(),
+        }
+    }
+
     /// Returns the words of its state: the state, each flag, and that it does not respond.
-    pub fn state_words(&self) -> Vec<&'static str> {
+    pub fn state_words(&self) -> Vec<&str> {
         let flags = self.flags.iter().map(|flag| flag.as_str());
         // The flag says more than the state.
         let is_said =
             self.state == NodeState::Reboot && self.flags.iter().any(|flag| flag.is_reboot());
-        let state = (!is_said).then(|| self.state.as_str());
+        let state = (!is_said).then(|| self.state_word());
         let is_silent =
             !self.is_responding && self.state != NodeState::Down && !self.is_powered_off();
         state.into_iter().chain(flags).chain(is_silent.then_some("not responding")).collect()
@@ -393,123 +286,6 @@ impl SchedulerNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// States as `sinfo` and `scontrol` write them (those of 22.05 were seen there), the words of each, whether the node
-    /// takes jobs, and whether it is powered off.
-    const STATES: &[(&[&str], &str, NodeState, bool, bool)] = &[
-        (&["idle", "IDLE"], "idle", NodeState::Idle, true, false),
-        (&["IDLE+CLOUD"], "idle, cloud", NodeState::Idle, true, false),
-        (
-            &["idle~", "IDLE+POWERED_DOWN", "IDLE+POWER"],
-            "powered down",
-            NodeState::PoweredDown,
-            false,
-            true,
-        ),
-        (&["IDLE+CLOUD+POWERED_DOWN"], "powered down, cloud", NodeState::PoweredDown, false, true),
-        (&["idle#", "idle#*"], "powering up", NodeState::PoweringUp, false, true),
-        (
-            &["IDLE+CLOUD+NOT_RESPONDING+POWERING_UP"],
-            "powering up, cloud",
-            NodeState::PoweringUp,
-            false,
-            true,
-        ),
-        (
-            &["alloc#", "ALLOCATED+POWERING_UP"],
-            "allocated, powering up",
-            NodeState::Allocated,
-            false,
-            true,
-        ),
-        (&["idle!", "IDLE+POWER_DOWN"], "idle, power-down pending", NodeState::Idle, false, false),
-        (
-            &["idle%", "IDLE+POWERING_DOWN", "pow_dn"],
-            "powering down",
-            NodeState::PoweringDown,
-            false,
-            true,
-        ),
-        (&["mixed%"], "mixed, powering down", NodeState::Mixed, false, true),
-        (
-            &["drained~", "IDLE+DRAIN+POWERED_DOWN"],
-            "drained, powered down",
-            NodeState::Drained,
-            false,
-            true,
-        ),
-        (&["mixed-", "MIXED+PLANNED"], "mixed, planned", NodeState::Mixed, true, false),
-        (&["planned", "plnd", "IDLE+PLANNED"], "planned", NodeState::Planned, true, false),
-        (
-            &["allocated+", "ALLOCATED+COMPLETING"],
-            "allocated, completing",
-            NodeState::Allocated,
-            true,
-            false,
-        ),
-        (
-            &["completing", "comp", "IDLE+COMPLETING"],
-            "completing",
-            NodeState::Completing,
-            true,
-            false,
-        ),
-        (&["drained", "drain", "IDLE+DRAIN"], "drained", NodeState::Drained, false, false),
-        (
-            &["drained*", "IDLE+DRAIN+NOT_RESPONDING"],
-            "drained, not responding",
-            NodeState::Drained,
-            false,
-            false,
-        ),
-        (
-            &["draining", "MIXED+DRAIN", "ALLOCATED+DRAIN", "IDLE+COMPLETING+DRAIN"],
-            "draining",
-            NodeState::Draining,
-            false,
-            false,
-        ),
-        (&["draining@"], "draining, reboot pending", NodeState::Draining, false, false),
-        (&["down", "down*", "DOWN+NOT_RESPONDING"], "down", NodeState::Down, false, false),
-        (&["DOWN+DRAIN"], "down, drain", NodeState::Down, false, false),
-        (&["idle*", "IDLE+NOT_RESPONDING"], "idle, not responding", NodeState::Idle, false, false),
-        (&["maint", "idle$", "IDLE+MAINTENANCE"], "maint", NodeState::Maintenance, false, false),
-        (&["IDLE+MAINTENANCE+RESERVED"], "maint, reserved", NodeState::Maintenance, false, false),
-        (&["mixed$", "MIXED+MAINTENANCE"], "mixed, maint", NodeState::Mixed, false, false),
-        (&["reserved", "resv", "IDLE+RESERVED"], "reserved", NodeState::Reserved, false, false),
-        (&["MIXED+RESERVED"], "mixed, reserved", NodeState::Mixed, false, false),
-        (&["reboot"], "reboot", NodeState::Reboot, false, false),
-        (&["reboot@", "IDLE+REBOOT_REQUESTED"], "reboot pending", NodeState::Reboot, false, false),
-        (&["reboot^", "IDLE+REBOOT_ISSUED"], "reboot issued", NodeState::Reboot, false, false),
-        (&["allocated@"], "allocated, reboot pending", NodeState::Allocated, false, false),
-        (&["inval", "IDLE+INVALID_REG"], "inval", NodeState::Invalid, false, false),
-        (&["IDLE+DRAIN+INVALID_REG"], "inval, drain", NodeState::Invalid, false, false),
-        (&["fail", "IDLE+FAIL"], "fail", NodeState::Fail, false, false),
-        (
-            &["failing", "failg", "MIXED+FAIL", "ALLOCATED+FAIL", "IDLE+COMPLETING+FAIL"],
-            "failing",
-            NodeState::Failing,
-            false,
-            false,
-        ),
-        (&["blocked", "IDLE+BLOCKED"], "blocked", NodeState::Blocked, false, false),
-        (&["future"], "future", NodeState::Future, false, false),
-        (&["IDLE+SOMETHING_NEW"], "idle", NodeState::Idle, true, false),
-        (&["unknown", "", "???"], "other", NodeState::Other, false, false),
-    ];
-
-    #[test]
-    fn states_of_slurm_are_known_in_both_forms_with_their_marks_and_flags() {
-        for (texts, words, state, takes_jobs, is_powered_off) in STATES {
-            for text in *texts {
-                let node = SchedulerNode::from_slurm_state(text);
-                let found = (node.state, node.takes_jobs(), node.is_powered_off());
-                assert_eq!(node.state_words().join(", "), *words, "{text}");
-                assert_eq!(found, (*state, *takes_jobs, *is_powered_off), "{text}");
-            }
-        }
-        assert!(!SchedulerNode::from_slurm_state("*").is_responding);
-    }
 
     #[test]
     fn a_node_that_takes_no_jobs_says_why() {
@@ -539,13 +315,15 @@ mod tests {
         assert_eq!(node(Some(8), Some(9)).unallocated(), Some(0));
         assert_eq!(node(Some(8), None).unallocated(), None);
         assert_eq!(node(None, Some(1)).unallocated(), None);
-        for state in ["IDLE+COMPLETING", "MIXED+COMPLETING", "completing"] {
+        for (state, flags) in
+            [(NodeState::Completing, &[][..]), (NodeState::Mixed, &[NodeFlag::Completing])]
+        {
             let ending = SchedulerNode {
                 devices: Some(8),
                 allocated: Some(0),
-                ..SchedulerNode::from_slurm_state(state)
+                ..SchedulerNode::in_state(state, flags)
             };
-            assert_eq!(ending.unallocated(), None, "{state}");
+            assert_eq!(ending.unallocated(), None, "{state:?}");
         }
     }
 

@@ -219,7 +219,7 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
             operands.push(SetOperand { text, at: from, operator });
         }
         match (letter, pending_operator) {
-            // Extra commas are ignored, as in Slurm.
+            // Extra commas are ignored.
             (',', Some((operator, at_operator))) => {
                 return error_at(at_operator, NodeSetErrorKind::NoOperand(operator));
             }

@@ -269,10 +269,10 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
     }
 
     fn sample_folder() -> tempfile::TempDir {
-        let command = "[slurm]\nmap: sinfo -h -o %N -p $GROUP\n";
+        let command = "[queue]\nmap: sinfo -h -o %N -p $GROUP\n";
         folder(&[
             ("groups.conf", DEFAULT_CONF),
-            ("groups.conf.d/slurm.conf", command),
+            ("groups.conf.d/queue.conf", command),
             ("groups.d/local.cfg", LOCAL),
             ("groups.d/cluster.yaml", RACKS),
         ])
@@ -336,8 +336,8 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         let groups = groups(&[folder.path()]);
         for (text, words) in [
             ("@gpuu", "local.cfg has no group \"gpuu\"; known: adm, all, both, gpu, oss"),
-            ("@rakcs:a", "no group source \"rakcs\"; known: cpu, local, racks, slurm"),
-            ("@slurm:debug", "gtop $(nodeset -f @slurm:debug)"),
+            ("@rakcs:a", "no group source \"rakcs\"; known: cpu, local, queue, racks"),
+            ("@queue:debug", "gtop $(nodeset -f @queue:debug)"),
             ("@racks:loop", "@racks:loop → @racks:round → @racks:loop"),
             ("n1,@racks:bad", "@racks:bad of "),
         ] {

@@ -1,4 +1,4 @@
-//! The probe for a Slurm step over many nodes: all run the same script and receive the same input.
+//! The probe for a job step over many nodes: all run the same script and receive the same input.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::model::SudoRefusal;
 /// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
 const MAX_PIECE_BYTES: usize = 340;
 
-/// Environment variable in which Slurm sets the node's name.
+/// Environment variable in which a step has the node's name.
 const NODE_NAME_VARIABLE: &str = "SLURMD_NODENAME";
 
-/// A probe for all nodes of a Slurm step.
+/// A probe for all nodes of a job step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedProbe {
     /// The nonce of the announcements; a loader prints it and the node, with `NOPY` between them if it has no Python.
@@ -47,11 +47,13 @@ pub fn shared_probe(
 mod tests {
     use super::*;
     use crate::probe::Script;
+    use crate::scheduler::claim;
 
     #[test]
     fn both_scripts_know_their_node_and_write_short_lines() {
         let shared = shared_probe("n0nce", Duration::from_secs(2), None);
-        let settings = b"- 2.0 30 340 -\n";
+        let settings = format!("- 2.0 30 340 - {}\n", claim::probe_word());
+        let settings = settings.as_bytes();
         let python = Script::Python.parts().concat();
         let rest = shared.input.strip_prefix(python.as_slice()).unwrap();
         let rest = rest.strip_prefix(settings).unwrap().strip_prefix(b"\nn0nce-\n").unwrap();

@@ -107,7 +107,8 @@ impl DisplaySelection {
     pub fn no_jobs_message(&self, jobs: &JobList) -> Option<String> {
         let error = jobs.error.as_ref().filter(|_| jobs.at.is_none());
         let reason = jobs.empty_reason()?;
-        let reason = error.map_or(reason, advice::scheduler::explained);
+        let words = &jobs.scheduler.words;
+        let reason = error.map_or(reason, |error| advice::scheduler::explained(words, error));
         Some(reason + &self.jobs_hint(jobs).unwrap_or_default())
     }
 
@@ -282,15 +283,18 @@ mod tests {
         let only = of(&["ada", "bob"], &[], ProcessKinds::All);
         let none = "no processes of ada,bob use a device; others are hidden";
         assert_eq!(only.no_processes_message(None).unwrap(), none);
-        // As with `--slurm -u=ada,bob`.
+        // As with `-u=ada,bob`.
         let hint = "; --user ada,bob watches the nodes of their jobs";
         let list = |requested| JobList { requested, ..JobList::default() };
         let message = |requested| only.no_processes_message(Some(&list(requested))).unwrap();
         assert_eq!(message(RequestedJobs::Selected), format!("{none}{hint}"));
         assert_eq!(message(RequestedJobs::All), none);
         let no_jobs = |requested| only.no_jobs_message(&list(requested)).unwrap();
-        assert_eq!(no_jobs(RequestedJobs::Selected), format!("asking Slurm which jobs run{hint}"));
-        assert_eq!(no_jobs(RequestedJobs::All), "asking Slurm which jobs run");
+        assert_eq!(
+            no_jobs(RequestedJobs::Selected),
+            format!("asking the scheduler which jobs run{hint}")
+        );
+        assert_eq!(no_jobs(RequestedJobs::All), "asking the scheduler which jobs run");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::model::{
 use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
+use crate::scheduler::{SchedulerKind, profile_of};
 use crate::text::sanitize_shared;
 
 const MAX_TEXT_LENGTH: usize = 1000;
@@ -21,6 +22,9 @@ const MAX_TEXT_LENGTH: usize = 1000;
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is recorded by its own name")]
 pub(super) struct JobListLine {
+    /// The scheduler that listed them; `None` for the one of the first recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduler: Option<String>,
     jobs: Vec<JobLine>,
     at: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +130,10 @@ impl From<&JobList> for JobListLine {
         let ended = |(id, outcome): &(JobId, JobOutcome)| {
             (id.as_str().to_owned(), outcome.text().to_owned())
         };
+        let id = list.scheduler.id;
+        let is_default = id == SchedulerKind::default().profile().id;
         Self {
+            scheduler: (!is_default).then(|| id.to_owned()),
             jobs: list.jobs.iter().map(JobLine::from).collect(),
             at: list.at.map(to_seconds),
             interval: Some(list.interval.as_secs_f64()).filter(|seconds| *seconds > 0.0),
@@ -165,6 +172,11 @@ impl JobListLine {
             Some((JobId::new(id)?, outcome(word).unwrap_or_default()))
         };
         JobList {
+            scheduler: self
+                .scheduler
+                .as_deref()
+                .map(profile_of)
+                .unwrap_or_else(|| SchedulerKind::default().profile()),
             jobs: self.jobs.iter().filter_map(|job| job.to_job(self.at)).collect(),
             at: self.at.map(from_seconds),
             interval: self.interval.and_then(duration).unwrap_or_default(),
@@ -201,12 +213,12 @@ impl From<&Job> for JobLine {
         Self {
             id: job.id.as_str().to_owned(),
             shown_id: Arc::clone(&job.shown_id),
-            sluid: job.sluid.as_ref().map(|id| id.as_str().to_owned()),
+            sluid: job.alias.as_ref().map(|id| id.as_str().to_owned()),
             name: Arc::clone(&job.name),
             user: Arc::clone(&job.user),
             partition: Arc::clone(&job.partition),
             account: job.account.clone(),
-            state: job.state.as_str().to_owned(),
+            state: job.state_text().to_owned(),
             reason: job.reason.clone(),
             submitted_at: job.submitted_at.map(to_seconds),
             starts_at: job.starts_at.map(to_seconds),
@@ -228,12 +240,13 @@ impl JobLine {
         Some(Job {
             id: JobId::new(&self.id)?,
             shown_id: text(&self.shown_id),
-            sluid: self.sluid.as_deref().and_then(JobId::new),
+            alias: self.sluid.as_deref().and_then(JobId::new),
             name: text(&self.name),
             user: text(&self.user),
             partition: text(&self.partition),
             account: self.account.as_deref().map(text),
             state: state.unwrap_or(JobState::Other),
+            native_state: if state.is_none() { text(&self.state) } else { Arc::default() },
             reason: self.reason.as_deref().map(text),
             submitted_at: self.submitted_at.map(from_seconds),
             starts_at: self.starts_at.map(from_seconds),

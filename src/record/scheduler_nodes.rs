@@ -74,7 +74,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
     let line = |(node, names): (&SchedulerNode, Vec<&str>)| SchedulerNodesLine {
         names: nodeset::fold(names),
         partitions: node.partitions.clone(),
-        state: node.state.as_str().to_owned(),
+        state: node.state_word().to_owned(),
         flags: node.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
         silent: !node.is_responding,
         extra: node.is_extra,
@@ -107,6 +107,8 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
         let node = Arc::new(SchedulerNode {
             partitions: line.partitions.iter().take(MAX_WORDS).map(text).collect(),
             state: state.unwrap_or_default(),
+            native_state: state
+                .map_or_else(|| text(&line.state.as_str().into()), |_| Arc::default()),
             flags: NodeFlag::ALL.into_iter().filter(is_set).collect(),
             is_responding: !line.silent,
             reason: line.reason.as_ref().map(text),
@@ -144,6 +146,11 @@ mod tests {
             Arc::new(SchedulerNode {
                 partitions: vec!["gpu".into(), "debug".into()],
                 state,
+                native_state: if state == NodeState::Other {
+                    "busy".into()
+                } else {
+                    Arc::default()
+                },
                 flags: reason.iter().map(|_| NodeFlag::PoweredDown).collect(),
                 is_responding: reason.is_none(),
                 reason: reason.map(Into::into),
@@ -166,12 +173,13 @@ mod tests {
                 named("gpu01", node(NodeState::Mixed, None)),
                 named("gpu02", node(NodeState::Mixed, None)),
                 named("gpu03", node(NodeState::Drained, Some("bad cable"))),
+                named("gpu04", node(NodeState::Other, None)),
             ]
             .into(),
             ..SchedulerNodes::default()
         };
         let lines = to_lines(&nodes);
-        assert_eq!((lines.len(), lines[0].names.as_str()), (2, "gpu[01-02]"));
+        assert_eq!((lines.len(), lines[0].names.as_str()), (3, "gpu[01-02]"));
         let text = serde_json::to_string(&lines).unwrap();
         let lines: Vec<SchedulerNodesLine> = serde_json::from_str(&text).unwrap();
         assert_eq!(to_nodes(&lines), nodes.nodes);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
 };
+use crate::scheduler::SchedulerKind;
 use crate::sim::rng::Rng;
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
@@ -73,6 +74,7 @@ impl FleetSpec {
         jobs.sort_by_key(|job| job.state == JobState::Pending);
         let nodes = Arc::new(self.scheduler_nodes(began, now, &jobs));
         JobList {
+            scheduler: SchedulerKind::default().profile(),
             jobs,
             at: Some(now),
             filter_text: "of anybody".into(),
@@ -182,12 +184,13 @@ fn blank_job(id: &str) -> Option<Job> {
     Some(Job {
         id: JobId::new(id)?,
         shown_id: id.into(),
-        sluid: None,
+        alias: None,
         name: "".into(),
         user: "".into(),
         partition: "".into(),
         account: None,
         state: JobState::Pending,
+        native_state: Arc::default(),
         reason: Some("Resources".into()),
         submitted_at: None,
         starts_at: None,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::NodeName;
 use crate::sim::gpu::{A100, A6000, DRIVER, Gpu, H100, SimDeviceFault};
 use crate::sim::host::SimHost;
+use crate::sim::job_traces;
 use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
@@ -206,12 +207,8 @@ impl Machine {
     /// is partitioned.
     fn evidence(&self) -> Evidence {
         let files = (0..self.gpus.len()).map(|minor| format!("/dev/nvidia{minor}"));
-        let line = |(index, file): (usize, String)| {
-            format!(
-                "slurmd-{}: Gres Name=gpu Type=(null) Count=1 Index={index} ID=7696487 File={file} (null)",
-                self.host
-            )
-        };
+        let line =
+            |(index, file): (usize, String)| job_traces::listed_device(&self.host, index, &file);
         let is_whole = self.gpus.iter().all(|gpu| !gpu.is_slice());
         let daemon =
             Daemon { list: Some((0..).zip(files).map(line).collect()), ..Daemon::default() };
@@ -355,7 +352,7 @@ impl Machine {
                     YOUR_UID => RawText::Text("/scratch/ada/run".to_owned()),
                     _ => RawText::Null,
                 },
-                parents: vec![(parent, 2_900, "slurmstepd".to_owned())],
+                parents: vec![(parent, 2_900, job_traces::STEP_DAEMON.to_owned())],
                 ..ProcessStatics::default()
             }));
         }

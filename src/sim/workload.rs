@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 
+use crate::sim::job_traces;
 use crate::sim::rng::{Pulse, Rng, random_uuid, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 
@@ -245,7 +246,7 @@ impl Workload {
                     hex(0), hex(1), hex(2), hex(3)
                 )
             },
-            |job| format!("/slurm/uid_{uid}/job_{job}/step_0"),
+            |job| job_traces::control_group(uid, job),
         )
     }
 }

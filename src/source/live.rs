@@ -6,9 +6,10 @@ use tokio::sync::watch;
 
 use crate::collect::Collector;
 use crate::fleet::{FleetStore, PublishIntervals};
-use crate::inventory::{Roster, slurm};
+use crate::inventory::Roster;
 use crate::model::JobList;
 use crate::record::RecorderSink;
+use crate::scheduler::step_candidates;
 use crate::source::pipeline::Pipeline;
 use crate::transport::Target;
 
@@ -36,7 +37,8 @@ pub async fn run(
     let transport = collector.transport();
     let set_jobs = |roster: &Roster| {
         if let Some(jobs) = &roster.jobs {
-            transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
+            let candidates = step_candidates(jobs);
+            transport.update_jobs(|before| before.with_running_jobs(&candidates));
             transport.set_scheduler_addresses(roster.addresses.clone());
             transport.set_powered_off(jobs.powered_off());
         }

@@ -1,4 +1,4 @@
-//! Checks for `gtop doctor`: starts a trial Slurm step, and retries SSH on clusters that refused it.
+//! Checks for `gtop doctor`: starts a trial job step, and retries SSH on clusters that refused it.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use tokio::time::timeout;
 use crate::fault::{Fault, StepCause};
 use crate::model::NodeName;
 use crate::process::{Exit, Output, OutputTail};
+use crate::scheduler::StepJob;
 use crate::ssh::file_cache::lock;
 use crate::ssh::shutting_down;
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
-use crate::transport::srun::{self, SrunCall, StepJob};
+use crate::transport::srun::{self, SrunCall};
 use crate::transport::{Target, Transport, select};
 
 /// Timeout for a trial step, on top of the connect timeout.
@@ -21,10 +22,10 @@ const SSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Most bytes of srun's stderr that are kept.
 const MAX_STDERR: usize = 4096;
 
-/// Whether gtop can use Slurm steps on this cluster.
+/// Whether gtop can use job steps on this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepSupport {
-    /// The version of Slurm; a fault if gtop does not start steps with it.
+    /// The version of the scheduler; a fault if gtop does not start steps with it.
     pub version: Result<String, Fault>,
     /// The cluster name; only if a refusal is cached.
     pub cluster: Option<String>,
@@ -37,7 +38,7 @@ pub struct StepSupport {
 }
 
 impl Transport {
-    /// Returns whether gtop can use Slurm steps on this cluster.
+    /// Returns whether gtop can use job steps on this cluster.
     pub async fn step_support(&self) -> StepSupport {
         let options = &self.0.options;
         let refused_at = self.0.cluster.refused_at(options.state.as_deref()).await;
@@ -88,7 +89,7 @@ impl Transport {
                 }
             }
         };
-        let timed_out = |_| Fault::slurm_step(StepCause::Busy, "it did not start in time");
+        let timed_out = |_| Fault::job_step(StepCause::Busy, "it did not start in time");
         timeout(call.connect_timeout() + STEP_TIMEOUT, running).await.map_err(timed_out)?
     }
 

@@ -1,4 +1,4 @@
-//! Chooses between SSH and a Slurm step for a node.
+//! Chooses between SSH and a job step for a node.
 
 use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
@@ -67,7 +67,7 @@ impl Transport {
         }
     }
 
-    /// Joins the node's Slurm step.
+    /// Joins the node's job step.
     async fn open_in_step(
         &self,
         node: &NodeName,
@@ -79,7 +79,7 @@ impl Transport {
         loop {
             let step_nodes = lock(&self.0.srun_steps.node_jobs).step_nodes(node);
             let Some(step_nodes) = step_nodes else {
-                return Err(Fault::slurm_step(StepCause::NoJob, ""));
+                return Err(Fault::job_step(StepCause::NoJob, ""));
             };
             on_phase(ConnectPhase::Connection);
             trace::record(|| ConnectEvent::Delegated {
@@ -107,7 +107,7 @@ impl Transport {
     }
 }
 
-/// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
+/// Returns true if the node refuses SSH logins, in which case a job step is tried.
 pub(crate) fn refuses_login(fault: &Fault) -> bool {
     matches!(fault, Fault::Ssh(fault) if fault.permits(Recourse::OtherWay))
 }
@@ -125,8 +125,7 @@ mod tests {
             tried: Vec::new(),
         };
         let broken = |phase| ssh::Fault::ConnectionLost { phase, why: String::new() };
-        let job_required =
-            ssh::Fault::JobRequired { message: "Access denied by pam_slurm_adopt".to_owned() };
+        let job_required = ssh::Fault::JobRequired { message: "Access denied: no job".to_owned() };
         let message = "Maintenance until 18:00".to_owned();
         let shut = ssh::Fault::AccountRefused { user: "ada".to_owned(), message };
         for fault in [

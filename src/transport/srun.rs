@@ -1,7 +1,7 @@
-//! A Slurm step (`srun`) as the transport to the nodes of a job, for clusters that refuse SSH.
+//! A job step (`srun`) as the transport to the nodes of a job, for clusters that refuse SSH.
 //!
 //! One `srun` reaches all nodes of a job: its stdin goes to every task, and the output of the tasks is demultiplexed
-//! by node here. The step takes no resources from other steps; with Slurm before 22.05 it would, so there it is
+//! by node here. The step takes no resources from other steps; with versions before 22.05 it would, so there it is
 //! refused. gtop never runs more than one step per job.
 
 mod cluster;
@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use cluster_cache::CLUSTER_CACHE_TTL;
+pub use node_jobs::NodeJobs;
 pub(crate) use node_jobs::StepNodes;
-pub use node_jobs::{NodeJobs, StepJob};
 
 use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
@@ -136,7 +136,7 @@ impl SrunSteps {
             match step.router.subscribe(node) {
                 Ok(outputs) => return Ok(self.channel(node, call, step, outputs)),
                 Err(fault) if step.began.elapsed() < MIN_RESTART_AGE => return Err(fault),
-                Err(_) => step.router.terminate(Fault::slurm_step(StepCause::Restarted, "")),
+                Err(_) => step.router.terminate(Fault::job_step(StepCause::Restarted, "")),
             }
         }
         slot.wait_to_start(asked_at).await?;
@@ -213,7 +213,7 @@ impl JobSlot {
         let Some(last) = last else { return Ok(()) };
         // There must never be two steps at once.
         if timeout(SHUTDOWN_TIMEOUT * 2, last.wait_until_exited()).await.is_err() {
-            return Err(Fault::slurm_step(StepCause::Busy, "gtop's last step has not ended yet"));
+            return Err(Fault::job_step(StepCause::Busy, "gtop's last step has not ended yet"));
         }
         let Some(ended) = last.exited_at() else { return Ok(()) };
         if let Some(fault) = last.end().filter(|_| ended >= asked_at) {
@@ -261,7 +261,7 @@ impl StepChannel {
     fn close_fault(&self) -> Option<Fault> {
         let fault = self.step.router.close_fault(&self.node)?;
         if fault.is_job_specific() && lock(&self.node_jobs).mark_failed(&self.node, &self.job) {
-            return Some(Fault::slurm_step(StepCause::TryingOtherJob, fault.cause_text()));
+            return Some(Fault::job_step(StepCause::TryingOtherJob, fault.cause_text()));
         }
         Some(fault)
     }
@@ -307,7 +307,7 @@ fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.step;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_timeout().as_secs().max(1);
-    let mut args = job.srun_options();
+    let mut args = node_jobs::srun_options(job);
     args.extend([
         // Shares all resources and allocates no memory. No devices are requested, so that it sees those of the job.
         "--overlap".to_owned(),

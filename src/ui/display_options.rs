@@ -6,7 +6,9 @@ use crate::ui::widgets::column_spec::TableColumns;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{MemoryUnit, Units};
 
+use crate::model::SchedulerWords;
 use crate::query::DisplaySelection;
+use crate::scheduler::SchedulerKind;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DisplayOptions {
@@ -28,8 +30,10 @@ pub struct DisplayOptions {
     pub density: Density,
     /// Disables everything that would change a node, such as sending signals.
     pub is_readonly: bool,
-    /// Slurm's commands are on this machine, so jobs can be watched.
-    pub has_slurm: bool,
+    /// A scheduler's programs are on this machine, so jobs can be watched.
+    pub has_scheduler: bool,
+    /// The words of that scheduler, or of the most common one.
+    pub scheduler: &'static SchedulerWords,
     /// Whose keys are bound; their sort menus have the letters of that monitor.
     pub key_scheme: KeyScheme,
 }
@@ -82,7 +86,8 @@ impl Default for DisplayOptions {
             columns: TableColumns::default(),
             density: Density::Auto,
             is_readonly: false,
-            has_slurm: false,
+            has_scheduler: false,
+            scheduler: &SchedulerKind::default().profile().words,
             key_scheme: KeyScheme::Gtop,
         }
     }

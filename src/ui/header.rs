@@ -127,12 +127,13 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
     let mut line = Line::styled(fresh, tone);
     let connecting =
         totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down + totals.reported);
-    let by_slurm = if is_short { "by Slurm" } else { "known from Slurm" };
+    let name = fleet_view.fleet.scheduler().words.name;
+    let by_scheduler = if is_short { format!("by {name}") } else { format!("known from {name}") };
     let parts = [
         (connecting, "connecting", Tone::Faint),
         (totals.stale, "stale", Tone::Warn),
         (totals.down, "down", Tone::Bad),
-        (totals.reported, by_slurm, Tone::Faint),
+        (totals.reported, &by_scheduler, Tone::Faint),
     ];
     for (count, word, tone) in parts {
         if count > 0 {

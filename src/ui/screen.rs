@@ -1056,6 +1056,7 @@ impl Ui {
                 palette: self.theme.palette,
                 columns: &self.navigation.columns(),
                 shown,
+                scheduler: context.scheduler().name,
                 has_runs: context.view.runs.is_some(),
                 is_recorded: is_recorded || self.recorder.is_some(),
             };

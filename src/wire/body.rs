@@ -83,7 +83,7 @@ objects! {
         pub pci?: Vec<(String, String, String, String, String)>,
         /// True if it tells how the scheduler numbers and confines devices: samples then have `evidence`.
         pub evidence?: bool,
-        /// The probe's control group, if it is one of Slurm's.
+        /// The probe's control group, if it is one of a scheduler's.
         pub cgroup?: Option<String>,
         /// PCI addresses of the devices that the driver of their vendor should list; none where some may be hidden.
         pub expected?: Vec<String>,
@@ -325,9 +325,9 @@ in_place! {
         pub cgroup?: Option<String>,
         /// Working directory; `null` if not permitted.
         pub cwd?: RawText,
-        /// Slurm job id, from the environment.
+        /// Job id, from the environment.
         pub job?: Option<String>,
-        /// Slurm step id, from the environment.
+        /// Step id, from the environment.
         pub step?: Option<String>,
         /// UUIDs of devices and slices by which the environment says which are visible.
         pub visible?: Vec<String>,
@@ -370,7 +370,7 @@ objects! {
         pub started?: Raw<f64>,
         /// Its version.
         pub version?: Option<String>,
-        /// Lines of `slurmd -G` about GPUs.
+        /// Lines of the scheduler's daemon about GPUs.
         pub list?: Option<Vec<String>>,
         /// Why there is no list; neither is there while the daemon is asked.
         pub error?: Option<String>,

@@ -25,8 +25,8 @@ fn this_machine(node: &Node) -> Fleet {
     Fleet::new(vec![Arc::new(node)].into())
 }
 
-fn ui_of(fleet: Fleet, has_slurm: bool) -> Ui {
-    let display = DisplayOptions { has_slurm, ..DisplayOptions::default() };
+fn ui_of(fleet: Fleet, has_scheduler: bool) -> Ui {
+    let display = DisplayOptions { has_scheduler, ..DisplayOptions::default() };
     let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
     ui.on_fleet(fleet, fleets::NOW);
     ui
@@ -50,8 +50,8 @@ fn a_machine_without_devices_tells_what_to_type_next() {
 
 #[test]
 fn slurm_comes_first_where_its_commands_are() {
-    let positions = |has_slurm| {
-        let mut ui = ui_of(this_machine(&without_devices().node()), has_slurm);
+    let positions = |has_scheduler| {
+        let mut ui = ui_of(this_machine(&without_devices().node()), has_scheduler);
         let shown = text(&draw(&mut ui, 80, 24)).join("\n");
         ["gtop --slurm", "gtop HOST", "gtop --demo"].map(|command| shown.find(command).unwrap())
     };

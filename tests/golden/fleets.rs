@@ -16,6 +16,7 @@ use gtop::internals::model::{
     Throttle, TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor,
     Watts,
 };
+use gtop::internals::scheduler::SchedulerKind;
 use gtop::internals::ssh;
 use gtop::internals::time::Timestamp;
 
@@ -636,7 +637,12 @@ pub fn partitioned() -> Fleet {
     };
     let fleet = Fleet::new((1..=300).map(numbered).collect::<Vec<_>>().into());
     let nodes = Arc::new(SchedulerNodes { at: Some(ago(70_000)), ..SchedulerNodes::default() });
-    let jobs = JobList { at: Some(ago(12_000)), nodes, ..JobList::default() };
+    let jobs = JobList {
+        scheduler: SchedulerKind::default().profile(),
+        at: Some(ago(12_000)),
+        nodes,
+        ..JobList::default()
+    };
     fleet.with_jobs(Some(Arc::new(jobs)))
 }
 
@@ -847,7 +853,12 @@ pub fn cluster() -> Fleet {
         ),
         scheduled_job(("8502", "sweep"), ("dave", "a100"), &sweep),
     ];
-    let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
+    let list = JobList {
+        scheduler: SchedulerKind::default().profile(),
+        jobs,
+        at: Some(ago(2_000)),
+        ..JobList::default()
+    };
     watched(Fleet::new(nodes.into()).with_jobs(Some(Arc::new(list))))
 }
 
@@ -861,12 +872,13 @@ pub(crate) fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64
     Job {
         id: job_id(id),
         shown_id: id.into(),
-        sluid: None,
+        alias: None,
         name: name.into(),
         user: user.into(),
         partition: "h100".into(),
         account: None,
         state: JobState::Running,
+        native_state: Arc::default(),
         reason: None,
         submitted_at: None,
         starts_at: Some(starts_at),
@@ -901,7 +913,13 @@ fn pending_job(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Jo
 
 fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let filter_text = "of alice".into();
-    let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
+    let list = JobList {
+        scheduler: SchedulerKind::default().profile(),
+        jobs,
+        at: Some(ago(12_000)),
+        filter_text,
+        ..JobList::default()
+    };
     watched(fleet.with_jobs(Some(Arc::new(list))))
 }
 

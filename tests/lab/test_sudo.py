@@ -378,7 +378,7 @@ class Sudo(unittest.TestCase):
         self.addCleanup(self.end, process)
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(self.script() if script is None else script)
-            process.stdin.write(f"{NODE} 0.5 30 0 -\n".encode())
+            process.stdin.write(f"{NODE} 0.5 30 0 - -\n".encode())
             process.stdin.flush()
         return process
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// Reads settings as the probe does, and prints them with what is left of the input.
 const READER: &str = "exec(open('probes/settings.py').read())
-print(NODE, INTERVAL, DEADMAN, SHORT, SUDO_REFUSAL, ROOT_MODE, sys.stdin.read())";
+print(NODE, INTERVAL, DEADMAN, SHORT, SUDO_REFUSAL, CLAIMS, ROOT_MODE, sys.stdin.read())";
 
 /// Returns what is printed; `None` if the settings are refused.
 fn read(input: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<String> {
@@ -24,16 +24,19 @@ fn read(input: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<S
 }
 
 #[test]
-fn settings_are_five_words_and_what_follows_them_is_left() {
+fn settings_are_six_words_and_what_follows_them_is_left() {
     for (input, expected) in [
-        ("gpu[01]:22 1.0 30 0 -\nrest", "gpu[01]:22 1.0 30 0 None None rest"),
-        ("ada@n1 0.05 7 340 password\n", "ada@n1 0.05 7 340 password None"),
-        ("n1 3600.125 0 0 a-b\n", "n1 3600.125 1 0 None None"),
+        ("gpu[01]:22 1.0 30 0 - -\nrest", "gpu[01]:22 1.0 30 0 None [] None rest"),
+        (
+            "ada@n1 0.05 7 340 password a:A_ID:\n",
+            "ada@n1 0.05 7 340 password [['a', 'A_ID', '']] None",
+        ),
+        ("n1 3600.125 0 0 a-b -\n", "n1 3600.125 1 0 None [] None"),
     ] {
         assert_eq!(read(input, &[], &[]).as_deref(), Some(expected));
     }
-    let step = read("- 1.0 30 340 step\n", &[], &[("SLURMD_NODENAME", "n7")]);
-    assert_eq!(step.as_deref(), Some("n7 1.0 30 340 step None"));
+    let step = read("- 1.0 30 340 step -\n", &[], &[("SLURMD_NODENAME", "n7")]);
+    assert_eq!(step.as_deref(), Some("n7 1.0 30 340 step [] None"));
 }
 
 #[test]
@@ -41,18 +44,21 @@ fn settings_that_are_anything_else_end_the_probe() {
     let long = "n".repeat(3 * 255 + 1);
     for input in [
         "",
-        "n1 1.0 30 0 -",
-        "n1 1.0 30 0\n",
-        "n1 1.0 30 0 - -\n",
-        "n1\";id 1.0 30 0 -\n",
-        "n1 1e9 30 0 -\n",
-        "n1 -1 30 0 -\n",
-        "n1 nan 30 0 -\n",
-        "n1 1.0 1000000000000 0 -\n",
-        "n1 1.0 30 0x10 -\n",
-        "\u{e9} 1.0 30 0 -\n",
-        &format!("{long} 1.0 30 0 -\n"),
-        &format!("{} 1.0 30 0 -\n", " ".repeat(2000)),
+        "n1 1.0 30 0 - -",
+        "n1 1.0 30 0 -\n",
+        "n1 1.0 30 0 - - -\n",
+        "n1 1.0 30 0 - a:$(x):\n",
+        "n1 1.0 30 0 - a:b\n",
+        "n1 1.0 30 0 - :b:c\n",
+        "n1\";id 1.0 30 0 - -\n",
+        "n1 1e9 30 0 - -\n",
+        "n1 -1 30 0 - -\n",
+        "n1 nan 30 0 - -\n",
+        "n1 1.0 1000000000000 0 - -\n",
+        "n1 1.0 30 0x10 - -\n",
+        "\u{e9} 1.0 30 0 - -\n",
+        &format!("{long} 1.0 30 0 - -\n"),
+        &format!("{} 1.0 30 0 - -\n", " ".repeat(2000)),
     ] {
         assert_eq!(read(input, &[], &[]), None, "{input:?}");
     }
@@ -62,10 +68,10 @@ fn settings_that_are_anything_else_end_the_probe() {
 fn what_root_may_do_is_a_word_of_the_command_alone() {
     let mode = |arguments: &[&str]| {
         let all = [&["hash", "size"], arguments].concat();
-        read("n1 1.0 30 0 -\n", &all, &[])
+        read("n1 1.0 30 0 - -\n", &all, &[])
     };
-    assert_eq!(mode(&[]).as_deref(), Some("n1 1.0 30 0 None None"));
-    assert_eq!(mode(&["anything"]).as_deref(), Some("n1 1.0 30 0 None None"));
+    assert_eq!(mode(&[]).as_deref(), Some("n1 1.0 30 0 None [] None"));
+    assert_eq!(mode(&["anything"]).as_deref(), Some("n1 1.0 30 0 None [] None"));
     // Without a caller that sudo names, there is no probe as root.
     assert_eq!(mode(&["read-only"]), None);
 }

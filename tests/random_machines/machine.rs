@@ -8,10 +8,12 @@ use gtop::internals::fleet::{Fleet, NodeBuilder};
 use gtop::internals::model::{
     Allocation, BackendReading, Bytes, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
     DeviceEvidence, DeviceFault, DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts,
-    HostReading, Job, JobDeviceFiles, JobId, JobList, Link, NodeName, Percent, ProcessKey,
-    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, RecoveryAction, Sample,
-    SchedulerNode, SchedulerNodes, Source, UnseenProcess, UnseenReason, UsesReading, Vendor,
+    HostReading, Job, JobDeviceFiles, JobId, JobList, Link, NodeName, NodeState, Percent,
+    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, RecoveryAction,
+    Sample, SchedulerNode, SchedulerNodes, Source, UnseenProcess, UnseenReason, UsesReading,
+    Vendor,
 };
+use gtop::internals::scheduler::SchedulerKind;
 use gtop::internals::time::Timestamp;
 
 use crate::golden::fleets::running_job;
@@ -215,15 +217,15 @@ impl Machine {
     fn jobs(&self) -> Option<JobList> {
         let state = match self.scheduling {
             Scheduling::Unscheduled => return None,
-            Scheduling::Idle => "idle",
-            Scheduling::Drained => "drained",
-            Scheduling::JobSeen | Scheduling::JobUnseen => "mixed",
+            Scheduling::Idle => NodeState::Idle,
+            Scheduling::Drained => NodeState::Drained,
+            Scheduling::JobSeen | Scheduling::JobUnseen => NodeState::Mixed,
         };
         let is_used = matches!(self.scheduling, Scheduling::JobSeen | Scheduling::JobUnseen);
         let node = SchedulerNode {
             devices: u32::try_from(self.units.len()).ok(),
             allocated: Some(u32::from(is_used)),
-            ..SchedulerNode::from_slurm_state(state)
+            ..SchedulerNode::in_state(state, &[])
         };
         let nodes = SchedulerNodes {
             nodes: [(self.name.clone(), Arc::new(node))].into(),
@@ -236,7 +238,13 @@ impl Machine {
         let job = running_job("7", "train", "bob", (600, 3600));
         let job = Job { allocations: [allocation].into(), starts_at: Some(begun), ..job };
         let jobs = if is_used { vec![job] } else { Vec::new() };
-        Some(JobList { jobs, at: Some(NOW), nodes: Arc::new(nodes), ..JobList::default() })
+        Some(JobList {
+            scheduler: SchedulerKind::default().profile(),
+            jobs,
+            at: Some(NOW),
+            nodes: Arc::new(nodes),
+            ..JobList::default()
+        })
     }
 }
 

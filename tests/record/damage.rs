@@ -459,7 +459,7 @@ fn hostile_lines_are_passed_by() {
         r#"{"at":1790000001.6,"node":"gpu01","link":{"state":"opening","attempt":1}}"#.to_owned(),
         r#"{"at":1790000001.6,"node":"gpu01","link":{"state":"down","fault":"\u001b]0;x\u0007","detail":"\u202e"}}"#.to_owned(),
         r#"{"at":1790000001.6,"mark":"down","text":"\u001b[2Jx"}"#.to_owned(),
-        r#"{"at":1790000002.0,"nodes":["gpu01"],"jobs":{"jobs":[{"id":"1; rm","limit":-1},{"id":"2","limit":1e300,"name":"\u001b"}],"at":1e300}}"#.to_owned(),
+        r#"{"at":1790000002.0,"nodes":["gpu01"],"jobs":{"jobs":[{"id":"1\u0007","limit":-1},{"id":"2","limit":1e300,"name":"\u001b"}],"at":1e300}}"#.to_owned(),
         "\u{0}".repeat(1000),
     ];
     let text = std::iter::once(header.to_owned()).chain(lines).collect::<Vec<_>>().join("\n");

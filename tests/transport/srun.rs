@@ -8,9 +8,10 @@ use bytes::Bytes;
 use gtop::internals::collect::{Handshake, LoaderError, ProbeStart, ShellHistory};
 use gtop::internals::model::{self, FaultKind, JobId, NodeName, Privilege, TransportKind};
 use gtop::internals::probe::Interpreter;
+use gtop::internals::scheduler::{StepCandidate, StepJob};
 use gtop::internals::ssh::{Profile, SshTarget};
 use gtop::internals::transport::{
-    Fault, Options, Reach, StepCause, StepJob, Target, Transport, TransportMode,
+    Fault, Options, Reach, StepCause, Target, Transport, TransportMode,
 };
 use gtop::internals::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
@@ -120,9 +121,15 @@ impl SrunFixture {
 
     /// Sets these jobs as running on all nodes.
     fn set_jobs(&self, jobs: &[StepJob]) {
-        let pairs: Vec<_> =
-            jobs.iter().flat_map(|job| NODES.map(|node| (job.clone(), name(node), true))).collect();
-        self.transport.update_jobs(|before| before.with_running_jobs(&pairs));
+        let on_nodes = |job: &StepJob| {
+            NODES.map(|node| StepCandidate {
+                job: job.clone(),
+                node: name(node),
+                has_devices: true,
+            })
+        };
+        let candidates: Vec<_> = jobs.iter().flat_map(on_nodes).collect();
+        self.transport.update_jobs(|before| before.with_running_jobs(&candidates));
     }
 
     async fn connect(&self, node: &str) -> Result<Handshake, Fault> {
@@ -342,7 +349,7 @@ async fn a_step_that_starts_slowly_is_waited_for() {
 async fn an_old_slurm_and_a_job_of_another_user_are_refused() {
     let fixture = SrunFixture::new("old");
     let fault = fixture.connect(NODES[0]).await.unwrap_err();
-    assert!(matches!(&fault, Fault::SlurmStep { cause: StepCause::SlurmTooOld, .. }), "{fault}");
+    assert!(matches!(&fault, Fault::JobStep { cause: StepCause::TooOld, .. }), "{fault}");
     assert!(fault.to_string().contains("20.11.9"), "{fault}");
     assert!(fixture.calls().is_empty() && !fault.is_retryable());
 
@@ -353,5 +360,5 @@ async fn an_old_slurm_and_a_job_of_another_user_are_refused() {
     assert!(!fault.kind.is_retryable());
 
     let fault = fixture.connect("gpu09").await.unwrap_err();
-    assert!(matches!(&fault, Fault::SlurmStep { cause: StepCause::NoJob, .. }), "{fault}");
+    assert!(matches!(&fault, Fault::JobStep { cause: StepCause::NoJob, .. }), "{fault}");
 }

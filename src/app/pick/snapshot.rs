@@ -13,13 +13,14 @@ use crate::app::env::Env;
 use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
 use crate::fleet::{Fleet, Node};
-use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
+use crate::inventory::JobTargets;
 use crate::model::JobListError;
 use crate::model::{
     Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
     SourceFaultKind,
 };
 use crate::nodeset;
+use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
@@ -28,7 +29,7 @@ use crate::ui::{StopReason, StopSignals};
 pub(super) struct Snapshot {
     pub(super) fleet: Fleet,
     /// How long Slurm was asked; zero where there is none.
-    pub(super) slurm_time: Duration,
+    pub(super) scheduler_time: Duration,
 }
 
 /// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline and `end`.
@@ -51,26 +52,26 @@ pub(super) async fn complete_fleet(
         let fleet = reader.borrow().clone();
         let asked = Instant::now();
         let jobs = jobs_on(env, &fleet, deadline).await?;
-        let slurm_time = jobs.as_ref().map_or(Duration::ZERO, |_| asked.elapsed());
+        let scheduler_time = jobs.as_ref().map_or(Duration::ZERO, |_| asked.elapsed());
         // It also tells which nodes belong to a scheduler, which matters most where that does not answer.
         drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
-        io::Result::Ok((jobs, slurm_time))
+        io::Result::Ok((jobs, scheduler_time))
     };
-    let (jobs, slurm_time) = tokio::select! {
+    let (jobs, scheduler_time) = tokio::select! {
         jobs = gathered => jobs?,
         reason = signals.next() => return Ok(Err(reason)),
     };
     let fleet = monitor.fleet().borrow().clone();
-    let Some(jobs) = jobs else { return Ok(Ok(Snapshot { fleet, slurm_time })) };
-    if is_unconfigured(&jobs) && !env.cli.slurm.is_requested() {
-        return Ok(Ok(Snapshot { fleet, slurm_time: Duration::ZERO }));
+    let Some(jobs) = jobs else { return Ok(Ok(Snapshot { fleet, scheduler_time })) };
+    if is_unconfigured(&jobs) && !env.cli.jobs.is_requested() {
+        return Ok(Ok(Snapshot { fleet, scheduler_time: Duration::ZERO }));
     }
     let problem = problem(&jobs);
     let fleet = fleet.clone().with_jobs(Some(Arc::new(with_fleet_names(jobs, &fleet))));
     if let Some(problem) = problem {
         warn_of_free_devices(&fleet, &problem, err)?;
     }
-    Ok(Ok(Snapshot { fleet, slurm_time }))
+    Ok(Ok(Snapshot { fleet, scheduler_time }))
 }
 
 /// Returns true if this machine has the commands of a scheduler, and no scheduler.
@@ -98,37 +99,41 @@ fn has_all_evidence(fleet: &Fleet) -> bool {
 /// Returns why jobs are not known.
 fn problem(jobs: &JobList) -> Option<String> {
     if let Some(error) = &jobs.error {
-        return Some(advice::scheduler::explained(error));
+        return Some(advice::scheduler::explained(&jobs.scheduler.words, error));
     }
-    (!jobs.is_answered()).then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
+    let name = jobs.scheduler.words.name;
+    (!jobs.is_answered()).then(|| format!("{name} has not answered; a longer --deadline may help"))
 }
 
-/// Says on which nodes nothing shows that they are Slurm's: their devices are not refused.
+/// Says on which nodes nothing shows that they are a scheduler's: their devices are not refused.
 fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> io::Result<()> {
     let others = fleet.machines().filter(|node| !node.devices.is_empty() && !node.is_scheduled());
     let names = nodeset::fold(others.map(|node| node.name.label()));
     if names.is_empty() {
         return Ok(());
     }
+    let daemon = SchedulerKind::here().unwrap_or_default().profile().words.daemon;
     writeln!(
         err,
-        "gtop: {problem}; {names} shows no slurmd, so devices that a job holds and does not use count as free"
+        "gtop: {problem}; {names} shows no {daemon}, so devices that a job holds and does not use count as free"
     )
 }
 
-/// Queries the nodes of a fleet and the jobs of everybody on them; `None` where there is no Slurm.
+/// Queries the nodes of a fleet and the jobs of everybody on them; `None` where there is no scheduler.
 async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
-    if env.cli.nodes.demo.is_some() || !slurm::is_available() {
+    let Some(kind) = SchedulerKind::here().filter(|_| env.cli.nodes.demo.is_none()) else {
         return Ok(None);
-    }
+    };
     let names = fleet.nodes.iter().flat_map(|node| names_of(node));
     let names: BTreeSet<NodeName> = names.filter_map(|name| NodeName::new(&name).ok()).collect();
     let interval = env.settings.seconds("discovery-interval");
-    // Slurm is asked for these nodes too: for what jobs have there that it does not list.
+    // The scheduler is asked for these nodes too: for what jobs have there that it does not list.
     let targets = names.iter().map(|name| Target { name: name.clone(), reach: Reach::Local });
-    let poller = SlurmPoller::new(JobFilter::default(), interval, targets.collect());
-    let poller = poller.with_jobs_on(names);
-    let discovery = Discovery::slurm(poller, env.clock.clone())?;
+    let targets: Vec<Target> = targets.collect();
+    let fixed = names.iter().cloned().collect();
+    let scheduler = Scheduler::new(kind, JobFilter::default(), interval, fixed);
+    let jobs = JobTargets::new(scheduler.with_jobs_on(names), targets);
+    let discovery = Discovery::scheduler(jobs, env.clock.clone())?;
     let mut rosters = discovery.rosters();
     let is_answered = |list: &Option<Arc<JobList>>| {
         list.as_ref().is_none_or(|list| list.is_answered() || is_unconfigured(list))

@@ -22,7 +22,7 @@ object! {
         age_seconds: Option<f64> = list.at.map(|at| age(at, now)),
         /// Why there is no newer list.
         problem: Option<ProblemJson<'a>> =
-            list.error.as_ref().map(|error| ProblemJson::of(error, now)),
+            list.error.as_ref().map(|error| ProblemJson::of(list, error, now)),
         /// Notes about the list, one sentence each.
         notes: Vec<&'a str> = list.notes.iter().map(|note| &**note).collect(),
         /// Number of jobs in the list.
@@ -38,11 +38,12 @@ object! {
 
 object! {
     /// Why the scheduler does not list its jobs.
-    ProblemJson<'a> as "problem" of (error: &'a JobListError, now: Timestamp) {
+    ProblemJson<'a> as "problem" of (list: &'a JobList, error: &'a JobListError, now: Timestamp) {
         /// What is wrong.
         sentence: &'a str = &error.message,
         /// What to do about it.
-        remedy: &'static str = advice::scheduler::of_scheduler(error.kind, &error.message),
+        remedy: String =
+            advice::scheduler::of_scheduler(&list.scheduler.words, error.kind, &error.message),
         /// How long the problem has lasted.
         for_seconds: f64 = age(error.since, now),
     }

@@ -13,6 +13,7 @@ use crate::model::{
     DeviceStatics, DeviceUse, DriverDevice, Job, JobId, JobList, ListedDevice, NodeName,
     ProcessStatics, Reading, UnseenProcess, UnseenReason, Vendor,
 };
+use crate::scheduler::SchedulerKind;
 use crate::time::Timestamp;
 
 impl Node {
@@ -150,10 +151,14 @@ pub(super) fn fleet_with(node: Node, devices: DeviceAllocation) -> (Fleet, Job) 
     let allocation = Allocation { node: node.name.clone(), devices };
     let job = Job {
         shown_id: "2_1".into(),
-        sluid: JobId::new("s1MXM7XYD0DV00"),
+        alias: JobId::new("s1MXM7XYD0DV00"),
         allocations: [allocation].into(),
         ..Job::example("11")
     };
-    let jobs = JobList { jobs: vec![job.clone()], ..JobList::default() };
+    let jobs = JobList {
+        scheduler: SchedulerKind::default().profile(),
+        jobs: vec![job.clone()],
+        ..JobList::default()
+    };
     (Fleet::new(vec![Arc::new(node)].into()).with_jobs(Some(Arc::new(jobs))), job)
 }

@@ -153,7 +153,7 @@ impl HoldingsKeeper {
 fn tells_the_same(one: &JobList, other: &JobList) -> bool {
     let is_counted = |list: &JobList, job: &Job| list.nodes.counted_at() > job.starts_at;
     let is_same = |(job, new): (&Job, &Job)| {
-        (&job.id, &job.sluid, &job.user) == (&new.id, &new.sluid, &new.user)
+        (&job.id, &job.alias, &job.user) == (&new.id, &new.alias, &new.user)
             && (job.state, job.starts_at) == (new.state, new.starts_at)
             && job.allocations == new.allocations
             && is_counted(one, job) == is_counted(other, new)

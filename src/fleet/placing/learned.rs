@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 const SAME_START: Duration = Duration::from_secs(60);
 /// The node tells the start of its daemon to this precision.
 const NODE_ROUNDING: Duration = Duration::from_secs(2);
-/// Slurm reports whole seconds.
+/// Schedulers report whole seconds.
 pub(super) const START_ROUNDING: Duration = Duration::from_secs(1);
 /// What is written so soon after the boot of a node is there before its daemon starts for the first time.
 const BOOT_TIME: Duration = Duration::from_secs(600);

@@ -1,17 +1,12 @@
 //! How a scheduler's list of devices is made: what its files and rules say that an index means.
-//!
-//! Slurm's index is the position in the list of its daemon on the node. Without autodetection, that is the order of
-//! `gres.conf`: by type as `Gres=` of `slurm.conf` names them, then by line, then by file. With `AutoDetect=nvml`, it is
-//! the driver's order among the configured devices since 21.08, and the order of the device files before; with
-//! `AutoDetect=nvidia`, that of the device files. Slices come after whole devices since 23.02.7, by the minor number of
-//! their device and that of their capability file.
 
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
 use crate::fleet::placing::device_map::{MAX_UNITS, Meant, UnitSet};
 use crate::model::{
-    Device, DeviceConfig, DeviceEvidence, DeviceType, ListedDevice, Reading, Vendor,
+    Device, DeviceConfig, DeviceEvidence, DeviceOrder, DeviceType, ListedDevice, NumberingRule,
+    Reading, Vendor,
 };
 
 /// The devices of a node as a scheduler's list counts them: those without slices, and slices, in the driver's order.
@@ -19,14 +14,16 @@ use crate::model::{
 pub(super) struct NodeUnits<'a> {
     pub(super) node: &'a Node,
     pub(super) devices: Vec<&'a Device>,
+    /// How the scheduler numbers them.
+    rule: &'a NumberingRule,
 }
 
 impl<'a> NodeUnits<'a> {
-    pub(super) fn of(node: &'a Node) -> Self {
+    pub(super) fn of(node: &'a Node, rule: &'a NumberingRule) -> Self {
         let is_unit = |device: &&Device| {
             device.gone_since().is_none() && (device.parent.is_some() || !node.has_slices(device))
         };
-        Self { node, devices: node.devices.iter().filter(is_unit).collect() }
+        Self { node, devices: node.devices.iter().filter(is_unit).collect(), rule }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -242,34 +239,20 @@ impl<'a> NodeUnits<'a> {
         (found.len() == indices).then_some(found)
     }
 
-    /// Sorts units as a daemon does that detects them; `None` if its version is needed and not known.
+    /// Sorts units as a daemon does that detects them; `None` if that is not known.
     fn sort_detected(&self, units: &mut [usize], detection: &str) -> Option<()> {
-        let version = self.version();
         let by_minor = |unit: &usize| self.devices.get(*unit).and_then(|device| self.minor(device));
-        let is_slice =
-            |unit: &usize| self.devices.get(*unit).is_some_and(|device| device.parent.is_some());
-        match detection {
-            "nvidia" => units.sort_by_key(by_minor),
-            "nvml" if !self.has_slices() => {
-                if version? < (21, 8, 0) {
-                    units.sort_by_key(by_minor);
-                } else {
-                    units.sort_unstable();
-                }
+        match self.rule.order(detection, self.has_slices(), self.version())? {
+            DeviceOrder::DeviceFile => units.sort_by_key(by_minor),
+            DeviceOrder::Driver => units.sort_unstable(),
+            DeviceOrder::PlaceOnCard => {
+                units.sort_by_key(|unit| (self.place_on_card(*unit), *unit));
             }
-            "nvml" if version? >= (23, 2, 7) => {
-                let evidence = self.node.evidence.as_deref()?;
-                let capability = |unit: &usize| {
-                    let device = self.devices.get(*unit)?;
-                    let instance =
-                        Reading::of(device.statics.as_deref(), |known| known.gpu_instance).get()?;
-                    let minor = self.minor(device)?;
-                    let found = evidence.capabilities.iter().find(|known| {
-                        (known.minor, known.gpu_instance, known.compute_instance)
-                            == (minor, instance, None)
-                    });
-                    found.map(|known| known.number)
+            DeviceOrder::SlicesLast => {
+                let is_slice = |unit: &usize| {
+                    self.devices.get(*unit).is_some_and(|device| device.parent.is_some())
                 };
+                let capability = |unit: &usize| self.capability(*unit);
                 if units.iter().any(|unit| is_slice(unit) && capability(unit).is_none()) {
                     return None;
                 }
@@ -278,11 +261,19 @@ impl<'a> NodeUnits<'a> {
                     (is_slice(unit), place, *unit)
                 });
             }
-            "nvml" => units.sort_by_key(|unit| (self.place_on_card(*unit), *unit)),
-            _ if !self.has_slices() => units.sort_unstable(),
-            _ => return None,
         }
         Some(())
+    }
+
+    /// Returns the number of a slice's capability file.
+    fn capability(&self, unit: usize) -> Option<u32> {
+        let device = self.devices.get(unit)?;
+        let instance = Reading::of(device.statics.as_deref(), |known| known.gpu_instance).get()?;
+        let minor = self.minor(device)?;
+        let found = self.node.evidence.as_deref()?.capabilities.iter().find(|known| {
+            (known.minor, known.gpu_instance, known.compute_instance) == (minor, instance, None)
+        });
+        found.map(|known| known.number)
     }
 
     /// Returns the position of a slice among those of its device; of a device without slices, its own among all devices.

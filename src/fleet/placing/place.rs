@@ -49,7 +49,8 @@ struct Numbering {
 impl Placement<'_> {
     /// Returns who has what, and remembers in `learned` what is proved of the scheduler's list.
     pub(super) fn holdings(&self, learned: &mut LearnedMap) -> NodeHoldings {
-        let units = NodeUnits::of(self.node);
+        let rule = &self.jobs.list().map(|list| list.scheduler).unwrap_or_default().numbering;
+        let units = NodeUnits::of(self.node, rule);
         let id_of = |id: &JobId| self.jobs.job(id).map_or(id, |job| &job.id).clone();
         let highest =
             self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten().max();
@@ -121,7 +122,7 @@ impl Placement<'_> {
     /// count is old, or a job is ending that is not listed.
     fn may_lack_jobs(&self) -> bool {
         let Some(scheduler) = self.scheduler else { return false };
-        let is_ending = |(job, _): &JobAllocation<'_>| job.state == JobState::Completing;
+        let is_ending = |(job, _): &JobAllocation<'_>| job.state == JobState::Ending;
         let lists_ending = self.jobs.list().is_some_and(|list| lists_all_jobs(list))
             && self.listed.iter().any(is_ending);
         scheduler.is_count_old || (scheduler.is_completing() && !lists_ending)
@@ -320,7 +321,7 @@ impl Placement<'_> {
         let counted_at = list.nodes.counted_at();
         let is_completing = scheduler.is_completing();
         let is_counted = |job: &Job| {
-            let is_ending = is_completing && job.state == JobState::Completing;
+            let is_ending = is_completing && job.state == JobState::Ending;
             !is_ending && job.starts_at.is_some_and(|at| counted_at > Some(at))
         };
         let all_counted = self

@@ -12,6 +12,7 @@ use crate::model::{
     NodeFlag, NodeState, Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability,
     Source,
 };
+use crate::scheduler::SchedulerKind;
 use crate::time::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -35,7 +36,8 @@ fn job(id: &str, user: &str, devices: DeviceAllocation) -> Job {
 
 fn list(jobs: Vec<Job>) -> Arc<JobList> {
     let nodes = Arc::new(SchedulerNodes { at: Some(at(1_000)), ..SchedulerNodes::default() });
-    Arc::new(JobList { jobs, nodes, at: Some(at(1_000)), ..JobList::default() })
+    let scheduler = SchedulerKind::default().profile();
+    Arc::new(JobList { scheduler, jobs, nodes, at: Some(at(1_000)), ..JobList::default() })
 }
 
 /// Four devices of NVIDIA, `a` to `d` in the driver's order, with these minor numbers.
@@ -757,7 +759,7 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
     // All jobs are listed, and none is hidden.
     let mut all = JobList::clone(&list(own()));
     all.requested = RequestedJobs::All;
-    // Slurm must say so.
+    // The scheduler must say so.
     for (hides_jobs, free) in [(Some(false), "abc"), (Some(true), ""), (None, "")] {
         all.hides_jobs = hides_jobs;
         let node = listed(|_| {}).with_jobs(Some(&Arc::new(all.clone())));
@@ -841,7 +843,7 @@ fn after_an_old_count_no_device_is_free_and_holders_stay() {
 
 #[test]
 fn an_ending_job_keeps_its_devices_although_they_are_not_counted() {
-    let ending = |devices| Job { state: JobState::Completing, ..job("11", "alice", devices) };
+    let ending = |devices| Job { state: JobState::Ending, ..job("11", "alice", devices) };
     let known = |jobs: Vec<Job>, requested| {
         text_of(jobs, requested, |known| {
             known.state = NodeState::Completing;
@@ -1127,7 +1129,7 @@ fn a_list_that_is_only_newer_places_nothing_anew() {
     assert_eq!(signature(&newer), known);
     let changes: [fn(&mut JobList); 11] = [
         |all| all.jobs[1].user = "carol".into(),
-        |all| all.jobs[1].state = JobState::Completing,
+        |all| all.jobs[1].state = JobState::Ending,
         |all| all.jobs[1].starts_at = Some(at(7)),
         |all| all.jobs[1].allocations = job("12", "bob", indices(&[2])).allocations,
         |all| drop(all.jobs.pop()),

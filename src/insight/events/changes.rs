@@ -366,7 +366,7 @@ impl ChangeDetector {
 
 /// Returns true if a job has begun to run; before that, the scheduler moves its start.
 fn has_run(job: &Job) -> bool {
-    matches!(job.state, JobState::Running | JobState::Suspended | JobState::Completing)
+    matches!(job.state, JobState::Running | JobState::Suspended | JobState::Ending)
 }
 
 /// Returns the events of drivers that tell of a reason; `None` if it is told of in another way.
@@ -603,7 +603,7 @@ mod tests {
         // Meanwhile the filter left it out.
         assert_eq!(job_texts(away.clone(), list(later.clone())), [requeued]);
         // The start of a job whose nodes boot moves.
-        assert_eq!(job_texts(list(job(JobState::Configuring, 5)), list(later)), [""; 0]);
+        assert_eq!(job_texts(list(job(JobState::Starting, 5)), list(later)), [""; 0]);
         // It has no nodes, and its state is none that gtop knows.
         let odd = Job { allocations: Arc::default(), ..job(JobState::Other, 5) };
         assert_eq!(job_texts(list(running), list(odd)), [""; 0]);

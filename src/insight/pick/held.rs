@@ -4,6 +4,7 @@ use crate::advice;
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
 use crate::insight::node_status::shown_id;
 use crate::model::{Device, JobId};
+use crate::scheduler::SchedulerKind;
 
 /// Whose the devices of a node are, seen by the user as whom gtop runs there.
 pub(super) struct HeldDevices<'a> {
@@ -203,10 +204,16 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
     if !node.is_scheduled() {
         return None;
     }
+    // Without a list of jobs, it is the daemon on the node that shows which scheduler has it.
+    let by_daemon = || SchedulerKind::default().profile();
+    let profile = fleet.jobs.as_deref().map_or_else(by_daemon, |list| list.scheduler);
+    let name = profile.words.name;
     let why = match fleet.jobs.as_deref() {
         None => "its commands are not on this machine, or are not configured".to_owned(),
         Some(list) => match (&list.error, &node.scheduler) {
-            (Some(error), _) if !list.is_current() => advice::scheduler::explained(error),
+            (Some(error), _) if !list.is_current() => {
+                advice::scheduler::explained(&list.scheduler.words, error)
+            }
             _ if !list.is_answered() => "no answer yet; a longer --deadline may help".to_owned(),
             (_, None) => "it does not list this node".to_owned(),
             (_, Some(known)) if known.allocated.is_none() && known.devices != Some(0) => {
@@ -215,7 +222,7 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
             (_, Some(_)) => return None,
         },
     };
-    Some(format!("Slurm does not tell who has it: {why}"))
+    Some(format!("{} does not tell who has it: {why}", name))
 }
 
 /// Returns true if the scheduler has certainly given the device to the job, and to no other: a process may use that of

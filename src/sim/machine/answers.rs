@@ -1,6 +1,7 @@
 //! Answers of a simulated node to requests about its processes.
 
 use crate::model::{ProcessKey, ProcessRequest};
+use crate::sim::job_traces;
 use crate::sim::machine::{Machine, ProcessSlot, SampleRequest};
 use crate::sim::workload::{WorkloadKind, YOUR_UID};
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
@@ -72,8 +73,7 @@ impl Machine {
             "WANDB_API_KEY=0000-not-a-secret".to_owned(),
         ];
         if let Some(job) = self.workload(slot).and_then(|work| work.job) {
-            list.push(format!("SLURM_JOB_ID={job}"));
-            list.push("SLURM_STEP_ID=0".to_owned());
+            list.extend(job_traces::variables(job));
         }
         Answer { environ: Some(list), ..answer_with("ok") }
     }
@@ -86,7 +86,7 @@ impl Machine {
         let parent = self.first_pid() - 7;
         let mut rows = vec![
             system_row(1, 0, 1, "/usr/lib/systemd/systemd --system"),
-            system_row(parent, 1, 2_900, "slurmstepd: [step.0]"),
+            system_row(parent, 1, 2_900, &format!("{}: [step.0]", job_traces::STEP_DAEMON)),
         ];
         for slot in slots {
             let row = tree_row(&self.full_process(slot, t));

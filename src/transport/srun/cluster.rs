@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, JobOutcome};
 use crate::process::{NotStarted, ProgramCall, run_program};
+use crate::scheduler::slurm;
 use crate::ssh::file_cache::lock;
 use crate::text;
 use crate::time::{Clock, Timestamp};
@@ -62,7 +63,7 @@ impl Cluster {
             if messages::is_supported(&version) {
                 return Ok(shown);
             }
-            Err(Fault::slurm_step(StepCause::SlurmTooOld, &shown))
+            Err(Fault::job_step(StepCause::TooOld, &shown))
         };
         self.version.get_or_init(|| checking).await.clone()
     }
@@ -140,7 +141,7 @@ impl Cluster {
 
 /// Refines the cause of a step's end by the outcome of its job: srun reports only "cancelled" or "no such job".
 pub(crate) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
-    let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, message } = &fault
+    let Fault::JobStep { cause: StepCause::Cancelled | StepCause::NotRunning, message } = &fault
     else {
         return fault;
     };
@@ -157,7 +158,7 @@ pub(crate) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
         ) => StepCause::NotRunning,
         None => return fault,
     };
-    Fault::slurm_step(cause, message)
+    Fault::job_step(cause, message)
 }
 
 /// Returns the outcome of a job; waits while it is completing.
@@ -167,7 +168,7 @@ async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
         let stdout = stdout_of(Path::new("scontrol"), &args).await?;
         let state = stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
         if !state.starts_with("COMPLETING") {
-            return JobOutcome::from_slurm(state);
+            return slurm::outcome(state);
         }
         sleep(OUTCOME_POLL_INTERVAL).await;
     }

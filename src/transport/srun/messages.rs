@@ -31,7 +31,7 @@ const CAUSES: [(&str, StepCause); 18] = [
     ("Unable to create step", StepCause::Busy),
     ("Unable to contact slurm controller", StepCause::ControllerUnreachable),
     ("Socket timed out", StepCause::ControllerUnreachable),
-    ("unrecognized option", StepCause::SlurmTooOld),
+    ("unrecognized option", StepCause::TooOld),
     ("not responding", StepCause::NodeFailed),
     ("force-terminating", StepCause::Cancelled),
 ];
@@ -40,7 +40,7 @@ const CAUSES: [(&str, StepCause); 18] = [
 pub(crate) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
     for (pattern, cause) in CAUSES {
         if let Some(line) = stderr.lines().find(|line| line.contains(pattern)) {
-            return Fault::slurm_step(cause, &text::excerpt_line(line));
+            return Fault::job_step(cause, &text::excerpt_line(line));
         }
     }
     if let Some(error) = NotStarted::from_stderr(stderr) {
@@ -48,7 +48,7 @@ pub(crate) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
     }
     let line = stderr.lines().rfind(|line| !line.trim().is_empty());
     let how = line.map_or_else(|| exit.to_string(), text::excerpt_line);
-    Fault::slurm_step(StepCause::Other, &how)
+    Fault::job_step(StepCause::Other, &how)
 }
 
 /// Returns the nodes whose tasks have ended, from complete lines.
@@ -63,7 +63,7 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
     let (_, how) = rest.split_once(": ")?;
     let names = nodeset::expand(nodes).ok()?;
     let nodes = names.iter().filter_map(|name| NodeName::new(name).ok()).collect();
-    Some((nodes, Fault::slurm_step(StepCause::TaskEnded, &text::excerpt_line(how))))
+    Some((nodes, Fault::job_step(StepCause::TaskEnded, &text::excerpt_line(how))))
 }
 
 /// Returns true if the output of `srun --version` is 22.05 or later: there a step with `--overlap` shares all its
@@ -108,7 +108,7 @@ mod tests {
             ("anything else", StepCause::Other),
             ("", StepCause::Other),
         ] {
-            let Fault::SlurmStep { cause: got, .. } = srun_fault(&Exit::Status(1), stderr) else {
+            let Fault::JobStep { cause: got, .. } = srun_fault(&Exit::Status(1), stderr) else {
                 panic!()
             };
             assert_eq!(got, cause, "{stderr}");

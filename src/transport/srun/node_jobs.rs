@@ -4,31 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{JobId, NodeName};
+use crate::scheduler::{StepCandidate, StepJob};
 
-/// A job that a step may run in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepJob {
-    /// The job, or the component of a heterogeneous job.
-    pub id: JobId,
-    /// For a component: the leader's id and the component's offset, as `srun` requires.
-    pub component: Option<(JobId, u32)>,
-}
-
-impl From<JobId> for StepJob {
-    fn from(id: JobId) -> Self {
-        Self { id, component: None }
-    }
-}
-
-impl StepJob {
-    /// Returns the `srun` options that select it.
-    pub(crate) fn srun_options(&self) -> Vec<String> {
-        match &self.component {
-            None => vec![format!("--jobid={}", self.id)],
-            Some((leader, part)) => {
-                vec![format!("--jobid={leader}"), format!("--het-group={part}")]
-            }
-        }
+/// Returns the options that select the job of a step.
+pub(crate) fn srun_options(job: &StepJob) -> Vec<String> {
+    match &job.component {
+        None => vec![format!("--jobid={}", job.id)],
+        Some((leader, part)) => vec![format!("--jobid={leader}"), format!("--het-group={part}")],
     }
 }
 
@@ -52,9 +34,9 @@ impl NodeJobs {
     /// Orders the jobs of each node: the current one while it runs, then jobs with devices, since a step sees only
     /// the devices of its job.
     #[must_use]
-    pub fn with_running_jobs(&self, jobs: &[(StepJob, NodeName, bool)]) -> Self {
+    pub fn with_running_jobs(&self, jobs: &[StepCandidate]) -> Self {
         let mut found: BTreeMap<NodeName, Vec<(bool, bool, StepJob)>> = BTreeMap::new();
-        for (job, node, has_devices) in jobs {
+        for StepCandidate { job, node, has_devices } in jobs {
             let is_new = self.job_of(node).is_none_or(|before| before.id != job.id);
             found.entry(node.clone()).or_default().push((is_new, !has_devices, job.clone()));
         }
@@ -120,9 +102,11 @@ mod tests {
         format!("{}: {}", step.job.id, nodes.join(" "))
     }
 
-    fn jobs(list: &[(&str, &str, bool)]) -> Vec<(StepJob, NodeName, bool)> {
-        let entry = |(job, node, has): &(&str, &str, bool)| {
-            (JobId::new(job).unwrap().into(), NodeName::new(node).unwrap(), *has)
+    fn jobs(list: &[(&str, &str, bool)]) -> Vec<StepCandidate> {
+        let entry = |(job, node, has_devices): &(&str, &str, bool)| StepCandidate {
+            job: JobId::new(job).unwrap().into(),
+            node: NodeName::new(node).unwrap(),
+            has_devices: *has_devices,
         };
         list.iter().map(entry).collect()
     }
@@ -173,8 +157,8 @@ mod tests {
     #[test]
     fn a_component_of_a_heterogeneous_job_is_selected_by_its_leader() {
         let id = |text: &str| JobId::new(text).unwrap();
-        assert_eq!(StepJob::from(id("7")).srun_options(), ["--jobid=7"]);
+        assert_eq!(srun_options(&StepJob::from(id("7"))), ["--jobid=7"]);
         let part = StepJob { id: id("4"), component: Some((id("3"), 1)) };
-        assert_eq!(part.srun_options(), ["--jobid=3", "--het-group=1"]);
+        assert_eq!(srun_options(&part), ["--jobid=3", "--het-group=1"]);
     }
 }

@@ -82,11 +82,11 @@ impl Router {
     pub(crate) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
         let mut state = lock(&self.state);
         let Some(member) = state.members.get_mut(node) else {
-            return Err(Fault::slurm_step(StepCause::NotInStep, "the step does not include it"));
+            return Err(Fault::job_step(StepCause::NotInStep, "the step does not include it"));
         };
         if let Some(fault) = &member.end {
             let why = format!("its task has ended: {}", fault.cause_text());
-            return Err(Fault::slurm_step(StepCause::NotInStep, &why));
+            return Err(Fault::job_step(StepCause::NotInStep, &why));
         }
         let (sender, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
         for line in member.announcement.iter().chain(&member.hello) {

@@ -43,6 +43,8 @@ pub(crate) struct HelpSubject<'a> {
     pub(crate) columns: &'a [ColumnGroup],
     /// What the screen shows.
     pub(crate) shown: &'a ShownSigns,
+    /// The scheduler's name.
+    pub(crate) scheduler: &'a str,
     /// Training runs are watched, which have a view.
     pub(crate) has_runs: bool,
     /// A recording is played or written.
@@ -228,7 +230,7 @@ struct Sign {
 
 /// Explains the signs and colours on the screen.
 fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let HelpSubject { view, palette, shown, .. } = *subject;
+    let HelpSubject { view, palette, shown, scheduler, .. } = *subject;
     let load = Line::new()
         .gap(2)
         .text("low", Tone::Low)
@@ -245,7 +247,10 @@ fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
         text => shown.has(text),
     };
     let used = SIGNS.iter().filter(|sign| sign.views.contains(&view)).filter(is_shown);
-    let entries = used.flat_map(|sign| entry((sign.text, sign.tone), sign.meaning, width));
+    let entries = used.flat_map(|sign| {
+        let meaning = sign.meaning.replace("{scheduler}", scheduler);
+        entry((sign.text, sign.tone), &meaning, width)
+    });
     std::iter::once(title).chain(Some(load).filter(|_| has_load)).chain(entries).collect()
 }
 
@@ -305,7 +310,7 @@ const SIGNS: [Sign; 14] = [
     sign(
         "/ unavailable",
         Tone::Warn,
-        "free, on a node that Slurm gives no jobs, such as a drained one",
+        "free, on a node that {scheduler} gives no jobs, such as a drained one",
         &[View::Fleet],
     ),
     sign(
@@ -341,6 +346,7 @@ mod tests {
             palette: Palette::Dark,
             columns: &[],
             shown,
+            scheduler: "the scheduler",
             has_runs: true,
             is_recorded: true,
         }

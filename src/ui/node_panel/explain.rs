@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::advice::{self, Reader};
+use crate::fault::STEP_OF_JOB;
 use crate::fleet::{EventRecord, Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
@@ -269,7 +270,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         TransportKind::Native => "gtop's built-in SSH",
         TransportKind::SshProgram => "the ssh program",
         TransportKind::Exec => "the command of --exec",
-        TransportKind::Step => "a step of a Slurm job (srun)",
+        TransportKind::Step => STEP_OF_JOB,
         TransportKind::Local => "locally, without SSH",
     });
     let seen = node.sources.iter().filter_map(|state| state.taken_at).max();

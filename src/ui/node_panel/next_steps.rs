@@ -1,7 +1,9 @@
 //! What to type next on a machine without devices: how gtop watches others.
 
+use std::borrow::Cow;
+
 use crate::fleet::Node;
-use crate::model::TransportKind;
+use crate::model::{SchedulerWords, TransportKind};
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
 
@@ -13,25 +15,30 @@ const GAP: u16 = 2;
 /// A command, and what it shows in a long and a short form.
 struct NextStep {
     command: &'static str,
-    meaning: &'static str,
-    short: &'static str,
+    meaning: Cow<'static, str>,
+    short: Cow<'static, str>,
 }
 
 const HOSTS: NextStep = NextStep {
     command: "gtop HOST...",
-    meaning: "machines that ssh reaches, such as gpu[01-16]",
-    short: "over ssh: gpu[01-16]",
-};
-const SLURM: NextStep = NextStep {
-    command: "gtop --slurm",
-    meaning: "the nodes of your Slurm jobs",
-    short: "your Slurm jobs",
+    meaning: Cow::Borrowed("machines that ssh reaches, such as gpu[01-16]"),
+    short: Cow::Borrowed("over ssh: gpu[01-16]"),
 };
 const DEMO: NextStep = NextStep {
     command: "gtop --demo",
-    meaning: "a simulated fleet, to look around",
-    short: "a simulated fleet",
+    meaning: Cow::Borrowed("a simulated fleet, to look around"),
+    short: Cow::Borrowed("a simulated fleet"),
 };
+
+/// Returns the step to the nodes of jobs.
+fn of_jobs(scheduler: &SchedulerWords) -> NextStep {
+    let name = scheduler.name;
+    NextStep {
+        command: scheduler.watch,
+        meaning: format!("the nodes of your {name} jobs").into(),
+        short: format!("your {name} jobs").into(),
+    }
+}
 
 /// Draws the next steps. Returns no lines for another machine, while it is not known whether there are devices, or
 /// if there are some.
@@ -39,13 +46,15 @@ pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<
     if !is_without_devices(context, node) {
         return Vec::new();
     }
-    let steps = if context.options.has_slurm { [SLURM, HOSTS, DEMO] } else { [HOSTS, SLURM, DEMO] };
+    let jobs = of_jobs(context.options.scheduler);
+    let steps =
+        if context.options.has_scheduler { [&jobs, &HOSTS, &DEMO] } else { [&HOSTS, &jobs, &DEMO] };
     let column = steps.iter().map(|step| crate::text::width_of(step.command)).max().unwrap_or(0);
     let title = Line::styled("to watch devices elsewhere", Tone::Strong);
-    let step = |step: &NextStep| {
-        let meaning = if width < WIDE { step.short } else { step.meaning };
+    let step = |step: &&NextStep| {
+        let meaning = if width < WIDE { &step.short } else { &step.meaning };
         let line = Line::new().gap(GAP).left_aligned(step.command, column, Tone::Accent);
-        line.gap(GAP).text(meaning, Tone::Plain)
+        line.gap(GAP).text(meaning.clone(), Tone::Plain)
     };
     let lines = std::iter::once(title).chain(steps.iter().map(step));
     lines.map(|line| line.truncated(width)).collect()

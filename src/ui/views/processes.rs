@@ -325,7 +325,7 @@ impl State {
                     JobSelection::Listed(job)
                     | JobSelection::Ended(job)
                     | JobSelection::Hidden(job),
-                ) => ResolvedScope::Job(job.id.clone(), job.sluid.clone()),
+                ) => ResolvedScope::Job(job.id.clone(), job.alias.clone()),
                 None => ResolvedScope::Fleet,
             },
         };

@@ -123,7 +123,7 @@ mod tests {
     fn each_part_is_decoded() {
         let decoded = decoded(
             r#"{"node":"n1","daemon":{"started":1700000050,"version":"22.05.8","list":[
-                  "slurmd-n1: Gres Name=gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[1-2] (null)"]},
+                  "daemon-n1: Gres Name=gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[1-2] (null)"]},
                 "configuration":{"changed":1700000040.5,"checked":1700000060,"cached":true,"constrained":false,
                   "constrained_changed":1700000030},"files":{"/dev/gpu-a":3,"/dev/nvidia0":null},
                 "config":["AutoDetect=nvml"],"devices":[[1,"0000:17:00.0","GPU-a"],[0,"0000:3d:00.0",null]],
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_hostile_node_is_bounded_and_sanitized() {
         let found = decoded(
-            r#"{"daemon":{"started":-5,"version":"a\u001b[2Jb","error":"x\ny"},"jobs":{"1;id":[1],"7":[2]},
+            r#"{"daemon":{"started":-5,"version":"a\u001b[2Jb","error":"x\ny"},"jobs":{"1\u001b[2J":[1],"7":[2]},
                 "devices":[[1,"\u001b[31m","GPU-\n"]]}"#,
         );
         assert_eq!(

@@ -7,6 +7,7 @@ use crate::model::{
     Ancestor, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
     ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason,
 };
+use crate::scheduler::claim::{self, JobClaim};
 use crate::text::sanitize_shared;
 use crate::wire::body::{self, RawText};
 use crate::wire::checked::{Decode as _, ObjectReader};
@@ -45,9 +46,8 @@ pub(super) fn process(sent: &body::Process) -> ProcessReading {
 }
 
 fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
-    let environment_job =
-        sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
-    let environment_step = sent.step.as_deref().filter(|_| environment_job.is_some());
+    let of_environment =
+        sent.job.as_deref().and_then(|job| claim::of_variables(job, sent.step.as_deref()));
     let rest = ProcessStatics {
         user: text_reading(sent.user.as_deref(), MAX_USER_LENGTH),
         command: text_reading(sent.command.as_deref(), MAX_COMMAND_LENGTH),
@@ -66,10 +66,10 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
         ..parse_cgroup(sent.cgroup.as_deref())
     };
     let mut statics = sent.decode(&NO_REASONS, rest);
-    if statics.job.is_none() {
-        statics.job = environment_job.and_then(JobId::new);
-        statics.is_job_of_environment = statics.job.is_some() && statics.sluid.is_none();
-        statics.step = statics.step.or_else(|| environment_step.and_then(step_name));
+    if let Some(claim) = of_environment.filter(|_| statics.job.is_none()) {
+        statics.job = claim.job;
+        statics.is_job_of_environment = statics.job.is_some() && statics.job_alias.is_none();
+        statics.step = statics.step.or(claim.step);
     }
     statics
 }
@@ -120,55 +120,15 @@ fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
 /// Returns the job id in a control group's path, in whichever form the path has it.
 pub fn job_of_cgroup(cgroup: Option<&str>) -> Option<JobId> {
     let found = parse_cgroup(cgroup);
-    found.job.or_else(|| JobId::new(&found.sluid?))
+    found.job.or_else(|| JobId::new(&found.job_alias?))
 }
 
 /// Returns job, step and container from a control group's path.
 fn parse_cgroup(cgroup: Option<&str>) -> ProcessStatics {
-    let mut statics = ProcessStatics::default();
-    let Some(cgroup) = cgroup else { return statics };
-    parse_slurm_path(cgroup, &mut statics);
-    statics.container = parse_container(cgroup);
-    statics
-}
-
-/// Parses the Slurm part of a path. Version 1 of control groups has `/slurm/uid_1000/job_8421/step_0/task_0`,
-/// or `/slurm_node/…` with several slurmd per machine; version 2 has
-/// `…/slurmstepd.scope/job_8421/step_batch/user/task_0` or `…/node_slurmstepd.scope/…`, and since Slurm 26.05
-/// `…/slurmstepd.scope/sFMSM7Y1PA2900/step_0/…`.
-fn parse_slurm_path(cgroup: &str, statics: &mut ProcessStatics) {
-    let mut parts = cgroup.split('/').filter(|part| !part.is_empty()).skip_while(|part| {
-        !(part.ends_with("slurmstepd.scope") || *part == "slurm" || part.starts_with("slurm_"))
-    });
-    let Some(daemon) = parts.next() else { return };
-    let mut parts = parts.skip_while(|part| part.starts_with("uid_"));
-    let Some(job) = parts.next() else { return };
-    if let Some(number) = job.strip_prefix("job_") {
-        statics.job = JobId::new(number);
-    } else if daemon.ends_with("slurmstepd.scope") && is_sluid(job) {
-        statics.sluid = Some(job.into());
-    } else {
-        return;
-    }
-    statics.step = parts.next().and_then(|part| part.strip_prefix("step_")).and_then(step_name);
-}
-
-/// Returns true if a path component is a SLUID: `s` and 13 digits in base 32.
-fn is_sluid(part: &str) -> bool {
-    part.len() == 14
-        && part.strip_prefix('s').is_some_and(|digits| {
-            digits.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
-        })
-}
-
-/// Returns a step's name; the environment has numbers for some of them.
-fn step_name(step: &str) -> Option<Arc<str>> {
-    match step {
-        "4294967291" | "-5" => Some("batch".into()),
-        "4294967292" | "-4" => Some("extern".into()),
-        "4294967290" | "-6" => Some("interactive".into()),
-        _ => JobId::new(step).map(|step| step.as_str().into()),
-    }
+    let Some(cgroup) = cgroup else { return ProcessStatics::default() };
+    let JobClaim { job, alias, step } = claim::of_group(cgroup).unwrap_or_default();
+    let container = parse_container(cgroup);
+    ProcessStatics { job, job_alias: alias, step, container, ..ProcessStatics::default() }
 }
 
 /// Returns the innermost container of a path, with its pod.
@@ -251,44 +211,9 @@ fn short_id(id: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduler::example_group;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-    #[test]
-    fn a_job_is_parsed_from_every_form_of_control_group() {
-        for (cgroup, job, step) in [
-            ("/slurm/uid_1000/job_8421/step_0/task_0", Some("8421"), Some("0")),
-            ("/slurm_node05/uid_2001/job_12/step_batch", Some("12"), Some("batch")),
-            ("/slurm_gpu-node-05/uid_2001/job_10/step_extern", Some("10"), Some("extern")),
-            ("/system.slice/n1_slurmstepd.scope/job_1/step_0/user", Some("1"), Some("0")),
-            (
-                "/system.slice/slurmstepd.scope/job_7/step_interactive/user/task_special",
-                Some("7"),
-                Some("interactive"),
-            ),
-            ("/../../slurm/uid_0/job_5", Some("5"), None),
-            ("/user.slice/user-1000.slice/job_5", None, None),
-            ("/user.slice/myslurm/job_5", None, None),
-            ("/system.slice/slurmd.service", None, None),
-            ("/slurm/uid_1/job_$(x)/step_0", None, Some("0")),
-        ] {
-            let found = parse_cgroup(Some(cgroup));
-            assert_eq!(found.job.as_ref().map(JobId::as_str), job, "{cgroup}");
-            assert_eq!(found.step.as_deref(), step, "{cgroup}");
-            assert_eq!(found.sluid, None, "{cgroup}");
-        }
-    }
-
-    #[test]
-    fn a_job_without_a_number_has_its_sluid() {
-        let group = "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_0/user";
-        let found = parse_cgroup(Some(group));
-        assert_eq!((found.job, found.sluid.as_deref()), (None, Some("sFMSM7Y1PA2900")));
-        assert_eq!(found.step.as_deref(), Some("0"));
-        for other in ["/slurm/sFMSM7Y1PA2900/step_0", "/x/slurmstepd.scope/system/step_0"] {
-            assert_eq!(parse_cgroup(Some(other)), ProcessStatics::default(), "{other}");
-        }
-    }
 
     #[test]
     fn the_environment_names_the_job_only_if_the_control_group_does_not() {
@@ -304,9 +229,7 @@ mod tests {
             (statics.job.unwrap().to_string(), statics.step.unwrap().to_string())
         };
         assert_eq!(job_and_step("/"), ("99".to_owned(), "batch".to_owned()));
-        assert_eq!(job_and_step("/slurm/uid_1/job_5/step_0"), ("5".to_owned(), "0".to_owned()));
-        let sluid = "/a/slurmstepd.scope/sFMSM7Y1PA2900/step_3/user";
-        assert_eq!(job_and_step(sluid), ("99".to_owned(), "3".to_owned()));
+        assert_eq!(job_and_step(&example_group("5")), ("5".to_owned(), "0".to_owned()));
         let hostile = body::ProcessStatics { job: Some("1;id".to_owned()), ..sent("/") };
         assert_eq!(statics(&hostile).job, None);
     }
@@ -398,7 +321,7 @@ mod tests {
             "/k8s.io/notes",
             "/cri-containerd/notes",
             "/user.slice/libpod-conmon-0123456789ab.scope",
-            "/slurm/uid_1/job_2/step_0",
+            &example_group("2"),
         ] {
             assert_eq!(parse_container(none), None, "{none}");
         }
@@ -411,7 +334,7 @@ mod tests {
             why: "hidden".to_owned(),
             uid: 1000.into(),
             user: Some("ada".to_owned()),
-            cgroup: Some("/slurm/uid_1000/job_5/step_0".to_owned()),
+            cgroup: Some(example_group("5")),
         };
         let found = unseen_process(&sent).unwrap();
         assert_eq!((found.pid, found.why), (7, UnseenReason::Hidden));

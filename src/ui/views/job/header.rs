@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
-use crate::model::{Job, JobState};
+use crate::model::{Job, JobState, SchedulerWords};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
@@ -38,7 +38,8 @@ pub(super) fn lines(
     position: Position,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let mut lines = vec![title_line(summary, position, width)];
+    let words = &fleet_view.fleet.scheduler().words;
+    let mut lines = vec![title_line(summary, words, position, width)];
     if height >= MIN_HEIGHTS[0] {
         lines.push(time_line(&summary.job, fleet_view.now, size_line(summary), width));
     }
@@ -47,25 +48,31 @@ pub(super) fn lines(
     }
     if height >= MIN_HEIGHTS[0] {
         let max_findings = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
-        lines.extend(note_lines(summary, width, max_findings));
+        lines.extend(note_lines(summary, words, width, max_findings));
     }
     lines
 }
 
-fn title_line(summary: &JobSummary, position: Position, width: u16) -> Line {
+fn title_line(
+    summary: &JobSummary,
+    words: &SchedulerWords,
+    position: Position,
+    width: u16,
+) -> Line {
     let job = &summary.job;
     let mut line = Line::styled(format!("job {}", job.shown_id), Tone::Accent);
     for (label, text, tone) in [
         ("", &*job.name, Tone::Strong),
         ("", &*job.user, Tone::Plain),
-        ("partition ", &*job.partition, Tone::Plain),
-        ("account ", job.account.as_deref().unwrap_or_default(), Tone::Plain),
+        (words.queue, &*job.partition, Tone::Plain),
+        ("account", job.account.as_deref().unwrap_or_default(), Tone::Plain),
     ] {
         if !text.is_empty() {
-            line = line.gap(2).text(label, Tone::Faint).text(text, tone);
+            let gap = if label.is_empty() { "" } else { " " };
+            line = line.gap(2).text(format!("{label}{gap}"), Tone::Faint).text(text, tone);
         }
     }
-    line = line.gap(2).text(job.state.as_str(), Tone::Plain);
+    line = line.gap(2).text(job.state_text(), Tone::Plain);
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
@@ -119,11 +126,11 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let (Some(started_at), Some(elapsed)) = (job.starts_at, job.elapsed(now)) else {
         return size_line.truncated(width);
     };
-    // Slurm sets the end of a completing job to the moment it was cancelled, and has not yet moved that of a
+    // A scheduler may set the end of a completing job to the moment it was cancelled, and has not yet moved that of a
     // suspended one: both are measured against the limit.
     let total = match job.state {
-        JobState::Completing | JobState::Suspended => job.limit,
-        JobState::Running | JobState::Configuring | JobState::Pending | JobState::Other => {
+        JobState::Ending | JobState::Suspended => job.limit,
+        JobState::Running | JobState::Starting | JobState::Pending | JobState::Other => {
             job.ends_at.map(|end| end.since(started_at)).or(job.limit)
         }
     };
@@ -137,7 +144,7 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let bar_width = (width / 5).min(24);
     let text = if left.is_zero() {
         Line::styled("time limit reached", Tone::Warn)
-    } else if job.state == JobState::Completing {
+    } else if job.state == JobState::Ending {
         Line::styled("ending before its time limit", Tone::Warn)
     } else {
         Line::styled(format!("{} left", format_duration(left)), Tone::Plain)
@@ -231,7 +238,12 @@ fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
 }
 
 /// Lists excluded nodes, disputed nodes, idle-held devices and findings.
-fn note_lines(summary: &JobSummary, width: u16, max_findings: usize) -> Vec<Line> {
+fn note_lines(
+    summary: &JobSummary,
+    words: &SchedulerWords,
+    width: u16,
+    max_findings: usize,
+) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some((count, names)) = &summary.stale {
         let fresh = summary.rows.len() - count;
@@ -243,7 +255,8 @@ fn note_lines(summary: &JobSummary, width: u16, max_findings: usize) -> Vec<Line
     }
     if let Some(names) = &summary.disputed {
         let text = " · showing the devices its processes use";
-        let line = Line::styled(format!("processes contradict Slurm on {names}"), Tone::Warn);
+        let line =
+            Line::styled(format!("processes contradict {} on {names}", words.name), Tone::Warn);
         lines.push(line.text(text, Tone::Faint).truncated(width));
     }
     let load = &summary.load;
@@ -298,6 +311,7 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::model::JobId;
+    use crate::model::UNNAMED_SCHEDULER;
     use crate::ui::views::job::JobIndex;
     use crate::ui::widgets::number_format::Units;
 
@@ -320,9 +334,9 @@ mod tests {
         for (state, run_time, ends_after, passed, ending) in [
             (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "time limit reached"),
-            // Cancelled after ten minutes: Slurm moves the end of the job.
-            (JobState::Completing, 600, 600, 605, "ending before its time limit"),
-            (JobState::Completing, 3600, 3600, 3605, "time limit reached"),
+            // Cancelled after ten minutes: the end of the job is moved.
+            (JobState::Ending, 600, 600, 605, "ending before its time limit"),
+            (JobState::Ending, 3600, 3600, 3605, "time limit reached"),
             (JobState::Suspended, 900, 3600, 3500, "45m00s left"),
             (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {
@@ -332,16 +346,16 @@ mod tests {
     }
 
     #[test]
-    fn nodes_whose_processes_contradict_slurm_are_named() {
+    fn nodes_whose_processes_contradict_the_scheduler_are_named() {
         let is_disputed = |job: &str| {
             let fleet_view = FleetView::new(Fleet::example_used_by(job), Timestamp::default());
             let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
             let summary = JobSummary::build(&fleet_view, entry, Units::default());
-            let lines = note_lines(&summary, 200, 3);
-            lines
-                .iter()
-                .any(|line| line.plain_text().contains("processes contradict Slurm on gpu01"))
+            let lines = note_lines(&summary, &UNNAMED_SCHEDULER.words, 200, 3);
+            lines.iter().any(|line| {
+                line.plain_text().contains("processes contradict the scheduler on gpu01")
+            })
         };
         assert!(is_disputed("7") && !is_disputed("11"));
     }

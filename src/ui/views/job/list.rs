@@ -26,10 +26,7 @@ use table::expected_start;
 const MIN_SUMMARY_HEIGHT: usize = 6;
 
 /// Shown when there are no jobs at all.
-const NO_JOBS_TEXT: [&str; 2] = [
-    "no process belongs to a job, and no scheduler is queried",
-    "gtop --slurm shows your jobs and their nodes",
-];
+const NO_JOBS_TEXT: &str = "no process belongs to a job, and no scheduler is queried";
 
 /// The list's sort order, cursor and scroll position.
 #[derive(Clone, Debug)]
@@ -267,7 +264,10 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
             let hidden = format!("; {} pending not shown", rows.hidden);
             lines.push(line.text(if rows.hidden > 0 { &*hidden } else { "" }, Tone::Faint));
         } else {
-            lines.extend(NO_JOBS_TEXT.map(|text| Line::styled(text, Tone::Faint)));
+            let watch = context.options.scheduler.watch;
+            lines.push(Line::styled(NO_JOBS_TEXT, Tone::Faint));
+            let hint = format!("{watch} shows your jobs and their nodes");
+            lines.push(Line::styled(hint, Tone::Faint));
         }
     }
     if height >= MIN_SUMMARY_HEIGHT && !rows.list.is_empty() {
@@ -298,7 +298,8 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
     let unknown = awaited.map_or(0, |list| list.jobs_without_devices());
     parts.push((unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint));
-    let unlisted = "known from processes; gtop --slurm shows pending ones too".to_owned();
+    let watch = context.options.scheduler.watch;
+    let unlisted = format!("known from processes; {watch} shows pending ones too");
     parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));
     let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
     Line::of_notes(&present.map(|(_, text, tone)| (text, tone)).collect::<Vec<_>>())

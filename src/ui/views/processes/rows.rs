@@ -306,9 +306,9 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
 
 /// Returns true if the process is in the scope and matches the selection and the filter.
 fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInputs) -> bool {
-    if let ResolvedScope::Job(id, sluid) = &inputs.scope {
+    if let ResolvedScope::Job(id, alias) = &inputs.scope {
         let job = entry.job();
-        if job != Some(id) && (job.is_none() || job != sluid.as_ref()) {
+        if job != Some(id) && (job.is_none() || job != alias.as_ref()) {
             return false;
         }
     }

@@ -1,4 +1,4 @@
-//! Names with ranges as Slurm's files have them, such as `gpu[01-08,10]` or `/dev/nvidia[0-1,3]`. They are expanded or
+//! Names with ranges as files of schedulers have them, such as `gpu[01-08,10]` or `/dev/nvidia[0-1,3]`. They are expanded or
 //! compared without expanding more than a limit, because a node may send anything.
 
 /// Maximum number of brackets of a name, and of digits of a number.

@@ -159,9 +159,10 @@ impl<'a> JobListTable<'a> {
         .named("used", "used", "how long it has run, and its time limit")
         .rank(6),
         JobListColumn::left("STATE", 9, |_, cells, _| {
-            let state = cells.job.state;
-            let tone = if state == JobState::Running { Tone::Plain } else { Tone::Warn };
-            Cell::toned(state.as_str(), tone)
+            let job = cells.job;
+            let is_running = job.state == JobState::Running;
+            let tone = if is_running { Tone::Plain } else { Tone::Warn };
+            Cell::toned(job.state_text().to_owned(), tone)
         })
         .named("jobstate", "jobstate", "the scheduler's state of the job")
         .rank(8),
@@ -222,14 +223,14 @@ pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow)
 /// Tells what a job without nodes waits for, and when it is expected to start.
 fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
     let RenderContext { view, zone, .. } = context;
-    let mut line = Line::styled(job.state.as_str(), Tone::Faint);
+    let mut line = Line::styled(job.state_text().to_owned(), Tone::Faint);
     if let Some(reason) = job.reason.as_deref() {
         line = line.text(": ", Tone::Faint).text(reason, Tone::Plain);
     }
     line = line.text(" · ", Tone::Faint).text(start_text(job, view.now, zone), Tone::Plain);
     let mut others = Vec::new();
     if !job.partition.is_empty() {
-        others.push(format!("partition {}", job.partition));
+        others.push(format!("{} {}", view.fleet.scheduler().words.queue, job.partition));
     }
     others.extend(job.limit.map(|limit| format!("limit {}", format_duration(limit))));
     for text in others {

@@ -1,0 +1,228 @@
+//! The schedulers that gtop asks for jobs and nodes. Each is a backend behind [`Scheduler`]; what else there is to know of
+//! it is plain data, its [`SchedulerProfile`].
+//!
+//! A backend polls by programs of this machine and publishes each answer as it comes. What it lists is [`Listing`]: jobs and
+//! nodes in the words of the model, which names of nodes to watch, and their addresses.
+
+pub use error::SchedulerError;
+pub use job_filter::JobFilter;
+pub use node_names::nodes_of_jobs;
+#[cfg(test)]
+pub(crate) use slurm::example_group;
+pub use step_candidate::{StepCandidate, StepJob};
+pub use user_name::own_uid;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::{JobId, JobList, NodeName, SchedulerProfile};
+use crate::scheduler::pbs::PbsPoller;
+use crate::scheduler::slurm::SlurmPoller;
+use crate::ssh::SchedulerAddresses;
+use crate::time::{Clock, Timestamp};
+
+pub mod claim;
+mod error;
+mod job_filter;
+mod node_names;
+mod pbs;
+mod scheduled_query;
+pub mod slurm;
+mod step_candidate;
+mod user_name;
+mod wait;
+
+/// The kinds of schedulers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerKind {
+    #[default]
+    Slurm,
+    Pbs,
+}
+
+impl SchedulerKind {
+    pub const ALL: [Self; 2] = [Self::Slurm, Self::Pbs];
+
+    pub fn profile(self) -> &'static SchedulerProfile {
+        match self {
+            Self::Slurm => &slurm::PROFILE,
+            Self::Pbs => &pbs::PROFILE,
+        }
+    }
+
+    /// Returns the kind with this name.
+    pub fn named(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.profile().id == id)
+    }
+
+    /// Returns the kind that is on this machine, by its programs; the first that is.
+    pub fn here() -> Option<Self> {
+        Self::in_path(std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// Returns the first kind whose programs are in the folders of a `PATH`.
+    pub fn in_path(path: impl AsRef<OsStr>) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.is_in_path(path.as_ref()))
+    }
+
+    fn is_in_path(self, path: &OsStr) -> bool {
+        let SchedulerProfile { program, configured_by, .. } = self.profile();
+        let is_set = |(variable, file): (&str, &str)| {
+            std::env::var_os(variable).is_some() || std::path::Path::new(file).exists()
+        };
+        configured_by.is_none_or(is_set)
+            && std::env::split_paths(path).any(|folder| folder.join(program).is_file())
+    }
+
+    /// Returns the job whose environment this is, as its scheduler shows it.
+    pub fn own_job(self, variable: &dyn Fn(&str) -> Option<String>) -> Option<OwnJob> {
+        match self {
+            Self::Slurm => slurm::own_job(variable),
+            Self::Pbs => pbs::own_job(variable),
+        }
+    }
+}
+
+/// The job that gtop runs in, by its environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnJob {
+    /// Its displayed id.
+    pub shown_id: String,
+    /// Its id, or that of each component.
+    pub ids: Vec<JobId>,
+    /// Its nodes.
+    pub nodes: Vec<NodeName>,
+}
+
+impl OwnJob {
+    /// Returns the job whose environment this process has, with its scheduler.
+    pub fn of_this_process() -> Option<(SchedulerKind, Self)> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let own = |kind: SchedulerKind| Some((kind, kind.own_job(&variable)?));
+        SchedulerKind::ALL.into_iter().find_map(own)
+    }
+}
+
+/// The profile with this id, such as that of a recording.
+pub fn profile_of(id: &str) -> &'static SchedulerProfile {
+    SchedulerKind::named(id).map(SchedulerKind::profile).unwrap_or_default()
+}
+
+/// What the user interface requests from a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PollRequest {
+    /// Incremented to request a new list at once.
+    pub refresh: u64,
+    /// The selected job, whose devices are queried at once if they are not known.
+    pub job: Option<JobId>,
+}
+
+/// What a scheduler has said so far.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    pub jobs: Arc<JobList>,
+    /// The nodes to watch.
+    pub nodes: Vec<NodeName>,
+    /// The addresses by which it reaches its nodes.
+    pub addresses: SchedulerAddresses,
+}
+
+/// A scheduler that is polled.
+#[derive(Debug)]
+pub enum Scheduler {
+    Slurm(Box<SlurmPoller>),
+    Pbs(Box<PbsPoller>),
+}
+
+/// Calls a method of the backend, whichever it is.
+macro_rules! backend {
+    ($scheduler:expr, $poller:ident => $call:expr) => {
+        match $scheduler {
+            Self::Slurm($poller) => $call,
+            Self::Pbs($poller) => $call,
+        }
+    };
+}
+
+impl Scheduler {
+    /// Returns a scheduler whose jobs are listed in this interval; `fixed` nodes are watched as well.
+    pub fn new(
+        kind: SchedulerKind,
+        filter: JobFilter,
+        interval: Duration,
+        fixed: Vec<NodeName>,
+    ) -> Self {
+        match kind {
+            SchedulerKind::Slurm => {
+                Self::Slurm(Box::new(SlurmPoller::new(filter, interval, fixed)))
+            }
+            SchedulerKind::Pbs => Self::Pbs(Box::new(PbsPoller::new(filter, interval, fixed))),
+        }
+    }
+
+    /// Adds nodes that are watched until the first answer.
+    #[must_use]
+    pub fn with_initial_nodes(mut self, nodes: Vec<NodeName>) -> Self {
+        backend!(&mut self, poller => poller.add_initial_nodes(nodes));
+        self
+    }
+
+    /// Lists only the jobs on these nodes, which the scheduler need not know.
+    #[must_use]
+    pub fn with_jobs_on(mut self, nodes: BTreeSet<NodeName>) -> Self {
+        backend!(&mut self, poller => poller.list_jobs_on(nodes));
+        self
+    }
+
+    /// Watches all nodes of the filter's queues, also those without a listed job.
+    #[must_use]
+    pub fn with_all_nodes(mut self) -> Self {
+        backend!(&mut self, poller => poller.watch_all_nodes());
+        self
+    }
+
+    /// Returns what it has said so far.
+    pub fn listing(&self, now: Timestamp) -> Listing {
+        backend!(self, poller => poller.listing(now))
+    }
+
+    /// Returns what is known of it beforehand.
+    pub fn profile(&self) -> &'static SchedulerProfile {
+        match self {
+            Self::Slurm(_) => SchedulerKind::Slurm.profile(),
+            Self::Pbs(_) => SchedulerKind::Pbs.profile(),
+        }
+    }
+
+    /// Starts the queries that are due.
+    pub fn start_queries(&mut self, clock: &Clock) {
+        backend!(self, poller => poller.start_queries(clock));
+    }
+
+    /// Returns when the next query is due.
+    pub fn next_due(&self) -> Instant {
+        backend!(self, poller => poller.next_due())
+    }
+
+    /// Waits for an answer and takes it; for ever if no query is running. May be dropped before.
+    pub async fn poll(&mut self, clock: &Clock) {
+        backend!(self, poller => poller.poll(clock).await);
+    }
+
+    /// Takes a request of the user interface, of which `before` was the last.
+    pub fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
+        backend!(self, poller => poller.on_request(before, request));
+    }
+}
+
+/// Returns the jobs in which gtop may start a step: this user's running ones, with their nodes.
+pub fn step_candidates(list: &JobList) -> Vec<StepCandidate> {
+    match SchedulerKind::named(list.scheduler.id) {
+        Some(SchedulerKind::Slurm) => slurm::step_candidates(list),
+        Some(SchedulerKind::Pbs) | None => Vec::new(),
+    }
+}

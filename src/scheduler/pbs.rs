@@ -1,0 +1,437 @@
+//! Polls PBS (`OpenPBS`, PBS Professional) for jobs and nodes: one `qstat` and one `pbsnodes` a round, each a task with its
+//! own schedule. PBS tells how many devices a job has on each node, and never which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::jobs::ListedJob;
+use self::nodes::PbsNodes;
+use crate::model::{
+    ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeName, NumberingRule,
+    PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
+    SchedulerProfile, SchedulerWords, VariableRule,
+};
+use crate::process::{ProgramCall, run_program};
+use crate::scheduler::error::ErrorPatterns;
+use crate::scheduler::node_names::merge_nodes;
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::user_name::user_name;
+use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
+use crate::ssh::SchedulerAddresses;
+use crate::time::{Clock, Timestamp};
+
+mod jobs;
+mod nodes;
+mod resources;
+
+/// PBS.
+pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
+    id: "pbs",
+    words: SchedulerWords {
+        name: "PBS",
+        queue: "queue",
+        watch: "gtop --scheduler pbs",
+        submit: "submit one with qsub",
+        daemon: "pbs_mom",
+        list_jobs: "qstat",
+        list_nodes: "pbsnodes -a",
+        explain_job: "qstat -f",
+        explain_node: "pbsnodes",
+        ping: "qstat -B",
+        configuration: "/etc/pbs.conf and PBS_CONF_FILE",
+        configuration_file: "pbs.conf",
+    },
+    program: "qstat",
+    // Other schedulers have a program of this name, too.
+    configured_by: Some(("PBS_CONF_FILE", "/etc/pbs.conf")),
+    node_variable: None,
+    claims: ClaimRules {
+        mark: "pbs_jobs",
+        // Where its hook for control groups runs: `/pbs_jobs.service/jobid/1[2].server`.
+        groups: &[GroupRule {
+            folder: PartPattern::StartsWith("pbs_jobs"),
+            skipped: "jobid",
+            job: "",
+            form: IdForm::AtServer,
+            step: None,
+        }],
+        variables: Some(VariableRule { job: "PBS_JOBID", form: IdForm::AtServer, step: None }),
+        step_names: &[],
+    },
+    numbering: NumberingRule::NONE,
+};
+
+/// Time limit for a command.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum bytes of output.
+const MAX_OUTPUT_SIZE: usize = 64 << 20;
+/// Nodes are listed this many times less often than jobs.
+const JOB_LISTS_PER_NODE_LIST: u32 = 2;
+/// After so many usual waits without an answer, what the last list of nodes says may no longer be true.
+const WAITS_UNTIL_OLD: u32 = 3;
+
+/// Texts in messages and the kind they mean.
+const PATTERNS: ErrorPatterns = &[
+    ("pbs.conf", Kind::NoConfiguration),
+    ("pbs_conf_file", Kind::NoConfiguration),
+    ("connection refused", Kind::ControllerDown),
+    ("cannot connect to server", Kind::ControllerDown),
+    ("no server", Kind::ControllerDown),
+    ("timed out", Kind::ControllerUnresponsive),
+    ("unauthorized", Kind::PermissionDenied),
+    ("munge", Kind::Munge),
+];
+
+/// Returns the job of an environment; its nodes are those of its list.
+pub(super) fn own_job(variable: &dyn Fn(&str) -> Option<String>) -> Option<OwnJob> {
+    let id = variable("PBS_JOBID").filter(|id| IdForm::AtServer.matches(id))?;
+    Some(OwnJob { ids: JobId::new(&id).into_iter().collect(), shown_id: id, nodes: Vec::new() })
+}
+
+/// Polls the jobs of a cluster.
+#[derive(Debug)]
+pub struct PbsPoller {
+    filter: JobFilter,
+    /// Only jobs on these nodes are listed, if there are any.
+    only_on: Option<BTreeSet<NodeName>>,
+    has_all_nodes: bool,
+    interval: Duration,
+    fixed_nodes: Vec<NodeName>,
+    /// Nodes that are watched until the first answer.
+    initial_nodes: Vec<NodeName>,
+    watched: Vec<NodeName>,
+    list: JobList,
+    /// What is wrong with the list of nodes.
+    node_error: Option<SchedulerError>,
+    known_nodes: PbsNodes,
+    nodes_at: Option<Timestamp>,
+    /// The jobs as they were listed, before what follows from the nodes.
+    listed: Vec<ListedJob>,
+    jobs: ScheduledQuery<Result<Vec<ListedJob>, SchedulerError>>,
+    nodes: ScheduledQuery<Result<PbsNodes, SchedulerError>>,
+}
+
+/// An answer of PBS.
+enum PbsAnswer {
+    Jobs(TimedAnswer<Result<Vec<ListedJob>, SchedulerError>>),
+    Nodes(TimedAnswer<Result<PbsNodes, SchedulerError>>),
+}
+
+impl PbsPoller {
+    /// Returns a poller; the fixed nodes are watched as well.
+    pub(super) fn new(filter: JobFilter, interval: Duration, fixed_nodes: Vec<NodeName>) -> Self {
+        Self {
+            list: JobList {
+                scheduler: &PROFILE,
+                filter_text: filter.describe().into(),
+                narrowed_by: filter.narrowing_options().into(),
+                requested: filter.requested(),
+                awaits_nodes: true,
+                interval,
+                ..JobList::default()
+            },
+            filter,
+            only_on: None,
+            has_all_nodes: false,
+            interval,
+            watched: fixed_nodes.clone(),
+            fixed_nodes,
+            initial_nodes: Vec::new(),
+            node_error: None,
+            known_nodes: PbsNodes::default(),
+            listed: Vec::new(),
+            nodes_at: None,
+            jobs: ScheduledQuery::new(),
+            nodes: ScheduledQuery::new(),
+        }
+    }
+
+    /// Adds nodes that are watched until the first answer.
+    pub(super) fn add_initial_nodes(&mut self, mut nodes: Vec<NodeName>) {
+        nodes.retain(|node| !self.fixed_nodes.contains(node));
+        self.watched.extend(nodes.iter().cloned());
+        self.initial_nodes = nodes;
+    }
+
+    /// Lists only the jobs on these nodes.
+    pub(super) fn list_jobs_on(&mut self, nodes: BTreeSet<NodeName>) {
+        self.list.requested = RequestedJobs::Selected;
+        self.only_on = Some(nodes);
+    }
+
+    /// Watches all nodes, also those without a listed job.
+    pub(super) fn watch_all_nodes(&mut self) {
+        self.has_all_nodes = true;
+    }
+
+    /// Starts the queries that are due.
+    pub(super) fn start_queries(&mut self, _clock: &Clock) {
+        if self.jobs.is_due() {
+            self.jobs
+                .start(async { jobs::parse(&run("qstat", &["-t", "-f", "-F", "json"]).await?) });
+        }
+        if self.nodes.is_due() {
+            self.nodes
+                .start(async { nodes::parse(&run("pbsnodes", &["-a", "-F", "json"]).await?) });
+        }
+    }
+
+    /// Returns when the next query is due.
+    pub(super) fn next_due(&self) -> Instant {
+        let due = self.jobs.next_due().into_iter().chain(self.nodes.next_due()).min();
+        due.unwrap_or_else(|| Instant::now() + COMMAND_TIMEOUT)
+    }
+
+    /// Waits for an answer and takes it.
+    pub(super) async fn poll(&mut self, clock: &Clock) {
+        let answer = tokio::select! {
+            answer = self.jobs.answer() => PbsAnswer::Jobs(answer),
+            answer = self.nodes.answer() => PbsAnswer::Nodes(answer),
+        };
+        match answer {
+            PbsAnswer::Jobs(answer) => self.apply_jobs(answer, clock.now()),
+            PbsAnswer::Nodes(answer) => self.apply_nodes(answer, clock.now()),
+        }
+        self.update_nodes(clock.now());
+    }
+
+    pub(super) fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
+        if request.refresh != before.refresh {
+            self.jobs.hasten();
+            self.nodes.hasten();
+        }
+    }
+
+    /// Returns what PBS has said, as of `now`.
+    pub(super) fn listing(&self, now: Timestamp) -> Listing {
+        let mut list = self.list.clone();
+        list.notes.extend(self.unsupported_options().map(Into::into));
+        list.notes.extend(self.missing_jobs().map(Into::into));
+        let node_error =
+            self.node_error.as_ref().filter(|_| self.has_all_nodes || self.is_old(now));
+        list.notes.extend(node_error.map(|error| {
+            format!("{}; what PBS says of nodes is missing or old", error.message).into()
+        }));
+        let nodes = self.watched.clone();
+        Listing { jobs: Arc::new(list), nodes, addresses: SchedulerAddresses::default() }
+    }
+
+    fn apply_jobs(
+        &mut self,
+        answer: TimedAnswer<Result<Vec<ListedJob>, SchedulerError>>,
+        now: Timestamp,
+    ) {
+        let jobs = match answer.value {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                self.jobs.on_failure(self.interval, answer.took);
+                let SchedulerError { kind, message } = error;
+                let message: Arc<str> = message.into();
+                let known = self.list.error.as_ref().filter(|known| known.message == message);
+                let since = known.map_or(now, |known| known.since);
+                self.list.error = Some(JobListError { message, kind, since });
+                return;
+            }
+        };
+        self.jobs.on_success(self.interval, answer.took);
+        log::debug!("pbs: {} jobs in {:?}", jobs.len(), answer.took);
+        self.list.is_partial = jobs.len() >= jobs::MAX_JOBS;
+        self.listed = jobs;
+        self.list.at = Some(now);
+        self.list.error = None;
+        self.initial_nodes.clear();
+    }
+
+    fn apply_nodes(
+        &mut self,
+        answer: TimedAnswer<Result<PbsNodes, SchedulerError>>,
+        now: Timestamp,
+    ) {
+        self.list.awaits_nodes = false;
+        match answer.value {
+            Ok(nodes) => {
+                let interval = self.interval.saturating_mul(JOB_LISTS_PER_NODE_LIST);
+                self.nodes.on_success(interval, answer.took);
+                (self.known_nodes, self.nodes_at, self.node_error) = (nodes, Some(now), None);
+            }
+            Err(error) => {
+                log::info!("pbs: nodes: {}", error.message);
+                self.nodes.on_failure(self.interval, answer.took);
+                self.node_error = Some(error);
+            }
+        }
+    }
+
+    /// Lists the watched nodes, what PBS says of them, and how many devices jobs have on them.
+    fn update_nodes(&mut self, now: Timestamp) {
+        let jobs = self.listed.iter().map(|listed| self.known_nodes.job(listed));
+        let is_wanted = |job: &Job| self.matches(job) && self.is_on_wanted_node(job);
+        let jobs = jobs.filter(is_wanted).map(|job| Job { listed_at: self.list.at, ..job });
+        self.list.jobs = jobs.collect();
+        let queues = &self.filter.partitions;
+        let is_in_queue = |node: &SchedulerNode| {
+            queues.is_empty()
+                || node.partitions.iter().any(|one| queues.iter().any(|name| **name == **one))
+        };
+        let known = &self.known_nodes.nodes;
+        let all = known.iter().filter(|(_, node)| self.has_all_nodes && is_in_queue(node));
+        let constant = self.fixed_nodes.iter().chain(&self.initial_nodes);
+        self.watched = merge_nodes(constant, &self.list.jobs, all.map(|(name, _)| name));
+        let of_jobs = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
+        let expected: BTreeSet<&NodeName> =
+            of_jobs.map(|allocation| &allocation.node).chain(&self.fixed_nodes).collect();
+        let is_old = self.is_old(now);
+        let shown = |name: &NodeName| {
+            let is_extra = !expected.contains(name);
+            let node = SchedulerNode {
+                is_extra,
+                is_old,
+                is_count_old: is_old,
+                ..known.get(name)?.clone()
+            };
+            Some((name.clone(), Arc::new(node)))
+        };
+        let nodes: BTreeMap<_, _> = self.watched.iter().filter_map(shown).collect();
+        self.list.nodes = Arc::new(SchedulerNodes {
+            nodes,
+            at: self.nodes_at,
+            allocated_at: self.nodes_at,
+            awaits_allocated: false,
+        });
+    }
+
+    /// Returns true if the list of nodes is so old that it may no longer be true.
+    fn is_old(&self, now: Timestamp) -> bool {
+        let limit = self.nodes.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
+        self.node_error.is_some() && self.nodes_at.is_some_and(|at| now.since(at) > limit)
+    }
+
+    /// Returns true if the filter's users, jobs, queues and accounts have a job.
+    fn matches(&self, job: &Job) -> bool {
+        let JobFilter { users, jobs, partitions, accounts, nodes, .. } = &self.filter;
+        let is_one =
+            |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
+        let users: Vec<String> = users.iter().map(|user| user_name(user)).collect();
+        let is_there = |set: &String| {
+            let names = crate::nodeset::expand(set).unwrap_or_default();
+            job.allocations.iter().any(|one| names.iter().any(|name| *name == *one.node.as_str()))
+        };
+        is_one(&users, &job.user)
+            && is_one(partitions, &job.partition)
+            && is_one(accounts, job.account.as_deref().unwrap_or_default())
+            && (jobs.is_empty() || jobs.iter().any(|wanted| jobs::is_named(job, wanted)))
+            && (nodes.is_empty() || nodes.iter().any(is_there))
+    }
+
+    fn is_on_wanted_node(&self, job: &Job) -> bool {
+        let is_wanted = |nodes: &BTreeSet<NodeName>| {
+            job.allocations.iter().any(|one| nodes.contains(&one.node))
+        };
+        self.only_on.as_ref().is_none_or(is_wanted)
+    }
+
+    /// Returns a sentence if options mean nothing here.
+    fn unsupported_options(&self) -> Option<String> {
+        let JobFilter { qos, reservations, .. } = &self.filter;
+        let is_used = !qos.is_empty() || !reservations.is_empty();
+        is_used.then(|| "PBS has neither --qos nor --reservation; they leave out no job".to_owned())
+    }
+
+    /// Returns a sentence for each requested job that is not listed.
+    fn missing_jobs(&self) -> impl Iterator<Item = String> {
+        let is_missing =
+            |wanted: &&String| !self.list.jobs.iter().any(|job| jobs::is_named(job, wanted));
+        let missing = self.filter.jobs.iter().filter(|_| self.list.at.is_some()).filter(is_missing);
+        missing
+            .take(8)
+            .map(|wanted| format!("job {} is not in the queue", crate::text::sanitize(wanted, 64)))
+    }
+}
+
+/// Runs a command and returns what it prints. Times are in UTC: the program itself writes them in its own time zone.
+async fn run(program: &str, words: &[&str]) -> Result<String, SchedulerError> {
+    let args: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let call = ProgramCall {
+        program: program.as_ref(),
+        args: &args,
+        input: "",
+        env: &[("LC_ALL", "C"), ("TZ", "UTC")],
+        hides: |_| false,
+        timeout: COMMAND_TIMEOUT,
+        max_stdout: MAX_OUTPUT_SIZE,
+    };
+    let words = &PROFILE.words;
+    let answer = run_program(call).await.map_err(|fault| {
+        SchedulerError::of_run_error(words, PATTERNS, program, &fault, COMMAND_TIMEOUT.as_secs())
+    })?;
+    if answer.is_truncated {
+        return Err(SchedulerError::new(words, Kind::TooLong, program, ""));
+    }
+    // Part of an answer is none: what is missing would look as if it did not exist.
+    if answer.succeeded {
+        Ok(answer.stdout)
+    } else {
+        Err(SchedulerError::of_stderr(words, PATTERNS, program, &answer.stderr))
+    }
+}
+
+/// Returns the error for output that is not what was requested.
+fn unexpected_output(program: &str, output: &str) -> SchedulerError {
+    let lines = output.lines().map(|line| crate::text::sanitize(line.trim(), 80));
+    let message = match lines.into_iter().find(|line| !line.is_empty()) {
+        Some(line) => format!("{program} printed {line:?} instead of JSON"),
+        None => format!("{program} printed nothing"),
+    };
+    SchedulerError::new(&PROFILE.words, Kind::UnexpectedOutput, program, &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::claim;
+
+    #[test]
+    fn processes_belong_to_the_job_of_their_group_or_their_environment() {
+        for group in [
+            "/pbs_jobs.service/jobid/1[2].server",
+            "/system.slice/pbs_jobs.service/jobid/1[2].server/x",
+        ] {
+            let found = claim::of_group(group).unwrap();
+            assert_eq!((found.job.unwrap().as_str(), found.step), ("1[2].server", None), "{group}");
+        }
+        assert_eq!(claim::of_group("/pbs_jobs.service/jobid"), None);
+        assert_eq!(claim::of_group("/pbs.service"), None);
+        let found = claim::of_variables("0.pbsserver", None).unwrap();
+        assert_eq!(found.job.unwrap().as_str(), "0.pbsserver");
+        assert!(claim::probe_word().ends_with(",pbs_jobs:PBS_JOBID:"));
+    }
+
+    #[test]
+    fn in_a_job_s_environment_that_job_is_watched() {
+        let of = |id: &str| own_job(&|name: &str| (name == "PBS_JOBID").then(|| id.to_owned()));
+        assert_eq!(of("1[1].pbsserver").unwrap().shown_id, "1[1].pbsserver");
+        assert_eq!(of("$(x)"), None);
+    }
+
+    #[tokio::test]
+    async fn options_that_mean_nothing_and_jobs_that_are_missing_are_told() {
+        let filter = JobFilter {
+            jobs: vec!["5".to_owned()],
+            qos: vec!["high".to_owned()],
+            ..JobFilter::default()
+        };
+        let mut poller = PbsPoller::new(filter, Duration::from_secs(30), Vec::new());
+        let clock = Clock::system();
+        assert_eq!(poller.listing(clock.now()).jobs.notes.len(), 1);
+        let answer = TimedAnswer { value: Ok(Vec::new()), took: Duration::ZERO };
+        poller.apply_jobs(answer, clock.now());
+        let listing = poller.listing(clock.now());
+        let notes: Vec<&str> = listing.jobs.notes.iter().map(|note| &**note).collect();
+        assert!(notes[0].contains("--qos"), "{notes:?}");
+        assert_eq!(notes[1], "job 5 is not in the queue");
+    }
+}

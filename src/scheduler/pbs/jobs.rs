@@ -1,0 +1,347 @@
+//! Parses the output of `qstat -t -f -F json`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::resources::{DEVICE_RESOURCES, device_count, number};
+use super::unexpected_output;
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
+use crate::scheduler::SchedulerError;
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+
+/// Maximum number of jobs.
+pub(super) const MAX_JOBS: usize = 20_000;
+/// Maximum number of nodes, over all jobs.
+const MAX_NODES: usize = 65_536;
+/// Maximum length of a text, in characters.
+const MAX_TEXT_CHARS: usize = 256;
+
+/// A job as `qstat` lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ListedJob {
+    /// Its allocations are those of its chunks, of which a node may have several.
+    pub(super) job: Job,
+    /// No other job runs on its nodes.
+    pub(super) has_whole_nodes: bool,
+}
+
+#[derive(Deserialize)]
+struct JobsOutput {
+    pbs_server: String,
+    #[serde(rename = "Jobs", default)]
+    jobs: BTreeMap<String, PbsJob>,
+}
+
+/// The attributes of a job that are read. Its environment and its command line are not.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PbsJob {
+    #[serde(rename = "Job_Name")]
+    name: Value,
+    #[serde(rename = "Job_Owner")]
+    owner: String,
+    #[serde(rename = "Account_Name")]
+    account: Option<Value>,
+    job_state: String,
+    queue: String,
+    ctime: String,
+    stime: Option<String>,
+    #[serde(rename = "Execution_Time")]
+    not_before: Option<String>,
+    comment: Option<String>,
+    depend: Option<String>,
+    #[serde(rename = "Hold_Types")]
+    holds: Option<String>,
+    exec_vnode: Option<String>,
+    #[serde(rename = "Resource_List")]
+    requested: BTreeMap<String, Value>,
+    resources_used: BTreeMap<String, Value>,
+    estimated: BTreeMap<String, Value>,
+}
+
+/// Parses the output: the jobs that wait or run, running ones first, then by number.
+pub(super) fn parse(output: &str) -> Result<Vec<ListedJob>, SchedulerError> {
+    let parsed: JobsOutput =
+        serde_json::from_str(output).map_err(|_odd| unexpected_output("qstat", output))?;
+    let listed = parsed.jobs.iter().filter_map(|(id, json)| json.job(id, &parsed.pbs_server));
+    let mut nodes = 0_usize;
+    let mut jobs: Vec<ListedJob> = listed
+        .take(MAX_JOBS)
+        .take_while(|listed| {
+            nodes = nodes.saturating_add(listed.job.allocations.len());
+            nodes <= MAX_NODES
+        })
+        .collect();
+    jobs.sort_by_cached_key(|listed| (listed.job.state, numbers(&listed.job.shown_id)));
+    Ok(jobs)
+}
+
+/// Returns true if a person means this job: `8421`, `1[2]`, or `1` or `1[]` for a whole array, with or without the server.
+pub(super) fn is_named(job: &Job, wanted: &str) -> bool {
+    let array = |id: &str| id.split_once('[').map(|(array, _)| array.to_owned());
+    let wanted_job = wanted.split_once('.').map_or(wanted, |(job, _)| job);
+    let wanted_array = wanted_job.strip_suffix("[]").unwrap_or(wanted_job);
+    let is_server =
+        wanted == wanted_job || job.id.as_str().ends_with(wanted.trim_start_matches(wanted_job));
+    let shown = job.id.as_str().split('.').next().unwrap_or_default();
+    is_server && (shown == wanted_job || array(shown).is_some_and(|array| array == wanted_array))
+}
+
+impl PbsJob {
+    /// Returns the job; `None` if it neither waits nor runs. The tasks of an array are jobs of their own, so the array is
+    /// none.
+    fn job(&self, id: &str, server: &str) -> Option<ListedJob> {
+        let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
+        let state = job_state(&self.job_state)?;
+        let own_server = id.strip_suffix(server).and_then(|id| id.strip_suffix('.'));
+        let walltime = |list: &BTreeMap<String, Value>| duration(list.get("walltime")?.as_str()?);
+        let starts_at = match state {
+            JobState::Pending => self.expected_start(),
+            _ => self.stime.as_deref().and_then(time),
+        };
+        let limit = walltime(&self.requested);
+        let node_count = self.requested.get("nodect").and_then(number);
+        let chunks = self.exec_vnode.as_deref().filter(|_| state != JobState::Pending);
+        let job = Job {
+            id: JobId::new(id)?,
+            shown_id: text(own_server.unwrap_or(id)),
+            alias: None,
+            name: text(&word(&self.name)),
+            user: text(self.owner.split('@').next().unwrap_or_default()),
+            partition: text(&self.queue),
+            account: self.account.as_ref().map(|account| text(&word(account))),
+            state,
+            native_state: text(&self.job_state),
+            reason: self.reason(state, id).map(|reason| text(&reason)),
+            submitted_at: time(&self.ctime),
+            starts_at,
+            ends_at: starts_at.zip(limit).map(|(start, limit)| start.plus(limit)),
+            limit,
+            run_time: walltime(&self.resources_used),
+            listed_at: None,
+            tasks: Some(1),
+            node_count: node_count.unwrap_or(1),
+            devices_per_node: self.devices_per_node(node_count),
+            allocations: chunks.map(allocations).unwrap_or_default(),
+        };
+        let place = self.requested.get("place").and_then(Value::as_str).unwrap_or_default();
+        Some(ListedJob {
+            job,
+            has_whole_nodes: place.split(':').any(|word| word.starts_with("excl")),
+        })
+    }
+
+    /// Returns when a waiting job is expected to start, or may at the earliest.
+    fn expected_start(&self) -> Option<Timestamp> {
+        let estimated = self.estimated.get("start_time").and_then(Value::as_str);
+        estimated.and_then(time).or_else(|| time(self.not_before.as_deref()?))
+    }
+
+    /// Returns what a waiting job waits for. The comment of an array's task is that of the array.
+    fn reason(&self, state: JobState, id: &str) -> Option<String> {
+        if state != JobState::Pending {
+            return None;
+        }
+        let holds = || self.holds.as_deref().filter(|holds| !matches!(*holds, "" | "n"));
+        self.comment
+            .clone()
+            .filter(|_| !id.contains('['))
+            .or_else(|| self.depend.as_ref().map(|on| format!("depends on {on}")))
+            .or_else(|| holds().map(|holds| format!("held ({holds})")))
+    }
+
+    /// Returns the number of devices requested on each node, if they are the same on all.
+    fn devices_per_node(&self, nodes: Option<u32>) -> Option<u32> {
+        let all = device_count(&self.requested)?;
+        let nodes = nodes.filter(|nodes| *nodes > 0)?;
+        (all % nodes == 0).then_some(all / nodes)
+    }
+}
+
+/// Returns the state with this letter; `None` if the job has ended or been moved away, or is an array.
+fn job_state(letter: &str) -> Option<JobState> {
+    match letter {
+        "R" => Some(JobState::Running),
+        "Q" | "H" | "W" => Some(JobState::Pending),
+        "T" => Some(JobState::Starting),
+        "S" | "U" => Some(JobState::Suspended),
+        "E" => Some(JobState::Ending),
+        "B" | "F" | "M" | "X" => None,
+        _ => Some(JobState::Other),
+    }
+}
+
+/// Returns what the chunks of a job have, such as `(gpu01:ncpus=2:ngpus=2)+(gpu02[0]:ncpus=1)`.
+fn allocations(chunks: &str) -> Arc<[Allocation]> {
+    let parts = chunks.split('+').map(|part| part.trim_matches(['(', ')']));
+    let allocation = |part: &str| {
+        let mut words = part.split(':');
+        let node = NodeName::new(words.next()?).ok()?;
+        let count = words.find_map(|word| {
+            let (name, value) = word.split_once('=')?;
+            DEVICE_RESOURCES.contains(&name).then(|| value.parse().ok())?
+        });
+        let devices = match count {
+            Some(0) => DeviceAllocation::None,
+            Some(count) => DeviceAllocation::Count(count),
+            None => DeviceAllocation::Unknown,
+        };
+        Some(Allocation { node, devices })
+    };
+    parts.filter_map(allocation).collect()
+}
+
+/// Returns a value as a text: a name such as `1e5` may come as a number.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Parses a time such as `Fri Nov 27 13:10:48 2026`, in UTC.
+fn time(text: &str) -> Option<Timestamp> {
+    let (_, rest) = text.trim().split_once(' ')?;
+    let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+    let civil = DateTime::strptime("%b %d %H:%M:%S %Y", rest).ok()?;
+    let second = civil.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
+    second.checked_mul(1_000_000).map(Timestamp::from_micros)
+}
+
+/// Parses a duration such as `100:00:05`, which has more than 24 hours.
+fn duration(text: &str) -> Option<Duration> {
+    let mut seconds: u64 = 0;
+    for part in text.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    Some(Duration::from_secs(seconds))
+}
+
+/// Returns the numbers of an id, by which jobs are sorted: 1 and 2 of `1[2]`.
+fn numbers(shown_id: &str) -> (u64, u64) {
+    let mut parts = shown_id.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || parts.next().and_then(|part| part.parse().ok()).unwrap_or_default();
+    (next(), next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str =
+        include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json");
+
+    #[test]
+    fn the_jobs_of_a_recorded_cluster_are_listed() {
+        let jobs = parse(RECORDED).unwrap();
+        let shown: Vec<_> = jobs
+            .iter()
+            .map(|ListedJob { job, .. }| {
+                format!("{} {} {}", job.shown_id, job.user, job.state_text())
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "0 alice running",
+                "1[1] alice running",
+                "1[2] alice running",
+                "7 bob running",
+                "1[3] alice pending",
+                "1[4] alice pending",
+                "2 alice pending",
+                "3 alice pending",
+                "4 alice pending",
+                "5 alice pending",
+                "6 alice pending",
+                "8 alice pending",
+                "9 alice pending",
+                "10 alice pending",
+            ]
+        );
+        let train = &jobs[0].job;
+        let devices: Vec<_> =
+            train.allocations.iter().map(|one| (one.node.as_str(), one.devices.clone())).collect();
+        let two = DeviceAllocation::Count(2);
+        assert_eq!(devices, [("pbs-gpu01", two.clone()), ("pbs-gpu02", two)]);
+        // 13:10:48 of that day in UTC, and 30 minutes later.
+        let second = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+        assert_eq!(
+            (train.starts_at, train.ends_at),
+            (second(1_795_785_048), second(1_795_786_848))
+        );
+        assert_eq!(train.run_time, Some(Duration::from_secs(111)));
+        assert_eq!((train.id.as_str(), &*train.native_state), ("0.pbsserver", "R"));
+        assert_eq!((train.node_count, train.devices_per_node), (2, Some(2)));
+        assert_eq!(jobs[1].job.id.as_str(), "1[1].pbsserver");
+    }
+
+    #[test]
+    fn waiting_jobs_say_what_they_wait_for() {
+        let jobs = parse(RECORDED).unwrap();
+        let reason = |id: &str| {
+            let found = jobs.iter().find(|listed| &*listed.job.shown_id == id).unwrap();
+            found.job.reason.as_deref().map(str::to_owned)
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let lacks = "Not Running: Insufficient amount of resource: ngpus (R: 4 A: 0 T: 8)";
+        assert_eq!(reason("2"), text(lacks));
+        assert_eq!(reason("4"), text("depends on afterok:0.pbsserver@pbsserver"));
+        assert_eq!((reason("6"), reason("1[3]")), (text("held (u)"), None));
+        let later = jobs.iter().find(|listed| &*listed.job.shown_id == "5").unwrap();
+        assert_eq!(later.job.starts_at.unwrap().as_micros(), 1_924_991_940_000_000);
+    }
+
+    #[test]
+    fn names_stay_texts_whatever_they_look_like() {
+        let jobs = parse(RECORDED).unwrap();
+        let name = |id: &str| {
+            jobs.iter().find(|listed| &*listed.job.shown_id == id).unwrap().job.name.to_string()
+        };
+        assert_eq!((name("8"), name("9"), name("10")), ("007".into(), "1e5".into(), "+x".into()));
+    }
+
+    #[test]
+    fn a_person_names_a_job_or_an_array_with_or_without_the_server() {
+        let job = |id: &str| Job { id: JobId::new(id).unwrap(), ..Job::example("1") };
+        for (id, wanted, is_meant) in [
+            ("8421.pbs01", "8421", true),
+            ("8421.pbs01", "8421.pbs01", true),
+            ("8421.pbs01", "8421.other", false),
+            ("8421.pbs01", "842", false),
+            ("1[2].pbs01", "1[2]", true),
+            ("1[2].pbs01", "1[]", true),
+            ("1[2].pbs01", "1", true),
+            ("1[2].pbs01", "1[3]", false),
+            ("12[2].pbs01", "1", false),
+        ] {
+            assert_eq!(is_named(&job(id), wanted), is_meant, "{id} {wanted}");
+        }
+    }
+
+    #[test]
+    fn chunks_may_be_of_virtual_nodes_and_without_devices() {
+        let found = allocations("(a[0]:ncpus=2:ngpus=1+a[1]:ncpus=2:ngpus=1)+(b:ncpus=4)");
+        let found: Vec<_> =
+            found.iter().map(|one| (one.node.as_str(), one.devices.count())).collect();
+        assert_eq!(found, [("a[0]", Some(1)), ("a[1]", Some(1)), ("b", None)]);
+    }
+
+    #[test]
+    fn other_output_is_an_error_and_no_job_is_none() {
+        let empty = r#"{"timestamp":1,"pbs_version":"23.06.06","pbs_server":"s"}"#;
+        assert_eq!(parse(empty), Ok(Vec::new()));
+        for (output, says) in [
+            ("", "qstat printed nothing"),
+            ("{", "qstat printed \"{\" instead of JSON"),
+            ("job-ID prior name", "instead of JSON"),
+        ] {
+            let error = parse(output).unwrap_err();
+            assert!(error.message.contains(says), "{}", error.message);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Parses the output of `pbsnodes -a -F json`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::jobs::ListedJob;
+use super::resources::device_count;
+use super::unexpected_output;
+use crate::model::{
+    Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode,
+};
+use crate::scheduler::SchedulerError;
+use crate::text::sanitize_shared;
+
+/// Maximum number of nodes.
+const MAX_NODES: usize = 65_536;
+/// Maximum length of a text, in characters.
+const MAX_TEXT_CHARS: usize = 256;
+
+/// The nodes of a cluster by their hosts' names.
+#[derive(Debug, Default)]
+pub(super) struct PbsNodes {
+    pub(super) nodes: BTreeMap<NodeName, SchedulerNode>,
+    /// The host of each virtual node that is called otherwise.
+    hosts: BTreeMap<String, NodeName>,
+}
+
+#[derive(Deserialize)]
+struct NodesOutput {
+    pbs_version: String,
+    #[serde(default)]
+    nodes: BTreeMap<String, PbsNode>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PbsNode {
+    state: String,
+    comment: Option<String>,
+    queue: Option<String>,
+    jobs: Vec<String>,
+    resources_available: BTreeMap<String, Value>,
+    resources_assigned: BTreeMap<String, Value>,
+}
+
+/// Parses the output.
+pub(super) fn parse(output: &str) -> Result<PbsNodes, SchedulerError> {
+    let parsed: NodesOutput =
+        serde_json::from_str(output).map_err(|_odd| unexpected_output("pbsnodes", output))?;
+    let mut found = PbsNodes::default();
+    for (name, json) in parsed.nodes.iter().take(MAX_NODES) {
+        let host = json.resources_available.get("host").and_then(Value::as_str).unwrap_or(name);
+        let Ok(host) = NodeName::new(host) else { continue };
+        if host.as_str() != name {
+            found.hosts.insert(name.clone(), host.clone());
+        }
+        let node = json.node(&parsed.pbs_version);
+        // A host of several virtual nodes has the devices of all, and the worst of their states.
+        found.nodes.entry(host).and_modify(|whole| add(whole, &node)).or_insert(node);
+    }
+    Ok(found)
+}
+
+impl PbsNode {
+    fn node(&self, version: &str) -> SchedulerNode {
+        let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
+        let devices = device_count(&self.resources_available);
+        // A resource of which nothing is assigned is left out.
+        let assigned = device_count(&self.resources_assigned).unwrap_or(0);
+        let (state, flags, is_responding) = node_state(&self.state, !self.jobs.is_empty());
+        SchedulerNode {
+            partitions: self.queue.iter().map(|queue| text(queue)).collect(),
+            native_state: text(&self.state),
+            reason: self.comment.as_deref().map(text),
+            devices,
+            allocated: devices.map(|_| assigned),
+            version: Some(text(version)),
+            is_responding,
+            ..SchedulerNode::in_state(state, &flags)
+        }
+    }
+}
+
+/// Adds another virtual node of a host.
+fn add(whole: &mut SchedulerNode, other: &SchedulerNode) {
+    let sum = |one: Option<u32>, other: Option<u32>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    };
+    whole.devices = sum(whole.devices, other.devices);
+    whole.allocated = sum(whole.allocated, other.allocated);
+    if whole.takes_jobs() && (!other.takes_jobs() || whole.state == NodeState::Idle) {
+        whole.state = other.state;
+        whole.native_state.clone_from(&other.native_state);
+        whole.flags.clone_from(&other.flags);
+        whole.is_responding = other.is_responding;
+        whole.reason = other.reason.clone().or(whole.reason.take());
+    }
+}
+
+/// Returns what the words of a state mean: what keeps jobs away counts most.
+fn node_state(words: &str, has_jobs: bool) -> (NodeState, Vec<NodeFlag>, bool) {
+    let has = |word: &str| words.split(',').any(|one| one.trim() == word);
+    let is_responding = !["state-unknown", "unresolvable", "stale"].into_iter().any(has);
+    let state = if has("down") {
+        NodeState::Down
+    } else if has("offline") {
+        if has_jobs { NodeState::Draining } else { NodeState::Drained }
+    } else if has("maintenance") {
+        NodeState::Maintenance
+    } else if has("sleep") {
+        NodeState::PoweredDown
+    } else if has("provisioning") || has("wait-provisioning") {
+        NodeState::PoweringUp
+    } else if has("resv-exclusive") {
+        NodeState::Reserved
+    } else if has("job-busy") || has("job-exclusive") {
+        NodeState::Allocated
+    } else if has("free") {
+        if has_jobs { NodeState::Mixed } else { NodeState::Idle }
+    } else {
+        NodeState::Other
+    };
+    let is_drained_too = state == NodeState::Down && has("offline");
+    (state, is_drained_too.then_some(NodeFlag::Drain).into_iter().collect(), is_responding)
+}
+
+impl PbsNodes {
+    /// Returns a job with the names of its hosts, and what follows from the nodes for its devices: where the scheduler
+    /// counts devices and gave the job none, it has none, and all of a node that it has for itself.
+    pub(super) fn job(&self, listed: &ListedJob) -> Job {
+        let ListedJob { job, has_whole_nodes } = listed;
+        let mut by_host: BTreeMap<NodeName, DeviceAllocation> = BTreeMap::new();
+        for Allocation { node, devices } in job.allocations.iter() {
+            let host = self.host_of(node);
+            let devices = match (devices, self.nodes.get(&host).and_then(|node| node.devices)) {
+                (DeviceAllocation::Unknown, Some(all)) if *has_whole_nodes => {
+                    DeviceAllocation::Count(all)
+                }
+                (DeviceAllocation::Unknown, Some(_)) => DeviceAllocation::None,
+                (devices, _) => devices.clone(),
+            };
+            by_host.entry(host).and_modify(|known| *known = known.and(&devices)).or_insert(devices);
+        }
+        let by_host = by_host.into_iter().map(|(node, devices)| Allocation { node, devices });
+        Job { allocations: by_host.collect(), ..job.clone() }
+    }
+
+    /// Returns the host of a virtual node, whose name may be followed by a number in brackets.
+    fn host_of(&self, node: &NodeName) -> NodeName {
+        if self.nodes.contains_key(node) {
+            return node.clone();
+        }
+        let by_name = || {
+            let (host, _) = node.as_str().split_once('[')?;
+            NodeName::new(host).ok()
+        };
+        self.hosts.get(node.as_str()).cloned().or_else(by_name).unwrap_or_else(|| node.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::jobs;
+    use super::*;
+
+    const RECORDED: &str =
+        include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/pbsnodes-offline-F-json.json");
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    #[test]
+    fn the_nodes_of_a_recorded_cluster_are_known() {
+        let found = parse(RECORDED).unwrap();
+        let shown = |name: &str| {
+            let known = &found.nodes[&node(name)];
+            (known.state_text(), known.devices, known.allocated, known.takes_jobs())
+        };
+        assert_eq!(shown("pbs-gpu01"), ("mixed".to_owned(), Some(4), Some(4), true));
+        let offline = "draining: GPU 2 fell off the bus".to_owned();
+        assert_eq!(shown("pbs-gpu02"), (offline, Some(4), Some(4), false));
+        assert_eq!(&*found.nodes[&node("pbs-gpu02")].native_state, "offline");
+    }
+
+    #[test]
+    fn a_word_that_keeps_jobs_away_counts_most() {
+        for (words, has_jobs, state, takes_jobs) in [
+            ("free", false, "idle", true),
+            ("free", true, "mixed", true),
+            ("job-busy", true, "allocated", true),
+            ("job-exclusive,resv-exclusive", true, "reserved", false),
+            ("offline", false, "drained", false),
+            ("offline,job-busy", true, "draining", false),
+            ("down,offline", false, "down, drain", false),
+            ("state-unknown,down", false, "down", false),
+            ("state-unknown", false, "state-unknown, not responding", false),
+            ("provisioning", false, "powering up", false),
+        ] {
+            let jobs = if has_jobs { vec!["1.s".to_owned()] } else { Vec::new() };
+            let json = PbsNode { state: words.to_owned(), jobs, ..PbsNode::default() };
+            let found = json.node("23.06.06");
+            assert_eq!(
+                (found.state_words().join(", ").as_str(), found.takes_jobs()),
+                (state, takes_jobs)
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_has_the_devices_of_its_chunks_none_or_all_of_its_own_nodes() {
+        let all = r#"{"pbs_version":"1","nodes":{
+            "a[0]":{"state":"free","jobs":["1.s"],"resources_available":{"host":"a","ngpus":2},"resources_assigned":{"ngpus":1}},
+            "a[1]":{"state":"offline","resources_available":{"host":"a","ngpus":"2"}},
+            "b":{"state":"free","resources_available":{"host":"b","ngpus":4}},
+            "c":{"state":"free","resources_available":{"host":"c"}}}}"#;
+        let nodes = parse(all).unwrap();
+        assert_eq!(
+            (nodes.nodes[&node("a")].devices, nodes.nodes[&node("a")].allocated),
+            (Some(4), Some(1))
+        );
+        assert!(!nodes.nodes[&node("a")].takes_jobs());
+        let on = |chunks: &str, place: &str| {
+            let output = format!(
+                r#"{{"pbs_server":"s","Jobs":{{"1.s":{{"job_state":"R","exec_vnode":"{chunks}","Resource_List":{{"place":"{place}"}}}}}}}}"#
+            );
+            let job = nodes.job(&jobs::parse(&output).unwrap()[0]);
+            job.allocations
+                .iter()
+                .map(|one| format!("{} {:?}", one.node, one.devices))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(on("(a[0]:ngpus=1+a[1]:ngpus=1)+(b:ncpus=1)", "free"), ["a Count(2)", "b None"]);
+        assert_eq!(on("(b:ncpus=1)", "scatter:excl"), ["b Count(4)"]);
+        assert_eq!(on("(c:ncpus=1)+(d[3]:ncpus=1)", "excl"), ["c Unknown", "d Unknown"]);
+    }
+}

@@ -1,0 +1,434 @@
+//! Polls Slurm for jobs and their nodes.
+//!
+//! A round is one `squeue`, one `scontrol` for what jobs have on all nodes, and one `scontrol` for the running jobs
+//! whose devices are not known yet: the allocation of a job does not change while it runs. Partitions, states and features
+//! of nodes come from a rare `sinfo`.
+//!
+//! Each query is a task with its own schedule, so none waits for the answer to another, and what is answered is
+//! published at once. The interval grows while Slurm is slow or fails; the last answer then stays, with its age and the error.
+
+pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
+pub use error::of_stderr;
+pub use job_state::outcome;
+pub use missing_jobs::is_job_list_private;
+pub use own_job::own_job;
+pub use profile::PROFILE;
+#[cfg(test)]
+pub(crate) use profile::example_group;
+pub use queue::check_nodelist;
+pub use step_jobs::{step_candidates, step_job};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::address_poll::AddressPoll;
+use self::command::{DetailAnswer, fetch_queue};
+use self::detail_poll::DetailPoll;
+use self::job_detail::JobDetail;
+use self::missing_jobs::{MissingJobs, MissingReason, fetch_hides_jobs};
+use self::node_list::{NodeList, OldAnswers, names_in};
+use self::node_poll::NodePoll;
+use self::node_use::NodeUse;
+use self::queue::Queue;
+use self::use_poll::UsePoll;
+use crate::model::{
+    JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind,
+};
+use crate::scheduler::node_names::merge_nodes;
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::user_name::{own_uid, own_user_name};
+use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
+use crate::time::{Clock, Timestamp};
+
+mod address_poll;
+mod command;
+mod detail_poll;
+mod error;
+mod gres;
+mod job_detail;
+mod job_state;
+mod missing_jobs;
+mod name_list;
+mod node_list;
+mod node_poll;
+mod node_state;
+mod node_use;
+mod own_job;
+mod profile;
+mod queue;
+#[cfg(test)]
+mod recorded_output;
+mod records;
+mod step_jobs;
+mod time_format;
+mod use_poll;
+
+/// Whether Slurm hides jobs is asked so rarely, because it is a line of its configuration.
+const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
+/// The note of a list of all jobs that lacks those of others.
+const HIDES_JOBS: &str =
+    "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
+/// The note of a list of all jobs that may lack those of others.
+const MAY_HIDE_JOBS: &str = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have devices that no \
+     listed job has";
+/// Maximum number of ended jobs whose outcome is kept.
+const MAX_ENDED_JOBS: usize = 200;
+
+/// Polls the jobs of a cluster.
+#[derive(Debug)]
+pub struct SlurmPoller {
+    filter: JobFilter,
+    /// Only jobs on these nodes are listed, if there are any.
+    only_on: Option<BTreeSet<NodeName>>,
+    interval: Duration,
+    /// Nodes that are watched in addition to those of jobs.
+    fixed_nodes: Vec<NodeName>,
+    /// Nodes that are watched until the first answer of `squeue`.
+    initial_nodes: Vec<NodeName>,
+    list: JobList,
+    /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
+    names: BTreeMap<JobId, String>,
+    watched: Vec<NodeName>,
+    /// Jobs that have left the list, with their unescaped names; their outcome is queried.
+    departed: BTreeMap<JobId, String>,
+    queue: ScheduledQuery<Result<Queue, SchedulerError>>,
+    details: DetailPoll,
+    nodes: NodePoll,
+    node_use: UsePoll,
+    addresses: AddressPoll,
+    missing_jobs: MissingJobs,
+    hides_jobs: ScheduledQuery<Option<bool>>,
+}
+
+/// An answer of Slurm.
+enum SlurmAnswer {
+    Queue(TimedAnswer<Result<Queue, SchedulerError>>),
+    Details(TimedAnswer<DetailAnswer>),
+    Nodes(TimedAnswer<Result<NodeList, SchedulerError>>),
+    NodeUse(TimedAnswer<Result<NodeUse, SchedulerError>>),
+    Addresses(TimedAnswer<BTreeMap<String, Option<String>>>),
+    MissingJobs(TimedAnswer<BTreeMap<String, MissingReason>>),
+    HidesJobs(TimedAnswer<Option<bool>>),
+}
+
+impl SlurmPoller {
+    /// Returns a poller; the fixed nodes are watched as well.
+    pub fn new(filter: JobFilter, interval: Duration, fixed_nodes: Vec<NodeName>) -> Self {
+        let names_partitions = !filter.partitions.is_empty();
+        Self {
+            interval,
+            only_on: None,
+            watched: fixed_nodes.clone(),
+            fixed_nodes,
+            initial_nodes: Vec::new(),
+            list: JobList {
+                scheduler: &PROFILE,
+                filter_text: filter.describe().into(),
+                narrowed_by: filter.narrowing_options().into(),
+                requested: filter.requested(),
+                awaits_nodes: true,
+                interval,
+                ..JobList::default()
+            },
+            names: BTreeMap::new(),
+            departed: BTreeMap::new(),
+            queue: ScheduledQuery::new(),
+            details: DetailPoll::new(filter.is_narrow()),
+            nodes: NodePoll::new(interval, names_partitions),
+            node_use: UsePoll::new(interval),
+            addresses: AddressPoll::new(),
+            missing_jobs: MissingJobs::new(),
+            hides_jobs: ScheduledQuery::new(),
+            filter,
+        }
+    }
+
+    /// Adds nodes that are watched until the first answer of Slurm.
+    pub(super) fn add_initial_nodes(&mut self, mut nodes: Vec<NodeName>) {
+        nodes.retain(|node| !self.fixed_nodes.contains(node));
+        self.watched.extend(nodes.iter().cloned());
+        self.initial_nodes = nodes;
+    }
+
+    /// Lists only the jobs on these nodes, which Slurm need not know: `squeue --nodelist` fails for such a name.
+    pub(super) fn list_jobs_on(&mut self, nodes: BTreeSet<NodeName>) {
+        self.list.requested = RequestedJobs::Selected;
+        self.only_on = Some(nodes);
+    }
+
+    /// Watches all nodes of the filter's partitions, also those without a listed job.
+    pub(super) fn watch_all_nodes(&mut self) {
+        self.nodes.has_all_nodes = true;
+    }
+
+    /// Starts the queries that are due, and takes the nodes from elsewhere if their list is late.
+    pub(super) fn start_queries(&mut self, clock: &Clock) {
+        if self.nodes.becomes_late() {
+            self.update_nodes(clock.now());
+        }
+        if self.queue.is_due() {
+            let filter = self.filter.clone();
+            self.queue.start(async move { fetch_queue(&filter).await });
+        }
+        self.nodes.start(clock);
+        if self.watches_nodes() {
+            self.node_use.start(clock);
+        }
+        let awaits_nodes = self.awaits_node_use();
+        self.details.start(&self.list, &self.names, &self.departed, awaits_nodes);
+        self.addresses.start();
+        self.missing_jobs.start();
+        if self.hides_jobs.is_due() {
+            self.hides_jobs.start(fetch_hides_jobs());
+        }
+        self.update_list();
+    }
+
+    /// Returns when the next query is due.
+    pub(super) fn next_due(&self) -> Instant {
+        let node_use = self.node_use.query.next_due().filter(|_| self.watches_nodes());
+        let addresses = self.addresses.query.next_due().filter(|_| self.addresses.is_needed());
+        let due = [
+            self.queue.next_due(),
+            self.nodes.query.next_due(),
+            self.nodes.next_late(),
+            node_use,
+            self.details.next_due(self.awaits_node_use()),
+            addresses,
+            self.missing_jobs.next_due(),
+            self.hides_jobs.next_due(),
+        ];
+        let far = || Instant::now() + CONFIGURATION_INTERVAL;
+        due.into_iter().flatten().min().unwrap_or_else(far)
+    }
+
+    /// Returns true if there is a node of which it matters what jobs have there.
+    fn watches_nodes(&self) -> bool {
+        self.nodes.has_all_nodes || !self.watched.is_empty()
+    }
+
+    /// Returns true if it will soon be known what jobs have on nodes.
+    fn awaits_node_use(&self) -> bool {
+        self.watches_nodes() && self.node_use.is_answer_near()
+    }
+
+    /// Waits for an answer and takes it.
+    pub(super) async fn poll(&mut self, clock: &Clock) {
+        let answer = self.next_answer().await;
+        self.apply(answer, clock);
+    }
+
+    /// Waits for the next answer to a running query.
+    async fn next_answer(&mut self) -> SlurmAnswer {
+        tokio::select! {
+            answer = self.queue.answer() => SlurmAnswer::Queue(answer),
+            answer = self.details.query.answer() => SlurmAnswer::Details(answer),
+            answer = self.nodes.query.answer() => SlurmAnswer::Nodes(answer),
+            answer = self.node_use.query.answer() => SlurmAnswer::NodeUse(answer),
+            answer = self.addresses.query.answer() => SlurmAnswer::Addresses(answer),
+            answer = self.missing_jobs.query.answer() => SlurmAnswer::MissingJobs(answer),
+            answer = self.hides_jobs.answer() => SlurmAnswer::HidesJobs(answer),
+        }
+    }
+
+    pub(super) fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
+        if request.refresh != before.refresh {
+            self.queue.hasten();
+            self.nodes.query.hasten();
+            self.details.hasten();
+            self.node_use.refresh();
+        }
+        if let Some(job) = request.job.as_ref().filter(|job| self.details.lacks(&self.list, job)) {
+            self.details.hasten_job(job);
+        }
+    }
+
+    fn apply(&mut self, answer: SlurmAnswer, clock: &Clock) {
+        match answer {
+            SlurmAnswer::Queue(answer) => self.apply_queue(answer, clock),
+            SlurmAnswer::Details(answer) => {
+                let (queried, details) = self.details.apply(&self.list, answer, self.interval);
+                self.apply_outcomes(&queried, &details);
+                self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
+            }
+            SlurmAnswer::Nodes(answer) => {
+                self.nodes.apply(answer);
+                self.update_nodes(clock.now());
+            }
+            SlurmAnswer::NodeUse(answer) => {
+                self.node_use.apply(answer);
+                if self.details.on_node_use(&self.list, &self.node_use.last) {
+                    self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
+                }
+                self.update_nodes(clock.now());
+            }
+            SlurmAnswer::Addresses(answer) => self.addresses.apply(answer, self.interval),
+            SlurmAnswer::MissingJobs(answer) => self.missing_jobs.apply(answer),
+            SlurmAnswer::HidesJobs(answer) => {
+                match answer.value {
+                    Some(_) => self.hides_jobs.on_success(CONFIGURATION_INTERVAL, answer.took),
+                    None => self.hides_jobs.on_failure(self.interval, answer.took),
+                }
+                self.list.hides_jobs = answer.value.or(self.list.hides_jobs);
+            }
+        }
+    }
+
+    /// Updates what the list says of the running queries.
+    fn update_list(&mut self) {
+        let awaits_details = self.details.is_awaited(&self.list, &self.departed);
+        self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
+        let are_known = self.nodes.is_missing() && self.node_use.last.is_whole();
+        self.list.awaits_nodes = self.nodes.is_awaited() && !are_known;
+        self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
+        let awaits_allocated = self.watches_nodes() && self.node_use.is_awaited();
+        if self.list.nodes.awaits_allocated != awaits_allocated {
+            Arc::make_mut(&mut self.list.nodes).awaits_allocated = awaits_allocated;
+        }
+    }
+
+    /// Returns true if all jobs are requested, and it is not known whether some are hidden from this user.
+    fn needs_hides_jobs(&self) -> bool {
+        let is_known = own_uid() == "0" || self.list.hides_jobs.is_some();
+        self.list.requested == RequestedJobs::All && !is_known
+    }
+
+    /// Returns what Slurm has said, as of `now`.
+    pub(super) fn listing(&self, now: Timestamp) -> Listing {
+        let mut list = self.list.clone();
+        list.hides_jobs =
+            missing_jobs::hides_jobs(list.hides_jobs, &own_user_name(), &own_uid(), &list.jobs);
+        let hides_jobs = list.requested == RequestedJobs::All && list.hides_jobs == Some(true);
+        list.notes.extend(hides_jobs.then(|| HIDES_JOBS.into()));
+        let may_hide_jobs = self.needs_hides_jobs() && self.hides_jobs.has_failed();
+        list.notes.extend(may_hide_jobs.then(|| MAY_HIDE_JOBS.into()));
+        list.notes.extend(self.details.note(&list).map(Into::into));
+        list.notes.extend(self.nodes.note(now, &self.node_use.last).map(Into::into));
+        list.notes.extend(self.node_use.note(now).map(Into::into));
+        list.notes
+            .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
+        list.notes
+            .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
+        list.notes.extend(self.missing_jobs.reasons().map(Into::into));
+        let addresses = self.addresses.addresses();
+        Listing { jobs: Arc::new(list), nodes: self.watched.clone(), addresses }
+    }
+
+    /// Takes the queue; keeps the last list if there is none.
+    fn apply_queue(&mut self, answer: TimedAnswer<Result<Queue, SchedulerError>>, clock: &Clock) {
+        let mut queue = match answer.value {
+            Ok(queue) => queue,
+            Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Queue::default(),
+            Err(error) => {
+                self.queue.on_failure(self.interval, answer.took);
+                self.record_failure(error, clock);
+                return;
+            }
+        };
+        self.queue.on_success(self.interval, answer.took);
+        log::debug!("slurm: {} jobs in {:?}", queue.jobs.len(), answer.took);
+        if let Some(nodes) = &self.only_on {
+            queue.keep_jobs_on(nodes);
+        }
+        let listed_at = Some(clock.now());
+        for job in &mut queue.jobs {
+            job.listed_at = listed_at;
+        }
+        self.track_departed(&queue);
+        self.details.on_list(&queue.jobs);
+        self.node_use.on_list();
+        self.list.jobs = queue.jobs;
+        self.names = queue.names;
+        self.list.at = listed_at;
+        self.details.on_node_use(&self.list, &self.node_use.last);
+        self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
+        self.initial_nodes.clear();
+        self.list.notes = queue.notes.into_iter().map(Into::into).collect();
+        self.list.is_partial = queue.is_partial;
+        self.list.error = None;
+        self.update_nodes(clock.now());
+        self.missing_jobs.set_missing(&self.filter.jobs, &self.list.jobs);
+    }
+
+    /// Lists the watched nodes, and what Slurm says of them.
+    fn update_nodes(&mut self, now: Timestamp) {
+        let partitions = &self.filter.partitions;
+        let nodes = &self.nodes;
+        let known = if nodes.is_missing() { &self.node_use.last.nodes } else { &nodes.list.nodes };
+        let all = names_in(known, partitions).filter(|_| self.nodes.has_all_nodes);
+        let constant = self.fixed_nodes.iter().chain(&self.initial_nodes);
+        self.watched = merge_nodes(constant, &self.list.jobs, all);
+        let names = self.watched.iter();
+        let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
+        let expected = allocations.map(|allocation| &allocation.node);
+        let expected = expected.chain(&self.fixed_nodes);
+        let old = OldAnswers { list: self.nodes.is_old(now), node_use: self.node_use.is_old(now) };
+        let (list, node_use) = (&self.nodes.list, &self.node_use.last);
+        self.list.nodes = Arc::new(list.of(node_use, names, &expected.collect(), old));
+        let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
+        let nodes = nodes.map(|allocation| &allocation.node);
+        let all = self.list.nodes.nodes.keys().filter(|_| self.nodes.has_all_nodes);
+        self.addresses.set_nodes(nodes.chain(all));
+    }
+
+    /// Returns the partitions of the filter in which no job is listed.
+    fn unlisted_partitions(&self) -> Vec<String> {
+        let is_listed = |name: &&String| self.list.jobs.iter().any(|job| *job.partition == ***name);
+        self.filter.partitions.iter().filter(|name| !is_listed(name)).cloned().collect()
+    }
+
+    fn record_failure(&mut self, error: SchedulerError, clock: &Clock) {
+        let is_same = |known: &JobListError| *known.message == *error.message;
+        let since = self.list.error.as_ref().filter(|known| is_same(known));
+        let since = since.map_or_else(|| clock.now(), |known| known.since);
+        log::info!("slurm: {}", error.message);
+        self.list.error =
+            Some(JobListError { message: error.message.into(), kind: error.kind, since });
+    }
+
+    /// Records the jobs that had nodes and have left the queue.
+    fn track_departed(&mut self, queue: &Queue) {
+        let names = std::mem::take(&mut self.names);
+        self.departed.extend(names);
+        let listed: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
+        self.departed.retain(|id, _| !listed.contains(id));
+        while self.departed.len() > MAX_ENDED_JOBS {
+            self.departed.pop_first();
+        }
+        // Bounded by MAX_ENDED_JOBS, however long Slurm takes to answer.
+        let known = self.list.with_nodes().chain(&self.list.awaiting_outcome);
+        let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
+        self.list.awaiting_outcome = left;
+        let is_back = |id: &JobId| queue.names.contains_key(id);
+        if self.list.ended.iter().any(|(id, _)| is_back(id)) {
+            let ended = self.list.ended.iter().filter(|(id, _)| !is_back(id)).cloned();
+            self.list.ended = ended.collect();
+        }
+    }
+
+    /// Stores the outcomes of departed jobs; those without an outcome are queried again.
+    fn apply_outcomes(
+        &mut self,
+        queried: &BTreeMap<JobId, String>,
+        details: &BTreeMap<JobId, JobDetail>,
+    ) {
+        let mut ended = self.list.ended.to_vec();
+        for id in
+            queried.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect::<Vec<_>>()
+        {
+            let unknown = Some(JobOutcome::Unknown);
+            if let Some(outcome) = details.get(&id).map_or(unknown, |detail| detail.outcome) {
+                self.departed.remove(&id);
+                ended.push((id, outcome));
+            }
+        }
+        let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
+        ended.drain(..surplus);
+        self.list.ended = ended.into();
+
+        self.list.awaiting_outcome.retain(|job| self.departed.contains_key(&job.id));
+    }
+}

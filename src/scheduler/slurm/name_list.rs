@@ -1,0 +1,19 @@
+//! Lists of names, such as partitions and features of a node, and the limits of texts.
+
+use std::sync::Arc;
+
+use super::queue::is_empty_value;
+use crate::text::sanitize_shared;
+
+/// Maximum length of a name of a partition or a feature, in characters.
+pub(super) const MAX_NAME_CHARS: usize = 64;
+/// Maximum length of the reason of a node's state, in characters.
+pub(super) const MAX_REASON_CHARS: usize = 256;
+/// Maximum number of partitions, and of features, of a node.
+pub(super) const MAX_WORDS: usize = 64;
+
+/// Returns the names in a list, such as partitions or features.
+pub(super) fn words(list: &str) -> Vec<Arc<str>> {
+    let words = list.split(',').map(str::trim).filter(|word| !is_empty_value(word));
+    words.take(MAX_WORDS).map(|word| sanitize_shared(word, MAX_NAME_CHARS)).collect()
+}

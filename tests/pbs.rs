@@ -1,0 +1,145 @@
+//! PBS: the real program with a stub of its commands, which print what a real cluster printed, and what the backend costs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pbs/openpbs-23.06.06");
+
+/// Runs gtop where `qstat` and `pbsnodes` print these recordings, and returns its exit status, output and stderr.
+fn gtop(jobs: &str, nodes: &str, words: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    // Times are asked for in UTC, and the tasks of arrays one by one.
+    for (name, words, recording) in
+        [("qstat", "-t -f -F json", jobs), ("pbsnodes", "-a -F json", nodes)]
+    {
+        let path = folder.path().join(name);
+        let text = format!(
+            "#!/bin/sh\n[ \"$*$TZ\" = '{words}UTC' ] || exit 9\nexec /bin/cat '{FIXTURES}/{recording}'\n"
+        );
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(words)
+        .env("PATH", folder.path())
+        .env("HOME", folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+/// Returns what `gtop --json` prints of the recorded cluster, of which a node is offline.
+fn printed(words: &[&str]) -> Value {
+    let all = [&["--scheduler", "pbs", "--json", "--deadline", "4"], words].concat();
+    let (_, out, err) = gtop("qstat-t-f-F-json.json", "pbsnodes-offline-F-json.json", &all);
+    serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"))
+}
+
+#[test]
+fn the_jobs_of_a_recorded_cluster_are_on_its_nodes() {
+    let out = printed(&["--all-users"]);
+    assert_eq!(out["roster"]["problem"], Value::Null);
+    let on_nodes = |job: &Value| {
+        let count = |one: &Value| {
+            let devices = one["count"].as_u64().unwrap();
+            format!("{}:{devices}", one["node"].as_str().unwrap())
+        };
+        let nodes = job["allocations"].as_array().unwrap().iter().map(count);
+        let id = job["shown_id"].as_str().unwrap();
+        format!("{id} {} {}", job["user"].as_str().unwrap(), nodes.collect::<Vec<_>>().join(" "))
+    };
+    let jobs = out["jobs"].as_array().unwrap();
+    let running: Vec<String> =
+        jobs.iter().filter(|job| job["state"] == "running").map(on_nodes).collect();
+    assert_eq!(
+        running,
+        [
+            "0 alice pbs-gpu01:2 pbs-gpu02:2",
+            "1[1] alice pbs-gpu01:1",
+            "1[2] alice pbs-gpu01:1",
+            "7 bob pbs-gpu02:2",
+        ]
+    );
+    let nodes: Vec<_> = out["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
+    assert_eq!(nodes, ["pbs-gpu01", "pbs-gpu02"]);
+}
+
+#[test]
+fn a_node_that_is_offline_says_why() {
+    let out = printed(&["--all-users"]);
+    let known: Vec<Value> = out["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| &node["scheduler"])
+        .map(|said| {
+            json!([
+                said["state"],
+                said["devices"],
+                said["devices_allocated"],
+                said["takes_jobs"],
+                said["reason"]
+            ])
+        })
+        .collect();
+    let reason = "GPU 2 fell off the bus";
+    assert_eq!(
+        known,
+        [json!(["mixed", 4, 4, true, null]), json!(["draining", 4, 4, false, reason])]
+    );
+}
+
+#[test]
+fn jobs_are_selected_by_user_and_by_id() {
+    let ids = |words: &[&str]| -> Vec<String> {
+        let out = printed(words);
+        let jobs = out["jobs"].as_array().unwrap().iter();
+        jobs.map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&["--user", "bob"]), ["7.pbsserver"]);
+    assert_eq!(ids(&["--job", "1[2]"]), ["1[2].pbsserver"]);
+    assert_eq!(ids(&["--job", "7.pbsserver,2"]), ["7.pbsserver", "2.pbsserver"]);
+}
+
+#[test]
+fn a_screen_of_its_jobs_names_no_other_scheduler() {
+    let words = ["--scheduler", "pbs", "--all-users", "--once", "--deadline", "4"];
+    let (_, out, err) = gtop("qstat-t-f-F-json.json", "pbsnodes-offline-F-json.json", &words);
+    assert!(out.contains("PBS") && out.contains("bobjob"), "{out}{err}");
+    assert!(!out.to_lowercase().contains("slurm") && !out.contains("scontrol"), "{out}");
+}
+
+#[test]
+fn output_that_is_not_json_is_an_error() {
+    let words = ["--scheduler", "pbs", "--all-users", "--json", "--deadline", "4"];
+    let (_, out, _) =
+        gtop("../../slurm/control-groups.txt", "pbsnodes-offline-F-json.json", &words);
+    let out: Value = serde_json::from_str(&out).unwrap();
+    let sentence = out["roster"]["problem"]["sentence"].as_str().unwrap();
+    assert!(sentence.ends_with("instead of JSON"), "{sentence}");
+}
+
+#[test]
+fn two_files_and_a_folder_know_of_it() {
+    fn visit(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, found);
+            } else if fs::read_to_string(&path).unwrap().to_lowercase().contains("pbs") {
+                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+                found.push(path.display().to_string().replace(root, ""));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found.retain(|file| !file.starts_with("scheduler/pbs"));
+    assert_eq!(found, ["scheduler.rs"]);
+}
