@@ -94,10 +94,8 @@ impl Job {
 impl Job {
     /// Returns its state in one word: the scheduler's own where it is none of the model's.
     pub fn state_text(&self) -> &str {
-        match self.state {
-            JobState::Other if !self.native_state.is_empty() => &self.native_state,
-            state => state.as_str(),
-        }
+        let is_native = self.state == JobState::Other && !self.native_state.is_empty();
+        if is_native { &self.native_state } else { self.state.as_str() }
     }
 
     /// Returns the time until its limit; `None` when it has not started or is completing. Constant while suspended.

@@ -279,8 +279,7 @@ mod tests {
             since: (since, 0, 0),
             order,
         };
-        static RULES: [DetectedOrder; 0] = [];
-        assert_eq!(NumberingRule { detected: &RULES }.order("x", false, None), None);
+        assert_eq!(NumberingRule::NONE.order("x", false, None), None);
         let rules = Box::leak(Box::new([
             order(Some("new"), 0, DeviceOrder::DeviceFile),
             order(Some("new"), 2, DeviceOrder::Driver),

@@ -255,18 +255,15 @@ impl SchedulerNode {
 
     /// Returns its state in one word: the scheduler's own where it is none of the model's.
     pub fn state_word(&self) -> &str {
-        match self.state {
-            NodeState::Other if !self.native_state.is_empty() => &self.native_state,
-            state => state.as_str(),
-        }
+        let is_native = self.state == NodeState::Other && !self.native_state.is_empty();
+        if is_native { &self.native_state } else { self.state.as_str() }
     }
 
     /// Returns the words of its state: the state, each flag, and that it does not respond.
     pub fn state_words(&self) -> Vec<&str> {
         let flags = self.flags.iter().map(|flag| flag.as_str());
         // The flag says more than the state.
-        let is_said =
-            self.state == NodeState::Reboot && self.flags.iter().any(|flag| flag.is_reboot());
+        let is_said = self.state == NodeState::Reboot && self.flags.iter().any(NodeFlag::is_reboot);
         let state = (!is_said).then(|| self.state_word());
         let is_silent =
             !self.is_responding && self.state != NodeState::Down && !self.is_powered_off();

@@ -175,8 +175,7 @@ impl JobListLine {
             scheduler: self
                 .scheduler
                 .as_deref()
-                .map(profile_of)
-                .unwrap_or_else(|| SchedulerKind::default().profile()),
+                .map_or_else(|| SchedulerKind::default().profile(), profile_of),
             jobs: self.jobs.iter().filter_map(|job| job.to_job(self.at)).collect(),
             at: self.at.map(from_seconds),
             interval: self.interval.and_then(duration).unwrap_or_default(),

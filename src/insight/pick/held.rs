@@ -222,7 +222,7 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
             (_, Some(_)) => return None,
         },
     };
-    Some(format!("{} does not tell who has it: {why}", name))
+    Some(format!("{name} does not tell who has it: {why}"))
 }
 
 /// Returns true if the scheduler has certainly given the device to the job, and to no other: a process may use that of

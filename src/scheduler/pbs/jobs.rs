@@ -102,9 +102,10 @@ impl PbsJob {
         let state = job_state(&self.job_state)?;
         let own_server = id.strip_suffix(server).and_then(|id| id.strip_suffix('.'));
         let walltime = |list: &BTreeMap<String, Value>| duration(list.get("walltime")?.as_str()?);
-        let starts_at = match state {
-            JobState::Pending => self.expected_start(),
-            _ => self.stime.as_deref().and_then(time),
+        let starts_at = if state == JobState::Pending {
+            self.expected_start()
+        } else {
+            self.stime.as_deref().and_then(time)
         };
         let limit = walltime(&self.requested);
         let node_count = self.requested.get("nodect").and_then(number);
