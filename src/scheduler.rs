@@ -14,6 +14,7 @@ pub use user_name::own_uid;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,12 +71,20 @@ impl SchedulerKind {
     }
 
     fn is_in_path(self, path: &OsStr) -> bool {
-        let SchedulerProfile { program, configured_by, .. } = self.profile();
         let is_set = |(variable, file): (&str, &str)| {
-            std::env::var_os(variable).is_some() || std::path::Path::new(file).exists()
+            std::env::var_os(variable).is_some() || Path::new(file).exists()
         };
-        configured_by.is_none_or(is_set)
-            && std::env::split_paths(path).any(|folder| folder.join(program).is_file())
+        self.profile().configured_by.is_none_or(is_set) && self.has_program_in(path)
+    }
+
+    /// Returns true if a program of its name is on the `PATH`, be it another scheduler's.
+    pub fn has_program(self) -> bool {
+        self.has_program_in(&std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    fn has_program_in(self, path: &OsStr) -> bool {
+        let program = self.profile().program;
+        std::env::split_paths(path).any(|folder| folder.join(program).is_file())
     }
 
     /// Returns the job whose environment this is, as its scheduler shows it.

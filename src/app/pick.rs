@@ -31,7 +31,6 @@ use crate::model::{
 };
 use crate::nodeset;
 use crate::process;
-use crate::scheduler::SchedulerKind;
 use crate::time::Timestamp;
 use crate::transport::Target;
 use crate::ui::StopSignals;
@@ -106,7 +105,7 @@ impl PickError {
 /// What was picked, from what.
 struct Outcome {
     fleet: Fleet,
-    /// How long Slurm was asked; zero where there is none.
+    /// How long the scheduler was asked; zero where there is none.
     scheduler_time: Duration,
     request: PickRequest,
     picks: Picks,
@@ -252,7 +251,7 @@ fn pick_later(
         env.settings.seconds(if asks_scheduler { "discovery-interval" } else { "interval" });
     loop {
         let now = Instant::now();
-        // So that Slurm has answered by the end, even if it takes twice as long as before.
+        // So that the scheduler has answered by the end, even if it takes twice as long as before.
         let last = end.map(|end| end.checked_sub(outcome.scheduler_time * 2).unwrap_or(now));
         if last.is_some_and(|last| last <= now) {
             return Ok(Ok(outcome));

@@ -131,8 +131,17 @@ impl JobOptions {
 
     /// Returns the scheduler of the jobs: the named one, or the one on this machine.
     pub fn scheduler(&self) -> SchedulerKind {
-        let named = self.slurm.then_some(SchedulerKind::Slurm).or(self.scheduler);
-        named.or_else(SchedulerKind::here).unwrap_or_default()
+        self.named_scheduler().or_else(SchedulerKind::here).unwrap_or_default()
+    }
+
+    /// Returns the same if its programs are on this machine.
+    pub fn scheduler_here(&self) -> Option<SchedulerKind> {
+        let named = self.named_scheduler();
+        named.map_or_else(SchedulerKind::here, |kind| kind.has_program().then_some(kind))
+    }
+
+    fn named_scheduler(&self) -> Option<SchedulerKind> {
+        self.slurm.then_some(SchedulerKind::Slurm).or(self.scheduler)
     }
 
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.

@@ -37,8 +37,6 @@ pub struct SchedulerWords {
     pub list_jobs: &'static str,
     /// The command that lists nodes.
     pub list_nodes: &'static str,
-    /// The command that explains a job, whose quoted id follows.
-    pub explain_job: &'static str,
     /// The command that explains a node, whose name follows.
     pub explain_node: &'static str,
     /// The command that tells whether its controller answers.
@@ -226,7 +224,6 @@ pub static UNNAMED_SCHEDULER: SchedulerProfile = SchedulerProfile {
         daemon: "daemon of a scheduler",
         list_jobs: "its own command",
         list_nodes: "its own command",
-        explain_job: "its own command",
         explain_node: "its own command",
         ping: "its own command",
         configuration: "its configuration",

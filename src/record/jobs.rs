@@ -298,6 +298,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_is_of_the_scheduler_that_made_it_or_of_the_first_that_was_recorded() {
+        for kind in SchedulerKind::ALL {
+            let scheduler = kind.profile();
+            let list = JobList { scheduler, ..JobList::default() };
+            let text = serde_json::to_string(&JobListLine::from(&list)).unwrap();
+            assert_eq!(text.contains("scheduler"), kind != SchedulerKind::default(), "{text}");
+            let line: JobListLine = serde_json::from_str(&text).unwrap();
+            assert_eq!(line.to_list().scheduler, scheduler);
+        }
+    }
+
+    #[test]
     fn the_devices_of_a_job_are_read_as_they_were_written() {
         let node = node_name("gpu01").unwrap();
         for devices in [

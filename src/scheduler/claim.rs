@@ -73,3 +73,17 @@ fn step_name(rules: &ClaimRules, step: &str) -> Option<Arc<str>> {
         .map(|(_, name)| (*name).into())
         .or_else(|| IdForm::Word.matches(step).then(|| step.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_for_the_probes_has_only_letters_that_they_accept() {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_:,".contains(&byte);
+        let word = probe_word();
+        assert!(word.bytes().all(is_plain) && word.len() < 512, "{word}");
+        let parts = |claim: &str| claim.matches(':').count() == 2 && !claim.starts_with(':');
+        assert!(word.split(',').all(parts), "{word}");
+    }
+}

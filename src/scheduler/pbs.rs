@@ -39,7 +39,6 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
         daemon: "pbs_mom",
         list_jobs: "qstat",
         list_nodes: "pbsnodes -a",
-        explain_job: "qstat -f",
         explain_node: "pbsnodes",
         ping: "qstat -B",
         configuration: "/etc/pbs.conf and PBS_CONF_FILE",

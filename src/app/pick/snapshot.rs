@@ -20,7 +20,7 @@ use crate::model::{
     SourceFaultKind,
 };
 use crate::nodeset;
-use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
+use crate::scheduler::{JobFilter, Scheduler};
 use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
@@ -28,7 +28,7 @@ use crate::ui::{StopReason, StopSignals};
 /// What devices are picked from.
 pub(super) struct Snapshot {
     pub(super) fleet: Fleet,
-    /// How long Slurm was asked; zero where there is none.
+    /// How long the scheduler was asked; zero where there is none.
     pub(super) scheduler_time: Duration,
 }
 
@@ -112,7 +112,7 @@ fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> i
     if names.is_empty() {
         return Ok(());
     }
-    let daemon = SchedulerKind::here().unwrap_or_default().profile().words.daemon;
+    let daemon = fleet.scheduler().words.daemon;
     writeln!(
         err,
         "gtop: {problem}; {names} shows no {daemon}, so devices that a job holds and does not use count as free"
@@ -121,7 +121,7 @@ fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> i
 
 /// Queries the nodes of a fleet and the jobs of everybody on them; `None` where there is no scheduler.
 async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
-    let Some(kind) = SchedulerKind::here().filter(|_| env.cli.nodes.demo.is_none()) else {
+    let Some(kind) = env.cli.jobs.scheduler_here().filter(|_| env.cli.nodes.demo.is_none()) else {
         return Ok(None);
     };
     let names = fleet.nodes.iter().flat_map(|node| names_of(node));

@@ -16,7 +16,6 @@ pub static PROFILE: SchedulerProfile = SchedulerProfile {
         daemon: "slurmd",
         list_jobs: "squeue",
         list_nodes: "sinfo -N",
-        explain_job: "scontrol show job",
         explain_node: "scontrol show node",
         ping: "scontrol ping",
         configuration: "/etc/slurm/slurm.conf and SLURM_CONF",
