@@ -187,8 +187,8 @@ impl NodeFlag {
     }
 
     /// Returns true if the node waits for a reboot, or reboots.
-    pub const fn is_reboot(&self) -> bool {
-        matches!(*self, Self::RebootPending | Self::RebootIssued)
+    pub const fn is_reboot(self) -> bool {
+        matches!(self, Self::RebootPending | Self::RebootIssued)
     }
 
     /// Returns true if it says whether the power is on.
@@ -263,7 +263,8 @@ impl SchedulerNode {
     pub fn state_words(&self) -> Vec<&str> {
         let flags = self.flags.iter().map(|flag| flag.as_str());
         // The flag says more than the state.
-        let is_said = self.state == NodeState::Reboot && self.flags.iter().any(NodeFlag::is_reboot);
+        let is_said =
+            self.state == NodeState::Reboot && self.flags.iter().any(|flag| flag.is_reboot());
         let state = (!is_said).then(|| self.state_word());
         let is_silent =
             !self.is_responding && self.state != NodeState::Down && !self.is_powered_off();

@@ -38,7 +38,7 @@ pub(super) fn node_in_state(native: &str) -> SchedulerNode {
             flags.remove(&flag);
         }
     }
-    if state == NodeState::Idle && flags.iter().any(NodeFlag::is_reboot) {
+    if state == NodeState::Idle && flags.iter().any(|flag| flag.is_reboot()) {
         state = NodeState::Reboot;
     }
     SchedulerNode {
