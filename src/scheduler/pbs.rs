@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use self::jobs::ListedJob;
 use self::nodes::PbsNodes;
 use crate::model::{
-    ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeName, NumberingRule,
-    PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
-    SchedulerProfile, SchedulerWords, VariableRule,
+    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeName,
+    NumberingRule, PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode,
+    SchedulerNodes, SchedulerProfile, SchedulerWords, VariableRule,
 };
+use crate::nodeset;
 use crate::process::{ProgramCall, run_program};
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::node_names::merge_nodes;
@@ -22,6 +23,7 @@ use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::user_name;
 use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
 use crate::ssh::SchedulerAddresses;
+use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 
 mod jobs;
@@ -95,6 +97,9 @@ pub(super) fn own_job(variable: &dyn Fn(&str) -> Option<String>) -> Option<OwnJo
 #[derive(Debug)]
 pub struct PbsPoller {
     filter: JobFilter,
+    /// Its users by name, and its nodes.
+    users_of_filter: Vec<String>,
+    nodes_of_filter: BTreeSet<String>,
     /// Only jobs on these nodes are listed, if there are any.
     only_on: Option<BTreeSet<NodeName>>,
     has_all_nodes: bool,
@@ -133,6 +138,12 @@ impl PbsPoller {
                 interval,
                 ..JobList::default()
             },
+            users_of_filter: filter.users.iter().map(|user| user_name(user)).collect(),
+            nodes_of_filter: filter
+                .nodes
+                .iter()
+                .flat_map(|set| nodeset::expand(set).unwrap_or_default())
+                .collect(),
             filter,
             only_on: None,
             has_all_nodes: false,
@@ -309,21 +320,17 @@ impl PbsPoller {
         self.node_error.is_some() && self.nodes_at.is_some_and(|at| now.since(at) > limit)
     }
 
-    /// Returns true if the filter's users, jobs, queues and accounts have a job.
+    /// Returns true if the filter's users, jobs, queues, accounts and nodes have a job.
     fn matches(&self, job: &Job) -> bool {
-        let JobFilter { users, jobs, partitions, accounts, nodes, .. } = &self.filter;
+        let JobFilter { jobs, partitions, accounts, .. } = &self.filter;
         let is_one =
             |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
-        let users: Vec<String> = users.iter().map(|user| user_name(user)).collect();
-        let is_there = |set: &String| {
-            let names = crate::nodeset::expand(set).unwrap_or_default();
-            job.allocations.iter().any(|one| names.iter().any(|name| *name == *one.node.as_str()))
-        };
-        is_one(&users, &job.user)
+        let is_there = |one: &Allocation| self.nodes_of_filter.contains(one.node.as_str());
+        is_one(&self.users_of_filter, &job.user)
             && is_one(partitions, &job.partition)
             && is_one(accounts, job.account.as_deref().unwrap_or_default())
             && (jobs.is_empty() || jobs.iter().any(|wanted| jobs::is_named(job, wanted)))
-            && (nodes.is_empty() || nodes.iter().any(is_there))
+            && (self.nodes_of_filter.is_empty() || job.allocations.iter().any(is_there))
     }
 
     fn is_on_wanted_node(&self, job: &Job) -> bool {
@@ -345,9 +352,7 @@ impl PbsPoller {
         let is_missing =
             |wanted: &&String| !self.list.jobs.iter().any(|job| jobs::is_named(job, wanted));
         let missing = self.filter.jobs.iter().filter(|_| self.list.at.is_some()).filter(is_missing);
-        missing
-            .take(8)
-            .map(|wanted| format!("job {} is not in the queue", crate::text::sanitize(wanted, 64)))
+        missing.take(8).map(|wanted| format!("job {} is not in the queue", sanitize(wanted, 64)))
     }
 }
 
@@ -380,7 +385,7 @@ async fn run(program: &str, words: &[&str]) -> Result<String, SchedulerError> {
 
 /// Returns the error for output that is not what was requested.
 fn unexpected_output(program: &str, output: &str) -> SchedulerError {
-    let lines = output.lines().map(|line| crate::text::sanitize(line.trim(), 80));
+    let lines = output.lines().map(|line| sanitize(line.trim(), 80));
     let message = match lines.into_iter().find(|line| !line.is_empty()) {
         Some(line) => format!("{program} printed {line:?} instead of JSON"),
         None => format!("{program} printed nothing"),
