@@ -40,7 +40,7 @@ pub use report::{ReportOptions, SpanOptions};
 pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
 pub use serve::ServeOptions;
 
-const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
+const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], a group such as @gpu, or the page of an exporter such as http://gpu01:9100/metrics (see EXAMPLES)";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -59,6 +59,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop @gpu                       watch a ClusterShell group; also @SOURCE:GROUP, @*\n  \
         gtop -f hosts.txt               watch the nodes in a file, one per line\n  \
         gtop --ssh-config-hosts='gpu*'  watch matching hosts of ~/.ssh/config\n  \
+        gtop http://gpu01:9100/metrics  read the page of nvitop-exporter or node_exporter, without SSH\n  \
         gtop --tpu-pod                  watch all workers of this TPU pod\n  \
         gtop                            watch this machine\n  \
         gtop --slurm                    watch the nodes of your running Slurm jobs\n  \

@@ -1,4 +1,4 @@
-//! Collects samples: one task per node opens a session, reads frames, and reconnects with backoff.
+//! Collects samples: one task per node opens a session, reads frames or a page of metrics, and reconnects with backoff.
 //!
 //! Knows nothing of the fleet: events go out as deliveries.
 
@@ -28,6 +28,7 @@ mod login_shell;
 mod node;
 mod park;
 mod requests;
+mod scrape;
 mod session;
 mod stderr;
 mod supervisor;
@@ -69,6 +70,12 @@ impl CollectorConfig {
     const fn ends_session(&self) -> bool {
         self.is_stopping || self.is_powered_off
     }
+}
+
+/// Waits until the session of a node must end.
+async fn until_session_ends(config: &mut watch::Receiver<CollectorConfig>) {
+    // A closed configuration channel means stopping too.
+    drop(config.wait_for(CollectorConfig::ends_session).await);
 }
 
 /// Shared by all nodes' tasks.

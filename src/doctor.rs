@@ -28,6 +28,7 @@ mod configuration;
 mod connect;
 mod json;
 mod known;
+mod page;
 mod pod;
 mod probe;
 mod slurm;
@@ -174,6 +175,10 @@ impl Report {
 pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut steps = Vec::new();
     let mut known = known::of_target(target);
+    if let Reach::Page(url) = &target.reach {
+        page::add_steps(url, transport.connect_timeout(), clock, &known, &mut steps).await;
+        return Report::new(target.name.clone(), steps);
+    }
     if transport.uses_ssh_config(target) {
         let began = Instant::now();
         match transport.effective_options(target).await {
@@ -198,18 +203,11 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
     let period = connect::Period { began, ended: Instant::now() };
     match started {
         Ok(handshake) => {
-            match target.reach {
-                Reach::Local => steps.extend(local_steps()),
-                Reach::Ssh(_) => {
-                    let banner = handshake.banner();
-                    connect::add_steps(
-                        &trace.events(),
-                        period,
-                        Ok(banner.as_deref()),
-                        &known,
-                        &mut steps,
-                    );
-                }
+            if target.reach == Reach::Local {
+                steps.extend(local_steps());
+            } else {
+                let (events, banner) = (trace.events(), handshake.banner());
+                connect::add_steps(&events, period, Ok(banner.as_deref()), &known, &mut steps);
             }
             let python_search = probe::PythonSearch { transport, target };
             Box::pin(probe::add_steps(handshake, clock, python_search, &known, &mut steps)).await;

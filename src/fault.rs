@@ -6,6 +6,7 @@ mod loader;
 mod login_facts;
 mod origin;
 pub(crate) mod reach;
+mod scrape;
 mod srun;
 pub(crate) mod ssh;
 
@@ -13,6 +14,7 @@ pub use crate::fault::loader::LoaderCause;
 pub use crate::fault::login_facts::{LoginFacts, UnknownHostKey};
 pub use crate::fault::origin::Origin;
 pub use crate::fault::reach::Fault;
+pub use crate::fault::scrape::ScrapeFault;
 pub use crate::fault::srun::{NO_ROOT_IN_STEP, STEP_OF_JOB, StepCause};
 pub use crate::fault::ssh::{
     ConnectPhase, JOB_GATE, KeyFileProblem, SshProgramCause, UnansweredReason,

@@ -21,7 +21,7 @@ use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
 use crate::storage::{self, user_dirs};
 use crate::text::matches_pattern;
-use crate::transport::{Reach, Target};
+use crate::transport::{PageUrl, PageUrlError, Reach, Target};
 
 /// Maximum size of a host file, in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;
@@ -42,13 +42,24 @@ pub struct Roster {
     groups: Arc<Groups>,
 }
 
-/// Identifies a target: host, user and port, or `None` for this machine. Two targets with the same key are the same
-/// machine. Case-sensitive, as ssh's `Host` patterns are.
-type ReachKey = Option<(String, Option<String>, Option<u16>)>;
+/// Identifies a target. Two targets with the same key are the same machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ReachKey {
+    /// This machine.
+    Local,
+    /// Host, user and port. Case-sensitive, as ssh's `Host` patterns are.
+    Ssh(String, Option<String>, Option<u16>),
+    Page(PageUrl),
+}
 
-fn reach_key(reach: &Reach) -> ReachKey {
-    let Reach::Ssh(ssh) = reach else { return None };
-    Some((ssh.host.clone(), ssh.user.clone(), ssh.port))
+impl From<&Reach> for ReachKey {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Local => Self::Local,
+            Reach::Ssh(ssh) => Self::Ssh(ssh.host.clone(), ssh.user.clone(), ssh.port),
+            Reach::Page(url) => Self::Page(url.clone()),
+        }
+    }
 }
 
 /// Why an entry of a list of hosts cannot be used.
@@ -65,6 +76,19 @@ pub enum EntryError {
         "the argument {0:?} names no host; is a variable of the command line unset? give a host such as gpu01"
     )]
     EmptyArgument(String),
+    /// An address of a page of metrics that is none.
+    #[error("{text:?} is no address of a page of metrics: {error}")]
+    Page {
+        /// The address.
+        text: String,
+        /// Why.
+        error: PageUrlError,
+    },
+    /// A page that is only served encrypted.
+    #[error(
+        "{0:?} is not read: gtop reads pages of metrics over http:// only; forward its port, as by `ssh -L`, or give the host itself, to watch it over SSH"
+    )]
+    Https(String),
     /// A target without a host, or with an empty user.
     #[error("{0:?} has no host; write user@host:port")]
     NoHost(String),
@@ -273,7 +297,7 @@ impl Roster {
 
     /// Adds this machine under its host name, or as `localhost` if that name is taken.
     pub fn add_local(&mut self) {
-        if !self.reach_keys.insert(None) {
+        if !self.reach_keys.insert(ReachKey::Local) {
             return;
         }
         let system = rustix::system::uname();
@@ -289,13 +313,35 @@ impl Roster {
     }
 
     fn add(&mut self, text: &str) -> Result<(), EntryError> {
-        self.expand(text)?.iter().try_for_each(|name| self.insert(parse_target(name)?))
+        self.expand(text)?.iter().try_for_each(|name| match name.strip_prefix(PageUrl::SCHEME) {
+            Some(rest) => self.add_page(name, rest),
+            None => self.insert(parse_target(name)?),
+        })
+    }
+
+    /// Adds a page of metrics. Its node has the name of the host and, where another has that, as much of the address as
+    /// makes it another.
+    fn add_page(&mut self, text: &str, rest: &str) -> Result<(), EntryError> {
+        let page_error = |error| EntryError::Page { text: text.to_owned(), error };
+        let url = PageUrl::parse(rest).map_err(page_error)?;
+        let reach = Reach::Page(url.clone());
+        if self.reach_keys.contains(&(&reach).into()) {
+            return Ok(());
+        }
+        let authority = url.authority();
+        let with_path = format!("{authority}{}", url.path());
+        for name in [url.host(), &authority] {
+            let name = NodeName::new(name)?;
+            if !self.names.contains(&name) {
+                return self.insert(Target { name, reach });
+            }
+        }
+        self.insert(Target { name: NodeName::new(&with_path)?, reach })
     }
 
     /// Adds a target, unless its name or its reach key is there already.
     fn insert(&mut self, target: Target) -> Result<(), EntryError> {
-        if self.reach_keys.insert(reach_key(&target.reach))
-            && self.names.insert(target.name.clone())
+        if self.reach_keys.insert((&target.reach).into()) && self.names.insert(target.name.clone())
         {
             if self.targets.len() >= nodeset::MAX_NAMES {
                 return Err(EntryError::TooMany);
@@ -352,6 +398,9 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
 fn parse_target(text: &str) -> Result<Target, EntryError> {
     if text.starts_with("ssh://") {
         return parse_uri(text);
+    }
+    if text.starts_with("https://") {
+        return Err(EntryError::Https(text.to_owned()));
     }
     let name = NodeName::new(text)?;
     let (user, rest) =
@@ -460,6 +509,30 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_metrics_is_named_by_its_host_where_that_is_enough() {
+        let roster = roster(&[
+            "http://gpu[01-02]:9100/metrics",
+            "http://gpu01:8000/metrics",
+            "http://gpu01:8000/other",
+            "http://gpu01:9100/metrics",
+            "gpu03",
+            "http://[::1]/metrics",
+        ])
+        .unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu01", "gpu02", "gpu01:8000", "gpu01:8000/other", "gpu03", "::1"]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts");
+        std::fs::write(&path, "http://gpu[05-06]:9100/metrics # pages\ngpu07\n").unwrap();
+        let mut of_file = Roster::default();
+        of_file.add_file(&path).unwrap();
+        assert_eq!(of_file.targets.len(), 3);
+        let Reach::Page(url) = &roster.targets[1].reach else { panic!("no page") };
+        assert_eq!(url.to_string(), "http://gpu02:9100/metrics");
+        assert!(matches!(roster.targets[4].reach, Reach::Ssh(_)));
+    }
+
+    #[test]
     fn names_keep_their_order_without_duplicates() {
         let roster = roster(&["gpu[02,01]", "gpu01", "login,gpu03"]).unwrap();
         let names: Vec<_> =
@@ -512,6 +585,9 @@ mod tests {
             ("-x", "begins with '-'"),
             ("gpu[1", "'[' without ']'"),
             ("a;b", "contains ';'"),
+            ("https://gpu01:9100/metrics", "forward its port"),
+            ("http://:9100/metrics", "it has no host"),
+            ("http://gpu01:0/metrics", "its port is not"),
         ] {
             let error = roster(&[bad]).expect_err(bad).to_string();
             assert!(error.contains(words), "{bad}: {error}");

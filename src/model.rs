@@ -118,8 +118,12 @@ mod tests {
             TransportKind::Exec,
             TransportKind::Step,
             TransportKind::Local,
+            TransportKind::Http,
         ];
-        assert_eq!(joined(transports.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
+        assert_eq!(
+            joined(transports.map(TransportKind::as_str)),
+            "native, ssh, exec, srun, local, http"
+        );
         let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
         let read = |letter| ProcessState::new(letter).unwrap().letter();
         assert_eq!(letters.map(read), letters);

@@ -1,5 +1,5 @@
 //! Connects to a node and runs one command there: over SSH, with the ssh program or another, in a job step, or on
-//! this machine.
+//! this machine; or reads a page of metrics over HTTP.
 //!
 //! It knows neither what is run nor what it prints.
 
@@ -9,6 +9,7 @@ mod diagnose;
 mod exec;
 mod fallback;
 mod openssh;
+mod page;
 mod select;
 mod srun;
 
@@ -19,11 +20,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-pub use crate::fault::{Fault, LoginFacts, StepCause};
+pub use crate::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
 pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
+pub use crate::transport::page::{PageUrl, PageUrlError};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepScript};
 
 use crate::model::{NodeName, Privilege};
@@ -56,6 +58,8 @@ pub enum Reach {
     Local,
     /// Over SSH.
     Ssh(SshTarget),
+    /// Not at all: its page of metrics is read over HTTP.
+    Page(PageUrl),
 }
 
 impl Target {
@@ -63,6 +67,7 @@ impl Target {
     pub fn is_in(&self, names: &BTreeSet<String>) -> bool {
         let is_host = match &self.reach {
             Reach::Ssh(ssh) => names.contains(&ssh.host),
+            Reach::Page(url) => names.contains(url.host()),
             Reach::Local => false,
         };
         is_host || names.contains(self.name.label()) || names.contains(self.name.host())
@@ -188,9 +193,13 @@ impl Transport {
             trace::record(|| ConnectEvent::PhaseStarted(phase));
             on_phase(phase);
         };
-        let Reach::Ssh(ssh) = &target.reach else {
-            on_phase(ConnectPhase::Connection);
-            return Ok(Channel::Local(Box::new(LocalProcess::start(command)?)));
+        let ssh = match &target.reach {
+            Reach::Local => {
+                on_phase(ConnectPhase::Connection);
+                return Ok(Channel::Local(Box::new(LocalProcess::start(command)?)));
+            }
+            Reach::Page(_) => return Err(ScrapeFault::OnlyPage.into()),
+            Reach::Ssh(ssh) => ssh,
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = self.0.ssh.fixed_plan(fixed, ssh);
@@ -218,8 +227,10 @@ impl Transport {
     /// Fetches the keys of a node without logging in there. If a gateway before it is not known, the keys of that one.
     pub async fn fetch_host_keys(&self, target: &Target) -> Result<HostOffer, ssh::Fault> {
         let bad = |why: &str| ssh::Fault::BadConfiguration { why: why.to_owned() };
-        let Reach::Ssh(ssh) = &target.reach else {
-            return Err(bad("the local machine has no host key to accept"));
+        let ssh = match &target.reach {
+            Reach::Local => return Err(bad("the local machine has no host key to accept")),
+            Reach::Page(_) => return Err(bad("a page of metrics has no host key to accept")),
+            Reach::Ssh(ssh) => ssh,
         };
         if self.0.options.exec.is_some() && ssh.profile == Profile::System {
             return Err(bad("this node is reached by --exec, which shows no host key"));
@@ -240,7 +251,7 @@ impl Transport {
         }
         let ssh_targets = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
-            Reach::Ssh(_) | Reach::Local => None,
+            Reach::Ssh(_) | Reach::Local | Reach::Page(_) => None,
         });
         self.0.ssh.locked_keys(ssh_targets).await
     }
@@ -270,7 +281,7 @@ impl Transport {
             Reach::Ssh(ssh) if ssh.profile == Profile::System && self.0.options.exec.is_none() => {
                 Ok((&self.0.ssh, ssh.clone()))
             }
-            Reach::Ssh(_) | Reach::Local => {
+            Reach::Ssh(_) | Reach::Local | Reach::Page(_) => {
                 let why = "this node is not reached by ssh, so it needs no login".to_owned();
                 Err(ssh::Fault::BadConfiguration { why })
             }

@@ -5,6 +5,8 @@
 //! body into a [`crate::model::NodeUpdate`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
+//! A page of metrics in Prometheus' text format is decoded to the same updates ([`excerpt`], [`Exporter`]).
+//!
 //! Over a transport that cuts or interleaves long lines, a frame is sent as numbered short lines; the reader accepts
 //! both.
 //!
@@ -20,6 +22,7 @@ pub use delivery::{Delivery, DeliverySink, RawUpdate};
 pub use frame::{Frame, FrameReader, Received, encode, encode_text};
 pub use merged::MergedSample;
 pub use reassemble::address_of;
+pub use scrape::{Exporter, excerpt};
 
 pub mod body;
 mod checked;
@@ -31,6 +34,7 @@ mod merged;
 mod raw;
 mod reassemble;
 mod schema;
+mod scrape;
 
 /// A frame that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -84,7 +84,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("ratatui", &["ui/paint", "ui/screen", "ui/surface", "ui/terminal", "ui/text", "ui/theme"]),
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
     ("flate2", &["serve"]),
-    ("hyper", &["serve"]),
+    ("hyper", &["serve", "transport/page"]),
     ("tokio_rustls", &["serve"]),
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),

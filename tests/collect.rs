@@ -401,7 +401,7 @@ async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
     loop {
         match next().await {
             RawUpdate::Session(SessionUpdate::Interval(interval)) => delivered = Some(interval),
-            RawUpdate::Frame(_) => break,
+            RawUpdate::Frame(_) | RawUpdate::Scrape(_) => break,
             RawUpdate::Session(_) => {}
         }
     }

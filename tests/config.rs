@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use gtop::internals::ui::KeyScheme;
+use gtop::internals::wire::Exporter;
 
 /// A temporary home directory.
 struct Home(tempfile::TempDir);
@@ -455,6 +456,17 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
 #[test]
 fn the_page_of_recordings_has_every_key_of_bodies() {
     check_page("recordings.md", "body", &body_keys::body_text());
+}
+
+#[test]
+fn the_page_of_recordings_has_every_family_of_pages_of_metrics() {
+    let rows = Exporter::ALL.into_iter().map(|exporter| {
+        let families = exporter.families().iter().copied().flatten();
+        let families: Vec<String> = families.map(|family| format!("`{family}`")).collect();
+        format!("| {} | {} |\n", exporter.name(), families.join(", "))
+    });
+    let table = format!("\n| exporter | families |\n|---|---|\n{}\n", rows.collect::<String>());
+    check_page("recordings.md", "scrape", &table);
 }
 
 #[test]

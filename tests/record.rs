@@ -23,6 +23,7 @@ mod held_reports;
 mod program;
 mod replays;
 mod reports;
+mod scrapes;
 
 /// The time at which the simulated fleets start.
 pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);

@@ -5,8 +5,8 @@ use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
 use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
 use crate::fault::{
-    ConnectPhase, Fault as Cause, KeyFileProblem, LoaderCause, Origin, SshProgramCause, StepCause,
-    UnansweredReason, UnknownHostKey,
+    ConnectPhase, Fault as Cause, KeyFileProblem, LoaderCause, Origin, ScrapeFault,
+    SshProgramCause, StepCause, UnansweredReason, UnknownHostKey,
 };
 use crate::model::{Fault, FaultKind};
 
@@ -168,10 +168,16 @@ fn of_kind(kind: FaultKind, nodes: &str, destination: &str, reader: Reader) -> A
             "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) or on R"
         }
         FaultKind::FileLimit => FILE_LIMIT,
+        FaultKind::PageNotReached => PAGE_NOT_REACHED,
+        FaultKind::PageNotReadable => PAGE_NOT_READABLE,
         FaultKind::SessionLost => reconnects,
     };
     words.into()
 }
+
+const PAGE_NOT_REACHED: &str =
+    "check that the exporter runs on the host, and listens on an address that this machine reaches";
+const PAGE_NOT_READABLE: &str = "give the page of nvitop-exporter or node_exporter, such as http://HOST:9100/metrics, or the host itself, to watch it over SSH";
 
 const FILE_LIMIT: &str = "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)";
 
@@ -185,9 +191,35 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
                 .into()
         }
         Cause::JobStep { cause, .. } => of_step(*cause, known.reader),
+        Cause::Scrape(fault) => of_page(fault),
         Cause::Loader { cause, is_by_ssh: true, .. } => known.of_loader(*cause),
         Cause::Loader { cause, is_by_ssh: false, .. } => of_command(*cause, known.reader),
     }
+}
+
+/// Returns what to do about a page of metrics that is not read.
+fn of_page(fault: &ScrapeFault) -> Advice {
+    let words = match fault {
+        ScrapeFault::NameNotFound => "check the spelling of the host in the address of the page",
+        ScrapeFault::Refused { .. } | ScrapeFault::TimedOut { .. } | ScrapeFault::Lost { .. } => {
+            PAGE_NOT_REACHED
+        }
+        ScrapeFault::Status { status: 401 | 403 | 407, .. } => {
+            "gtop sends no login: let the exporter serve this machine without one, or give the host itself, to watch it over SSH"
+        }
+        ScrapeFault::Status { location: Some(_), .. } => {
+            "give the address that it points to, if it is the right one"
+        }
+        ScrapeFault::Status { .. } => "check the path: most exporters serve their page at /metrics",
+        ScrapeFault::TooLarge => {
+            "give the page of one exporter, or turn off the collectors of it that nobody reads"
+        }
+        ScrapeFault::NotHttp | ScrapeFault::NotText | ScrapeFault::OtherFamilies { .. } => {
+            PAGE_NOT_READABLE
+        }
+        ScrapeFault::OnlyPage => "give the host itself, to reach it over SSH",
+    };
+    words.into()
 }
 
 /// Returns what to do if the host key of a node cannot be fetched to be trusted.

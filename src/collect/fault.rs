@@ -19,6 +19,10 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
         }
         transport::Fault::JobStep { cause, .. } => (step_kind(*cause), cause.text().to_owned()),
         transport::Fault::Loader { cause, message, .. } => (loader_kind(*cause), message.clone()),
+        transport::Fault::Scrape(fault) if fault.is_answer() => {
+            (Kind::PageNotReadable, fault.to_string())
+        }
+        transport::Fault::Scrape(fault) => (Kind::PageNotReached, fault.to_string()),
     };
     Fault {
         kind,

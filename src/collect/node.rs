@@ -11,10 +11,11 @@ use tokio::time::sleep;
 use crate::collect::backoff::Backoff;
 use crate::collect::handshake::Handshake;
 use crate::collect::login_shell::ShellHistory;
+use crate::collect::scrape::ScrapeSession;
 use crate::collect::session::{OpenError, ProbeSession};
-use crate::collect::{Collector, CollectorConfig};
+use crate::collect::{Collector, CollectorConfig, until_session_ends};
 use crate::model::{Fault, FaultKind, Link, SessionUpdate};
-use crate::transport::{Target, Transport};
+use crate::transport::{PageUrl, Reach, Target, Transport};
 use crate::wire::{Delivery, DeliverySink};
 
 /// A connection attempt that takes longer gives its slot to another node, so that nodes that never answer do not
@@ -96,6 +97,10 @@ impl NodeMonitor {
         collector: &mut Collector,
         attempt: u32,
     ) -> Option<(Fault, Duration)> {
+        if let Reach::Page(url) = &self.target.reach {
+            let url = url.clone();
+            return self.read_pages(collector, &url, attempt).await;
+        }
         let opened = {
             let mut config = collector.config.clone();
             // The future of opening is large and rarely needed, so it is dropped before the session runs.
@@ -121,6 +126,46 @@ impl NodeMonitor {
         let fault = session.run(collector, &mut self.sink).await.err()?;
         let duration = collector.clock.now().since(began);
         Some((fault, duration.max(Duration::from_millis(1))))
+    }
+
+    /// Reads a page of metrics until that fails. Returns the same.
+    async fn read_pages(
+        &mut self,
+        collector: &mut Collector,
+        url: &PageUrl,
+        attempt: u32,
+    ) -> Option<(Fault, Duration)> {
+        let mut stop = collector.config.clone();
+        let opened = tokio::select! {
+            opened = self.open_page(collector, url, attempt) => opened,
+            () = until_session_ends(&mut stop) => return None,
+        };
+        let session = match opened {
+            Ok(session) => session,
+            Err(fault) => return Some((fault, Duration::ZERO)),
+        };
+        let Collector { config, clock, .. } = collector;
+        let began = clock.now();
+        let fault = session.run(config, clock, &mut self.sink).await?;
+        Some((fault, clock.now().since(began).max(Duration::from_millis(1))))
+    }
+
+    async fn open_page<'a>(
+        &mut self,
+        collector: &Collector,
+        url: &'a PageUrl,
+        attempt: u32,
+    ) -> Result<ScrapeSession<'a>, Fault> {
+        let permit = collector.permits.acquire().await;
+        self.send_link(collector, Link::Opening { attempt });
+        let mut opening = pin!(ScrapeSession::open(collector, url, &mut self.sink));
+        tokio::select! {
+            opened = &mut opening => opened,
+            () = sleep(SLOW_OPENING) => {
+                drop(permit);
+                opening.await
+            }
+        }
     }
 
     async fn open(
@@ -204,11 +249,6 @@ async fn wait_for_retry(
             changed = collector.config.changed() => changed.ok()?,
         }
     }
-}
-
-async fn until_session_ends(config: &mut watch::Receiver<CollectorConfig>) {
-    // A closed configuration channel means stopping too.
-    drop(config.wait_for(CollectorConfig::ends_session).await);
 }
 
 /// Waits until a refresh is requested while the login shell is slow; returns its fault. The user may have mended it.

@@ -37,6 +37,8 @@ impl PendingRequest {
 struct NodeQueue {
     /// Commands the current session's probe supports; `None` without a session.
     commands: Option<Vec<&'static str>>,
+    /// A page of metrics is read, which takes no requests.
+    is_page: bool,
     waiting: Vec<PendingRequest>,
     notify: Arc<Notify>,
 }
@@ -54,6 +56,11 @@ impl RequestQueue {
     /// Adds a queue for a node; the `Notify` fires when a request is queued.
     pub(super) fn open(&self, node: &NodeName) -> Arc<Notify> {
         Arc::clone(&self.nodes().entry(node.clone()).or_default().notify)
+    }
+
+    /// Sets whether the node is read from a page of metrics.
+    pub(super) fn set_page(&self, node: &NodeName, is_page: bool) {
+        self.nodes().entry(node.clone()).or_default().is_page = is_page;
     }
 
     /// Sets the commands that a node's probe supports; `None` fails all queued requests.
@@ -83,6 +90,9 @@ impl RequestQueue {
     ) -> Result<oneshot::Receiver<Result<ProcessResponse, RequestError>>, RequestError> {
         let mut nodes = self.nodes();
         let queue = nodes.get_mut(node).ok_or(RequestError::UnknownNode)?;
+        if queue.is_page {
+            return Err(RequestError::FromPage);
+        }
         let commands = queue.commands.as_ref().ok_or(RequestError::Down)?;
         if !commands.contains(&request.command()) {
             // Every other probe takes signals.
@@ -178,6 +188,10 @@ mod tests {
         assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::RootReadOnly));
         let detail = ProcessRequest::Detail(KEY);
         assert_eq!(client.request(&node, detail, SOON).await, Err(RequestError::Unsupported));
+        let (queue, client, node) = queue_with(None);
+        queue.set_page(&node, true);
+        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::FromPage));
+        assert_eq!(client.request(&node, detail, SOON).await, Err(RequestError::FromPage));
         let (_, client, node) = queue_with(Some(&["signal"]));
         assert_eq!(client.readonly().request(&node, TERM, SOON).await, Err(RequestError::ReadOnly));
     }

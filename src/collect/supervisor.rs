@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::collect::{Collector, CollectorConfig, node};
 use crate::model::{JobId, NodeName};
-use crate::transport::Target;
+use crate::transport::{Reach, Target};
 use crate::wire::DeliverySink;
 
 /// The task of one node.
@@ -53,6 +53,8 @@ impl Collector {
                         }
                         // Until its first session, a request fails because the node is down.
                         self.queue.open(&target.name);
+                        let is_page = matches!(target.reach, Reach::Page(_));
+                        self.queue.set_page(&target.name, is_page);
                         let config = CollectorConfig { is_powered_off, ..self.config.borrow().clone() };
                         let (config, config_receiver) = watch::channel(config);
                         let collector = Self { config: config_receiver, ..self.clone() };
@@ -148,7 +150,6 @@ async fn sleep_until_some(moment: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Reach;
 
     #[test]
     fn a_job_that_starts_on_a_node_triggers_a_retry_and_one_that_ends_does_not() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::advice::{self, Known};
+use crate::doctor::page::PAGE;
 use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
@@ -336,6 +337,7 @@ fn step_of(fault: &transport::Fault, last: ConnectPhase) -> &'static str {
         transport::Fault::ExecFailed { .. } => SSH_PROGRAM,
         transport::Fault::JobStep { .. } => SRUN,
         transport::Fault::Loader { .. } => LOGIN_SHELL,
+        transport::Fault::Scrape(_) => PAGE,
     }
 }
 

@@ -14,6 +14,7 @@ const MAX_KEY_BYTES: u64 = 16 * 1024;
 pub(super) fn of_target(target: &Target) -> Known {
     match &target.reach {
         Reach::Ssh(ssh) => Known::new(target.name.host(), ssh.user.as_deref(), &ssh.host, ssh.port),
+        Reach::Page(url) => Known::new(target.name.host(), None, url.host(), None),
         Reach::Local => Known::new("this machine", None, "this machine", None),
     }
 }

@@ -24,9 +24,9 @@ use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::Usage;
 use crate::model::{
-    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, KernelLine, Link, LinkCounters,
-    NodeName, Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState, TpuCore,
-    TransportKind, UnreadableDevices, Watts,
+    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Hello, KernelLine, Link,
+    LinkCounters, NodeName, Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState,
+    TpuCore, TransportKind, UnreadableDevices, Watts,
 };
 use crate::time::Timestamp;
 
@@ -394,26 +394,28 @@ object! {
     /// The host of a node. Its static properties are null until the probe has reported them.
     HostJson<'a> as "host" of (node: &'a Node) with {
         let hello = node.hello.as_deref();
+        let text = |read: fn(&'a Hello) -> &'a str| hello.map(read).filter(|text| !text.is_empty());
+        let of_probe = hello.filter(|_| !node.is_read_from_page());
         let unreadable = hello.map(|hello| hello.host.unreadable_devices()).unwrap_or_default();
     } {
         /// The machine's own host name.
-        host_name: Option<&'a str> = hello.map(|hello| &*hello.host.host_name),
+        host_name: Option<&'a str> = text(|hello| &hello.host.host_name),
         /// Boot id of the kernel.
-        boot_id: Option<&'a str> = hello.map(|hello| &*hello.host.boot_id),
+        boot_id: Option<&'a str> = text(|hello| &hello.host.boot_id),
         /// Kernel release.
-        kernel: Option<&'a str> = hello.map(|hello| &*hello.host.kernel),
+        kernel: Option<&'a str> = text(|hello| &hello.host.kernel),
         /// Logical processors.
-        cpus: Option<u32> = hello.map(|hello| hello.host.cpus),
-        /// Probe interpreter: python or sh.
+        cpus: Option<u32> = hello.map(|hello| hello.host.cpus).filter(|count| *count > 0),
+        /// Probe interpreter, python or sh; or the exporters of its page of metrics.
         probe: Option<&'a str> = hello.map(|hello| &*hello.probe),
         /// Mount option hidepid of /proc; above 0, processes of other users may be hidden.
-        hidepid: Option<u8> = hello.map(|hello| hello.host.hidepid),
+        hidepid: Option<u8> = of_probe.map(|hello| hello.host.hidepid),
         /// With --sudo: root if the probe runs as root, otherwise a word that says why not; null without --sudo.
         sudo: Option<&'a str> = hello.and_then(|hello| hello.sudo).map(SudoState::as_str),
         /// True if the probe reads what the kernel logs of Xids, which only root may.
-        kernel_log: Option<bool> = hello.map(|hello| hello.reads_kernel_log),
+        kernel_log: Option<bool> = of_probe.map(|hello| hello.reads_kernel_log),
         /// True if the probe runs in its own PID namespace and sees no processes outside it.
-        contained: Option<bool> = hello.map(|hello| hello.host.is_contained),
+        contained: Option<bool> = of_probe.map(|hello| hello.host.is_contained),
         /// Accelerators on the PCI bus that gtop cannot read.
         unreadable_devices: Vec<UnreadableJson> =
             unreadable.iter().map(UnreadableJson::of).collect(),

@@ -1,7 +1,7 @@
 //! Why a node cannot be reached by any way, or why its session ended.
 
 use crate::fault::ssh::{self, Recourse};
-use crate::fault::{LoaderCause, StepCause};
+use crate::fault::{LoaderCause, ScrapeFault, StepCause};
 use crate::process::NotStarted;
 
 /// Why a node cannot be reached, or why its session ended.
@@ -38,6 +38,9 @@ pub enum Fault {
         /// `ssh` leads to the same shell.
         is_by_ssh: bool,
     },
+    /// The page of metrics is not read.
+    #[error("the page of metrics: {0}")]
+    Scrape(#[from] ScrapeFault),
 }
 
 impl From<NotStarted> for Fault {
@@ -56,7 +59,7 @@ impl Fault {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Ssh(fault) => fault.permits(Recourse::Retry),
-            Self::ExecFailed { .. } | Self::Loader { .. } => true,
+            Self::ExecFailed { .. } | Self::Loader { .. } | Self::Scrape(_) => true,
             Self::JobStep { cause, .. } => cause.is_retryable(),
         }
     }

@@ -155,6 +155,7 @@ mod tests {
         let process = |pid: &u32| ProcessReading {
             key: ProcessKey { pid: *pid, start_ticks: 1 },
             cpu_ticks: Reading::default(),
+            cpu_percent: Reading::default(),
             resident: Reading::default(),
             state: Reading::default(),
             threads: Reading::default(),

@@ -210,6 +210,11 @@ impl Node {
         intervals.max().unwrap_or_default().saturating_add(MAX_REPORT_DELAY)
     }
 
+    /// Returns true if it is read from a page of metrics, which takes no requests.
+    pub fn is_read_from_page(&self) -> bool {
+        self.via == Some(TransportKind::Http)
+    }
+
     /// Returns true if the session may see only some of its devices: in a container, a job or a step.
     pub fn is_confined(&self) -> bool {
         self.via == Some(TransportKind::Step)

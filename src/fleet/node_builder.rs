@@ -394,6 +394,9 @@ impl NodeBuilder {
                 self.previous_counters = Some(now);
             }
         }
+        if host.cpu_utilization.get().is_some() {
+            node.host.cpu = host.cpu_utilization;
+        }
         if let Some(share) = node.host.cpu.get() {
             node.history.record(&self.host_subject, Metric::Cpu, at, share);
         }
@@ -427,7 +430,7 @@ impl NodeBuilder {
             list.push(Process {
                 key: process.key,
                 statics: Arc::clone(&statics),
-                cpu_percent: load.map_or(unknown, |load| load.percent),
+                cpu_percent: load.map_or(unknown, |load| load.percent).or(|| process.cpu_percent),
                 resident: process.resident,
                 resident_share: share_reading(process.resident, fast.memory_total),
                 state,
@@ -667,6 +670,7 @@ mod tests {
                 list: vec![ProcessReading {
                     key,
                     cpu_ticks: Reading::Known(ticks),
+                    cpu_percent: Reading::default(),
                     resident: Reading::default(),
                     state: Reading::default(),
                     threads: Reading::default(),
@@ -995,6 +999,7 @@ mod tests {
                 list: vec![ProcessReading {
                     key: ProcessKey { pid: 42, start_ticks: 20_050 },
                     cpu_ticks: Reading::Known(1),
+                    cpu_percent: Reading::default(),
                     resident: Reading::Known(Bytes(250)),
                     state,
                     threads: Reading::default(),

@@ -271,7 +271,12 @@ fn backend_note(node: &Node, has_unreadable: bool) -> Option<Note> {
         }
     }
     if absent.is_empty() {
-        absent.push("no backend for this machine".to_owned());
+        let why = if node.is_read_from_page() {
+            "none on its page of metrics"
+        } else {
+            "no backend for this machine"
+        };
+        absent.push(why.to_owned());
     }
     (!has_unreadable).then_some(Note::NoDevices(absent))
 }

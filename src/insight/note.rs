@@ -289,7 +289,7 @@ impl Note {
                 "the driver is being loaded, which takes seconds where it is not kept loaded"
             }
             Self::NoneSelected => "a setting hides all its devices",
-            Self::NoDevices(_) => "no driver reports a device there",
+            Self::NoDevices(_) => "nothing reports a device there",
             Self::UnlistedDevices(_) => {
                 "the PCI bus has these devices, and their driver does not list them"
             }

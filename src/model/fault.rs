@@ -43,6 +43,8 @@ table! {
         Step = "srun",
         /// Locally, without SSH.
         Local = "local",
+        /// Not at all: a page of metrics is read over HTTP.
+        Http = "http",
     }
     /// All of them.
     pub const ALL;
@@ -161,6 +163,16 @@ table! {
         FileLimit = (
             "too many open files here",
             "this machine, where gtop runs, allows no more open files",
+        ),
+        /// Nothing answers where the page of metrics should be.
+        PageNotReached = (
+            "page not reached",
+            "nothing answers at the address of the page of metrics: its exporter may not run there",
+        ),
+        /// What answers is no page of metrics that gtop reads.
+        PageNotReadable = (
+            "page not readable",
+            "the address answers, but not with a page of metrics that gtop reads",
         ),
         /// The session ended.
         SessionLost = (

@@ -119,6 +119,8 @@ updated! {
     pub struct HostReading {
         /// CPU time counters.
         pub cpu: Reading<CpuTicks>,
+        /// CPU utilization, where the source tells it and not the counters.
+        pub cpu_utilization: Reading<Percent>,
         /// Load averages over 1, 5 and 15 minutes.
         pub load: Reading<[f32; 3]>,
         /// Total memory.

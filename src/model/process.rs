@@ -14,6 +14,8 @@ pub struct ProcessReading {
     pub key: ProcessKey,
     /// CPU time so far, in clock ticks.
     pub cpu_ticks: Reading<u64>,
+    /// CPU use in percent of a core, where the source tells it and not the time.
+    pub cpu_percent: Reading<f32>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
     /// The kernel's process state.

@@ -185,6 +185,11 @@ pub enum RequestError {
     /// The probe runs as root and refuses what changes something.
     #[error("the probe runs as root and only reads; start gtop with --allow-signals")]
     RootReadOnly,
+    /// The node is read from a page of metrics.
+    #[error(
+        "this node is read from a page of metrics, which takes no requests; name the host itself, to watch it over SSH"
+    )]
+    FromPage,
     /// gtop runs read-only.
     #[error("sending signals is disabled")]
     ReadOnly,

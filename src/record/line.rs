@@ -15,7 +15,7 @@ use crate::record::marks::MarkLine;
 use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
-use crate::wire::{Frame, RawUpdate};
+use crate::wire::{Frame, RawUpdate, excerpt};
 
 /// The version of the format. A reader accepts this version and earlier ones.
 pub(super) const FORMAT: u32 = 1;
@@ -86,6 +86,8 @@ struct LineJson<'a> {
     node: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow, default)]
     body: Option<&'a RawValue>,
+    #[serde(default)]
+    scrape: Option<String>,
     #[serde(default)]
     link: Option<LinkLine>,
     #[serde(default)]
@@ -190,6 +192,17 @@ pub(super) fn write_body(
     body: &[u8],
 ) {
     write_value(out, at, is_checkpoint, Some(node), "body", body);
+}
+
+/// Writes the lines that are read of a page of metrics.
+pub(super) fn write_scrape(
+    out: &mut Vec<u8>,
+    at: Timestamp,
+    is_checkpoint: bool,
+    node: &NodeName,
+    text: &str,
+) {
+    write_value(out, at, is_checkpoint, Some(node), "scrape", &json(&text));
 }
 
 /// Writes what is said of a session.
@@ -313,6 +326,9 @@ fn raw_update(raw: &LineJson<'_>) -> Option<RawUpdate> {
     if let Some(body) = raw.body {
         let frame = Frame::parse(Bytes::copy_from_slice(body.get().as_bytes())).ok()?;
         return Some(RawUpdate::Frame(Box::new(frame)));
+    }
+    if let Some(text) = &raw.scrape {
+        return Some(RawUpdate::Scrape(excerpt(text)?));
     }
     session_update(raw).map(RawUpdate::Session)
 }

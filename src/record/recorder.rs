@@ -114,6 +114,8 @@ struct NodeState {
     /// All samples but the last ones, which are repeated as sent, so that a reader has two for rates.
     merged: MergedSample,
     last: VecDeque<(Timestamp, Box<Frame>)>,
+    /// The last pages of metrics, each of which has all values; there are two for rates, too.
+    scrapes: VecDeque<(Timestamp, Arc<str>)>,
     /// The devices that are gone.
     gone: Vec<(Source, Device)>,
     /// The last error of each source.
@@ -371,6 +373,9 @@ impl NodeRecorder {
             RawUpdate::Frame(frame) => {
                 state.record_frame(&self.name, at, frame, self.shared.every, &mut text);
             }
+            RawUpdate::Scrape(page) => {
+                state.record_scrape(&self.name, at, page, self.shared.every, &mut text);
+            }
         }
         // The node stays locked until its line is in the group, which keeps its lines in order.
         let mut lines = self.shared.lock();
@@ -450,14 +455,36 @@ impl NodeState {
         text: &mut Vec<u8>,
     ) {
         self.unwritten.add(sample);
-        // Samples come at intervals that are not exact.
-        let slack = every / 10;
-        if self.written_at.is_some_and(|before| at.since(before) + slack < every) {
+        if !self.is_due(at, every) {
             return;
         }
         self.written_at = Some(at);
         if let Some(sample) = std::mem::take(&mut self.unwritten).into_sample() {
             line::write_body(text, at, false, name, &encode_text(&Body::Sample(sample)));
+        }
+    }
+
+    /// Returns true unless a sample was written less than this time ago. They come at intervals that are not exact.
+    fn is_due(&self, at: Timestamp, every: Duration) -> bool {
+        self.written_at.is_none_or(|before| at.since(before) + every / 10 >= every)
+    }
+
+    /// Writes the line of a page, if it is due: each has all values. A checkpoint repeats the last two.
+    fn record_scrape(
+        &mut self,
+        name: &NodeName,
+        at: Timestamp,
+        page: Arc<str>,
+        every: Duration,
+        text: &mut Vec<u8>,
+    ) {
+        if self.is_due(at, every) {
+            self.written_at = Some(at);
+            line::write_scrape(text, at, false, name, &page);
+        }
+        self.scrapes.push_back((at, page));
+        if self.scrapes.len() > LAST_SAMPLES {
+            self.scrapes.pop_front();
         }
     }
 
@@ -541,7 +568,7 @@ impl NodeState {
         let made_at = |probe: f64| self.offset.local_time(probe, now).unwrap_or(now);
         let mut say = |update: SessionUpdate| line::write_session(out, now, true, name, &update);
         self.via.map(SessionUpdate::Reached).into_iter().for_each(&mut say);
-        if self.hello.is_some() {
+        if self.hello.is_some() || !self.scrapes.is_empty() {
             say(SessionUpdate::Link(Link::Up));
         }
         self.interval.map(SessionUpdate::Interval).into_iter().for_each(&mut say);
@@ -552,6 +579,9 @@ impl NodeState {
         }
         if !self.gone.is_empty() {
             line::write_session(out, now, true, name, &SessionUpdate::Gone(self.gone.clone()));
+        }
+        for (at, page) in &self.scrapes {
+            line::write_scrape(out, *at, true, name, page);
         }
         let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some(sample) = self.merged.sample() {

@@ -37,8 +37,10 @@ impl Pipeline {
         let mut gone: Vec<(Source, Device)> = Vec::new();
         Box::new(move |delivery| {
             let at = delivery.at;
-            if let Some(update) = decoder.update(&delivery) {
-                builder.apply(update);
+            let mut updates = decoder.updates(&delivery).peekable();
+            let has_changed = updates.peek().is_some();
+            updates.for_each(|update| builder.apply(update));
+            if has_changed {
                 store.prepare(&mut builder);
                 store.update(builder.node());
             }

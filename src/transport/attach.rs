@@ -11,7 +11,7 @@ use crate::ssh::target::{Profile, SshTarget};
 use crate::ssh::{self, ConnectPhase, RemoteCommand};
 use crate::transport::fallback::{AuthMethods, SshProgramAccess};
 use crate::transport::openssh::SshCall;
-use crate::transport::{Reach, Target, Transport, TransportMode};
+use crate::transport::{Reach, ScrapeFault, Target, Transport, TransportMode};
 
 /// A command on a node, started or ready to be.
 #[derive(Debug)]
@@ -33,9 +33,13 @@ impl Transport {
         target: &Target,
         command: RemoteCommand<'_>,
     ) -> Result<AttachedCommand, Fault> {
-        let Reach::Ssh(ssh) = &target.reach else {
-            let args = vec!["-c".into(), command.line.into()];
-            return Ok(AttachedCommand::Program { program: "/bin/sh".into(), args });
+        let ssh = match &target.reach {
+            Reach::Local => {
+                let args = vec!["-c".into(), command.line.into()];
+                return Ok(AttachedCommand::Program { program: "/bin/sh".into(), args });
+            }
+            Reach::Page(_) => return Err(ScrapeFault::OnlyPage.into()),
+            Reach::Ssh(ssh) => ssh,
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = self.0.ssh.fixed_plan(fixed, ssh);

@@ -12,6 +12,12 @@ const FOCUS_DURATION: Duration = Duration::from_secs(60);
 /// Begins a focus on a node, or returns why there is none.
 pub(crate) fn begin(node: Option<&Node>, now: Timestamp) -> Result<Focus, String> {
     let node = node.ok_or("no node is selected to focus on")?;
+    if node.is_read_from_page() {
+        return Err(format!(
+            "{} is read from a page of metrics, at the same interval as others",
+            node.name
+        ));
+    }
     match node.link {
         Link::Up => Ok(Focus { node: node.name.clone(), until: now.plus(FOCUS_DURATION) }),
         Link::Idle | Link::Opening { .. } | Link::Down { .. } => {

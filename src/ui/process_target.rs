@@ -142,6 +142,14 @@ impl ProcessTarget {
         if is_running { None } else { Some("the process has ended") }
     }
 
+    /// Returns why the process takes no signal from here, `None` if it may.
+    pub(super) fn unsignalled_reason(&self, fleet_view: &FleetView) -> Option<&'static str> {
+        let node = fleet_view.fleet.node(&self.node);
+        let is_page = node.is_some_and(|node| node.is_read_from_page());
+        let of_page = is_page.then_some("read from a page; it takes no signals");
+        self.unreachable_reason(fleet_view).or(of_page)
+    }
+
     /// Describes the process in short: `4121 python of alice on gpu03`.
     pub(super) fn name(&self) -> String {
         self.name_with_command(MAX_COMMAND_WIDTH)

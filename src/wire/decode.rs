@@ -17,6 +17,7 @@ use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::delivery::{Delivery, RawUpdate};
+use crate::wire::scrape::ScrapeDecoder;
 
 pub use answer::decode_response;
 pub use process::job_of_cgroup;
@@ -43,20 +44,32 @@ pub struct Decoder {
     names: NameInterner,
     /// The evidence before, which is often sent again.
     evidence: Option<Arc<DeviceEvidence>>,
+    scrapes: ScrapeDecoder,
 }
 
 impl Decoder {
-    /// Decodes what arrived; `None` if it changes nothing of the node.
-    pub fn update(&mut self, delivery: &Delivery) -> Option<NodeUpdate> {
-        match &delivery.raw {
+    /// Decodes what arrived, in the order in which it applies; nothing if it changes nothing of the node.
+    pub fn updates(&mut self, delivery: &Delivery) -> impl Iterator<Item = NodeUpdate> + use<> {
+        let updates = match &delivery.raw {
             RawUpdate::Session(update) => {
-                if matches!(update, SessionUpdate::Link(Link::Opening { .. })) {
-                    // The clock offset of the last session does not apply to the next one.
-                    *self = Self::default();
-                }
-                Some(NodeUpdate::Session(update.clone()))
+                self.on_session(update);
+                [Some(NodeUpdate::Session(update.clone())), None]
             }
-            RawUpdate::Frame(frame) => self.decode(&frame.body, delivery.at),
+            RawUpdate::Frame(frame) => [self.decode(&frame.body, delivery.at), None],
+            RawUpdate::Scrape(text) => self.scrapes.decode(text, delivery.at),
+        };
+        updates.into_iter().flatten()
+    }
+
+    fn on_session(&mut self, update: &SessionUpdate) {
+        match update {
+            // The clock offset of the last session does not apply to the next one.
+            SessionUpdate::Link(Link::Opening { .. }) => *self = Self::default(),
+            SessionUpdate::Interval(interval) => self.scrapes.interval = *interval,
+            SessionUpdate::Link(Link::Idle | Link::Up | Link::Down { .. })
+            | SessionUpdate::Reached(_)
+            | SessionUpdate::RecordedEvery(_)
+            | SessionUpdate::Gone(_) => {}
         }
     }
 
@@ -422,6 +435,7 @@ fn host<'a>(sent: &'a body::Host, at: Timestamp, names: &mut NameInterner) -> Ho
         }),
         uptime_seconds: uptime.map(|up| up.as_secs()),
         booted_at: uptime.map(|up| at.minus(up)),
+        cpu_utilization: Reading::default(),
         network: counters(sent.net.iter().flatten().map(traffic), names),
         infiniband: counters(sent.infiniband.iter().flatten().map(traffic), names),
         disks: counters(sent.disk.iter().flatten().map(disk), names),

@@ -1,5 +1,7 @@
 //! What arrives from a node's session, as it arrives: recordings keep it, and the decoder makes updates of it.
 
+use std::sync::Arc;
+
 use crate::model::SessionUpdate;
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
@@ -20,6 +22,8 @@ pub enum RawUpdate {
     Session(SessionUpdate),
     /// A frame of a probe.
     Frame(Box<Frame>),
+    /// The lines that are read of a page of metrics.
+    Scrape(Arc<str>),
 }
 
 impl From<SessionUpdate> for RawUpdate {

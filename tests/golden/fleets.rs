@@ -108,6 +108,7 @@ impl NodeFixture {
         self.processes.push(ProcessReading {
             key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
             cpu_ticks: Reading::Known(0),
+            cpu_percent: Reading::default(),
             resident: Reading::Known(Bytes(u64::from(pid % 37 + 4) << 30)),
             state: Reading::default(),
             threads: Reading::default(),
@@ -387,6 +388,7 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
         },
         uptime_seconds: Reading::Known(1_050_000 + passed),
         booted_at: Reading::default(),
+        cpu_utilization: Reading::default(),
         network: vec![counter("eth0", 11_100_000, 940_000)].into(),
         infiniband: vec![
             counter("mlx5_0/1", 24_000_000_000, 23_500_000_000),

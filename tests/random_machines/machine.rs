@@ -299,6 +299,7 @@ impl Machine {
             ProcessReading {
                 key: ProcessKey { pid, start_ticks: 1 },
                 cpu_ticks: Reading::default(),
+                cpu_percent: Reading::default(),
                 resident: Reading::default(),
                 state: Reading::default(),
                 threads: Reading::default(),

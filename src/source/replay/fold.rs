@@ -106,9 +106,10 @@ impl FoldedNode {
 
     /// Applies one delivery; returns true if the node has changed.
     fn apply(&mut self, delivery: &Delivery) -> bool {
-        let Some(update) = self.decoder.update(delivery) else { return false };
-        self.builder.apply(update);
-        true
+        let mut updates = self.decoder.updates(delivery).peekable();
+        let has_changed = updates.peek().is_some();
+        updates.for_each(|update| self.builder.apply(update));
+        has_changed
     }
 }
 

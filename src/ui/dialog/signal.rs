@@ -185,7 +185,7 @@ impl SignalDialog {
             (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
             (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
             (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
-                match (target.unreachable_reason(context.view), target.is_ours) {
+                match (target.unsignalled_reason(context.view), target.is_ours) {
                     (Some(reason), _) => (reason.to_owned(), Tone::Bad),
                     (None, Some(false)) if target.is_reached_as_root(context.view) => {
                         let user = target.user.as_deref().unwrap_or(UNKNOWN);

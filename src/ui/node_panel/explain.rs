@@ -272,6 +272,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         TransportKind::Exec => "the command of --exec",
         TransportKind::Step => STEP_OF_JOB,
         TransportKind::Local => "locally, without SSH",
+        TransportKind::Http => "its page of metrics, over HTTP",
     });
     let seen = node.sources.iter().filter_map(|state| state.taken_at).max();
     let next = match &node.link {

@@ -326,6 +326,7 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -
         Some(TransportKind::SshProgram) => "via ssh  ",
         Some(TransportKind::Exec) => "via command  ",
         Some(TransportKind::Step) => "via srun  ",
+        Some(TransportKind::Http) => "via http  ",
         Some(TransportKind::Native | TransportKind::Local) | None => "",
     };
     if !transport.is_empty() {

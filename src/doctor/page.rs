@@ -1,0 +1,64 @@
+//! Examines a page of metrics: whether it is served, by what kind of exporter, and what it tells.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::advice::{self, Known};
+use crate::doctor::StepResult;
+use crate::model::{NodeUpdate, Sample};
+use crate::time::Clock;
+use crate::transport::{self, PageUrl, ScrapeFault};
+use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
+
+/// The step that reads the page.
+pub(super) const PAGE: &str = "page";
+
+/// Adds the steps of a page.
+pub(super) async fn add_steps(
+    url: &PageUrl,
+    limit: Option<Duration>,
+    clock: &Clock,
+    known: &Known,
+    steps: &mut Vec<StepResult>,
+) {
+    let failed = |step: &str, fault: ScrapeFault| {
+        let fault = transport::Fault::Scrape(fault);
+        StepResult::failed(step, fault.to_string()).with_advice(&advice::of_cause(&fault, known))
+    };
+    let began = Instant::now();
+    let fetched = url.fetch(limit).await;
+    let duration = began.elapsed();
+    let page = match fetched {
+        Ok(page) => page,
+        Err(fault) => return steps.push(failed(PAGE, fault).with_duration(duration)),
+    };
+    let size = page.len().div_ceil(1024);
+    let found = format!("{url} is served, {size} KiB of text; nothing else is asked of the host");
+    steps.push(StepResult::ok(PAGE, found).with_duration(duration));
+    steps.push(match excerpt(&page) {
+        None => failed("exporter", ScrapeFault::OtherFamilies { families: Exporter::wanted() }),
+        Some(text) => {
+            let exporters = Exporter::of_text(&text);
+            let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
+            let delivery = Delivery { at: clock.now(), raw: RawUpdate::Scrape(text) };
+            let counted =
+                Decoder::default().updates(&delivery).find_map(|update| contents(&update));
+            let counted = counted.unwrap_or_default();
+            StepResult::ok("exporter", format!("{}: {counted}", names.join(" and ")))
+        }
+    });
+}
+
+/// Returns what a page tells, in words.
+fn contents(update: &NodeUpdate) -> Option<String> {
+    let NodeUpdate::Sample(sample) = update else { return None };
+    let Sample { backends, processes, .. } = &**sample;
+    let lists = backends.iter().filter_map(|backend| backend.devices.as_ref());
+    let devices: usize = lists.map(|devices| devices.list.len()).sum();
+    let of_devices = (!backends.is_empty()).then(|| {
+        let processes = processes.as_ref().map_or(0, |processes| processes.list.len());
+        format!("{devices} devices, {processes} processes on them, ")
+    });
+    Some(format!("{}the host", of_devices.unwrap_or_default()))
+}

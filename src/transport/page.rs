@@ -1,0 +1,296 @@
+//! Reads a page of metrics over HTTP: one request on one connection, with bounds on time and size.
+
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, HOST, LOCATION, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::fault::ScrapeFault;
+use crate::text::excerpt;
+
+/// A page that takes longer is given up.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a page: those of exporters have some 100 KiB.
+const MAX_PAGE_BYTES: usize = ScrapeFault::MAX_PAGE_MIB << 20;
+/// The port of addresses that name none.
+const HTTP_PORT: u16 = 80;
+/// Maximum length of an address to which a page points.
+const MAX_LOCATION_LENGTH: usize = 300;
+/// The formats that are read, the first one rather.
+const ACCEPTED: &str = "text/plain;version=0.0.4,text/plain;q=0.5,*/*;q=0.1";
+
+/// The address of a page of metrics: `http://HOST[:PORT][/PATH]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageUrl {
+    host: String,
+    port: u16,
+    path: String,
+}
+
+/// Why a text is no address of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PageUrlError {
+    #[error("it has no host; write http://HOST:PORT/metrics")]
+    NoHost,
+    #[error("it has a login, which gtop does not send; write http://HOST:PORT/metrics")]
+    Login,
+    #[error("its port is not a number between 1 and 65535")]
+    Port,
+    #[error("its path has spaces or letters that are not ASCII")]
+    Path,
+}
+
+impl PageUrl {
+    /// What addresses begin with.
+    pub const SCHEME: &str = "http://";
+
+    /// Parses what follows `http://`.
+    pub fn parse(rest: &str) -> Result<Self, PageUrlError> {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        if authority.contains('@') {
+            return Err(PageUrlError::Login);
+        }
+        let (host, port) = split_authority(authority).ok_or(PageUrlError::NoHost)?;
+        let is_name = |host: &str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte);
+            !host.is_empty() && !host.starts_with('-') && host.bytes().all(allowed)
+        };
+        if !is_name(host) {
+            return Err(PageUrlError::NoHost);
+        }
+        let to_number = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
+        let port = port.map_or(Some(HTTP_PORT), to_number).ok_or(PageUrlError::Port)?;
+        let path = path.split('#').next().unwrap_or_default();
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(PageUrlError::Path);
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+
+    /// Returns the host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the path, which begins with `/`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the host with its port.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// Reads the page; `limit` is the time for all of it, if the user has set one.
+    pub async fn fetch(&self, limit: Option<Duration>) -> Result<String, ScrapeFault> {
+        let limit = limit.unwrap_or(DEFAULT_TIMEOUT);
+        let fetched = timeout(limit, Box::pin(self.fetch_all())).await;
+        let bytes = fetched.map_err(|_elapsed| ScrapeFault::TimedOut { after: limit })??;
+        String::from_utf8(bytes.into()).map_err(|_invalid| ScrapeFault::NotText)
+    }
+
+    async fn fetch_all(&self) -> Result<Bytes, ScrapeFault> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) = http1::Builder::new()
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| lost(&error))?;
+        let mut exchange = pin!(async {
+            let response =
+                sender.send_request(self.request()?).await.map_err(|error| lost(&error))?;
+            read_body(response).await
+        });
+        // The connection does the work of the exchange. When it has ended, what it read is still there, or why it failed.
+        tokio::select! {
+            bytes = &mut exchange => bytes,
+            _ended = connection => exchange.await,
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, ScrapeFault> {
+        let addresses = tokio::net::lookup_host((&*self.host, self.port)).await;
+        let addresses: Vec<_> = addresses.map_err(|_unknown| ScrapeFault::NameNotFound)?.collect();
+        if addresses.is_empty() {
+            return Err(ScrapeFault::NameNotFound);
+        }
+        TcpStream::connect(&*addresses).await.map_err(|error| {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                ScrapeFault::Refused { port: self.port }
+            } else {
+                ScrapeFault::Lost { why: error.to_string() }
+            }
+        })
+    }
+
+    fn request(&self) -> Result<Request<Empty<Bytes>>, ScrapeFault> {
+        let request = Request::get(&self.path)
+            .header(HOST, self.authority())
+            .header(USER_AGENT, concat!("gtop/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, ACCEPTED)
+            .body(Empty::new());
+        request.map_err(|error| ScrapeFault::Lost { why: error.to_string() })
+    }
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", Self::SCHEME, self.authority(), self.path)
+    }
+}
+
+/// Splits a host from its port; `None` for brackets that do not match.
+fn split_authority(text: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, rest) = rest.split_once(']')?;
+        return match rest.strip_prefix(':') {
+            Some(port) => Some((address, Some(port))),
+            None => rest.is_empty().then_some((address, None)),
+        };
+    }
+    match text.split_once(':') {
+        Some((_, port)) if port.contains(':') => None,
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((text, None)),
+    }
+}
+
+/// Reads the body of a page. A redirection is not followed: it may lead anywhere.
+async fn read_body(response: Response<Incoming>) -> Result<Bytes, ScrapeFault> {
+    let status = response.status();
+    if status != StatusCode::OK {
+        let location = response.headers().get(LOCATION).filter(|_| status.is_redirection());
+        let location = location
+            .map(|text| excerpt(&String::from_utf8_lossy(text.as_bytes()), MAX_LOCATION_LENGTH));
+        return Err(ScrapeFault::Status { status: status.as_u16(), location });
+    }
+    let body = Limited::new(response.into_body(), MAX_PAGE_BYTES);
+    let collected = body.collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            ScrapeFault::TooLarge
+        } else {
+            ScrapeFault::Lost { why: excerpt(&error.to_string(), MAX_LOCATION_LENGTH) }
+        }
+    })?;
+    Ok(collected.to_bytes())
+}
+
+/// Returns the fault of an exchange that broke off.
+fn lost(error: &hyper::Error) -> ScrapeFault {
+    if error.is_parse() {
+        return ScrapeFault::NotHttp;
+    }
+    ScrapeFault::Lost { why: excerpt(&error.to_string(), MAX_LOCATION_LENGTH) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Serves one answer, and returns what a scrape of it gives.
+    async fn scrape(answer: Vec<u8>, closes: bool) -> Result<String, ScrapeFault> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            stream.write_all(&answer).await.ok();
+            if !closes {
+                std::future::pending::<()>().await;
+            }
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        });
+        let url = PageUrl::parse(&format!("127.0.0.1:{port}/metrics?x=1")).unwrap();
+        let page = url.fetch(Some(Duration::from_secs(if closes { 60 } else { 1 }))).await;
+        if closes {
+            let request = serving.await.unwrap();
+            assert!(request.starts_with("GET /metrics?x=1 HTTP/1.1\r\n"), "{request}");
+            assert!(request.to_lowercase().contains(&format!("host: 127.0.0.1:{port}\r\n")));
+        }
+        page
+    }
+
+    #[tokio::test]
+    async fn a_page_is_read_whole_and_anything_else_is_a_fault() {
+        let answer = |head: &str, body: &[u8]| [head.as_bytes(), b"\r\n\r\n", body].concat();
+        let ok = "HTTP/1.0 200 OK";
+        assert_eq!(scrape(answer(ok, b"a 1\n"), true).await.as_deref(), Ok("a 1\n"));
+        let moved = "HTTP/1.1 302 Found\r\nLocation: http://else\u{1b}where/\r\nContent-Length: 0";
+        let moved = scrape(answer(moved, b""), true).await;
+        assert!(matches!(moved, Err(ScrapeFault::NotHttp)), "{moved:?}");
+        let moved = "HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0";
+        let location = Some("http://elsewhere/".to_owned());
+        assert_eq!(
+            scrape(answer(moved, b""), true).await,
+            Err(ScrapeFault::Status { status: 302, location })
+        );
+        let missing =
+            scrape(answer("HTTP/1.1 404 Not Found\r\nContent-Length: 0", b""), true).await;
+        assert_eq!(missing, Err(ScrapeFault::Status { status: 404, location: None }));
+        assert_eq!(scrape(answer(ok, b"\xff\xfe"), true).await, Err(ScrapeFault::NotText));
+        let large = vec![b'a'; MAX_PAGE_BYTES + 1];
+        assert_eq!(scrape(answer(ok, &large), true).await, Err(ScrapeFault::TooLarge));
+        let cut = scrape(answer("HTTP/1.1 200 OK\r\nContent-Length: 9", b"a"), true).await;
+        assert!(matches!(cut, Err(ScrapeFault::Lost { .. })), "{cut:?}");
+        let ssh = scrape(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), true).await;
+        assert_eq!(ssh, Err(ScrapeFault::NotHttp));
+        let silent = scrape(Vec::new(), false).await;
+        assert_eq!(silent, Err(ScrapeFault::TimedOut { after: Duration::from_secs(1) }));
+    }
+
+    #[tokio::test]
+    async fn a_port_without_a_server_is_a_fault() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let url = PageUrl::parse(&format!("127.0.0.1:{port}/metrics")).unwrap();
+        assert_eq!(url.fetch(None).await, Err(ScrapeFault::Refused { port }));
+    }
+
+    #[test]
+    fn an_address_is_host_port_and_path() {
+        for (text, shown) in [
+            ("gpu01:9100/metrics", "http://gpu01:9100/metrics"),
+            ("gpu01", "http://gpu01:80/"),
+            ("[::1]:9100/metrics", "http://[::1]:9100/metrics"),
+            ("gpu01?a=b#c", "http://gpu01:80/?a=b"),
+        ] {
+            assert_eq!(PageUrl::parse(text).unwrap().to_string(), shown);
+        }
+        for (text, error) in [
+            ("", PageUrlError::NoHost),
+            ("/metrics", PageUrlError::NoHost),
+            (":9100/metrics", PageUrlError::NoHost),
+            ("[::1/metrics", PageUrlError::NoHost),
+            ("::1/metrics", PageUrlError::NoHost),
+            ("-x/metrics", PageUrlError::NoHost),
+            ("a\r\nb/metrics", PageUrlError::NoHost),
+            ("ada:x@gpu01/metrics", PageUrlError::Login),
+            ("gpu01:0/metrics", PageUrlError::Port),
+            ("gpu01:x/metrics", PageUrlError::Port),
+            ("gpu01/a b", PageUrlError::Path),
+            ("gpu01/é", PageUrlError::Path),
+        ] {
+            assert_eq!(PageUrl::parse(text), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Decodes pages of metrics in Prometheus' text format, as nvitop-exporter and `node_exporter` serve them: which families
+//! are read, and what they tell of a node.
+//!
+//! A page is untrusted: of each line and of all of them only so much is read, and texts are sanitized.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::declare::table;
+use crate::model::{
+    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, HostFacts, HostReading,
+    HostSlowReading, NodeUpdate, Sample, Source, UsesReading,
+};
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::scrape::node::Stalls;
+use crate::wire::scrape::page::ScrapedPage;
+use crate::wire::scrape::processes::ProcessStarts;
+
+mod host;
+mod node;
+mod nvitop;
+mod page;
+mod processes;
+mod series;
+
+/// Lines that are read of a page: more than 1,024 processes and 512 processors have.
+const MAX_LINES: usize = 32_768;
+/// A longer line is passed over; the longest ones have the command line of a process.
+const MAX_LINE_LENGTH: usize = 16 << 10;
+/// Ticks per second in which times are told: a unit, not a clock.
+const TICKS_PER_SECOND: u32 = 100;
+
+table! {
+    /// A program whose pages are read.
+    pub enum Exporter {
+        /// nvitop-exporter: devices, their processes, and the host.
+        Nvitop = ("nvitop-exporter", "gpu_utilization_Percentage"),
+        /// `node_exporter`: the host.
+        Node = ("node_exporter", "node_cpu_seconds_total"),
+    }
+    /// All of them.
+    pub const ALL;
+    /// Returns its name, and a family that its pages have.
+    fn words -> (&'static str, &'static str);
+}
+
+impl Exporter {
+    /// Returns the name of the program.
+    pub const fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Returns the families that are read.
+    pub const fn families(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Nvitop => nvitop::FAMILIES,
+            Self::Node => node::FAMILIES,
+        }
+    }
+
+    /// Returns true if a line is of a family that is read.
+    fn has(self, line: &str) -> bool {
+        let family = series::family(line);
+        self.families().iter().any(|families| families.contains(&family))
+    }
+
+    /// Returns the exporters of which a text has a family.
+    pub fn of_text(text: &str) -> Vec<Self> {
+        let has_any = |exporter: &Self| text.lines().any(|line| exporter.has(line));
+        Self::ALL.into_iter().filter(has_any).collect()
+    }
+
+    /// Returns what a page must have, in words.
+    pub fn wanted() -> String {
+        let words = Self::ALL.map(|exporter| {
+            let (name, family) = exporter.words();
+            format!("{family} and others of {name}")
+        });
+        words.join(", ")
+    }
+}
+
+/// Returns the lines of a page that are read; `None` if it has none.
+pub fn excerpt(page: &str) -> Option<Arc<str>> {
+    let is_read = |line: &&str| {
+        line.len() <= MAX_LINE_LENGTH && Exporter::ALL.iter().any(|exporter| exporter.has(line))
+    };
+    let lines: Vec<&str> = page.lines().filter(is_read).take(MAX_LINES).collect();
+    (!lines.is_empty()).then(|| lines.join("\n").into())
+}
+
+/// Decodes the pages of one session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScrapeDecoder {
+    /// How often the page is read.
+    pub(super) interval: Duration,
+    /// What was said of the host and its exporter, which seldom changes.
+    hello: Option<Hello>,
+    starts: ProcessStarts,
+    stalls: Stalls,
+    /// Number of the next sample.
+    next: u64,
+}
+
+impl ScrapeDecoder {
+    /// Decodes an excerpt that arrived at a time: what it says of the host, if that is new, and the sample.
+    pub(super) fn decode(&mut self, text: &str, at: Timestamp) -> [Option<NodeUpdate>; 2] {
+        let page = ScrapedPage::parse(text);
+        let exporters = Exporter::of_text(text);
+        let hello = self.hello(&page, &exporters);
+        let is_new = self.hello.as_ref() != Some(&hello);
+        let hello = is_new.then(|| NodeUpdate::Hello(self.hello.insert(hello).clone()));
+        let sample = self.sample(&page, &exporters, at);
+        [hello, Some(NodeUpdate::Sample(Box::new(sample)))]
+    }
+
+    fn hello(&self, page: &ScrapedPage<'_>, exporters: &[Exporter]) -> Hello {
+        let has_nvitop = exporters.contains(&Exporter::Nvitop);
+        let host = if exporters.contains(&Exporter::Node) {
+            node::facts(page)
+        } else {
+            nvitop::facts(page)
+        };
+        let devices = nvitop_source();
+        let of_devices = [devices.clone(), devices.processes()];
+        let mut sources = vec![Source::host(), Source::host_slow()];
+        sources.extend(of_devices.into_iter().filter(|_| has_nvitop));
+        let names = exporters.iter().map(|exporter| exporter.name());
+        Hello {
+            probe: names.collect::<Vec<_>>().join(" and ").into(),
+            host: HostFacts { ticks_per_second: TICKS_PER_SECOND, ..host },
+            intervals: sources.into_iter().map(|source| (source, self.interval)).collect(),
+            backends: has_nvitop.then(|| backend(devices, page)).into_iter().collect(),
+            ..Hello::default()
+        }
+    }
+
+    fn sample(&mut self, page: &ScrapedPage<'_>, exporters: &[Exporter], at: Timestamp) -> Sample {
+        let (host, slow) = self.host(page, exporters, at);
+        let has_nvitop = exporters.contains(&Exporter::Nvitop);
+        let number = self.next;
+        self.next += 1;
+        let uptime = host.uptime_seconds.get();
+        Sample {
+            number,
+            is_complete: true,
+            host: Some((at, host)),
+            host_slow: Some((at, slow)),
+            backends: has_nvitop.then(|| device_readings(page, at)).into_iter().collect(),
+            processes: has_nvitop.then(|| processes::processes(page, at, uptime, &mut self.starts)),
+            ..Sample::default()
+        }
+    }
+
+    fn host(
+        &mut self,
+        page: &ScrapedPage<'_>,
+        exporters: &[Exporter],
+        at: Timestamp,
+    ) -> (HostReading, HostSlowReading) {
+        // It tells more, if a page has both.
+        if exporters.contains(&Exporter::Node) {
+            (node::host(page, at, &mut self.stalls), node::host_slow(page))
+        } else {
+            (nvitop::host(page, at), nvitop::host_slow(page))
+        }
+    }
+}
+
+fn nvitop_source() -> Source {
+    Source::new(Exporter::Nvitop.name())
+}
+
+fn backend(source: Source, page: &ScrapedPage<'_>) -> BackendState {
+    let info = |label| {
+        let text = page.all("nvitop_info").first()?.label(label)?;
+        Some(sanitize_shared(text, MAX_NAME_LENGTH))
+    };
+    let driver = DriverFacts {
+        version: info("driver_version"),
+        cuda: info("cuda_driver_version"),
+        ..DriverFacts::default()
+    };
+    let driver = Some(Arc::new(driver));
+    BackendState { source, absent: None, is_missing: false, fault: None, driver }
+}
+
+fn device_readings(page: &ScrapedPage<'_>, at: Timestamp) -> BackendReading {
+    let list = nvitop::devices(page);
+    BackendReading {
+        source: nvitop_source(),
+        slow_at: None,
+        devices: Some(DevicesReading { at, list, is_cut_short: false }),
+        uses: Some(UsesReading { at, list: processes::uses(page), nameless: BTreeMap::default() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        Bytes, Celsius, CpuTicks, Device, Percent, ProcessState, Reading, Reason, SessionUpdate,
+        Watts,
+    };
+    use crate::wire::{Decoder, Delivery, RawUpdate};
+
+    const SECOND: i64 = 1_000_000;
+
+    fn fixture(name: &str) -> String {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/scrape");
+        std::fs::read_to_string(format!("{folder}/{name}.txt")).unwrap()
+    }
+
+    /// Decodes a page that arrives at a second, with what was decoded before.
+    fn decode(decoder: &mut Decoder, page: &str, second: i64) -> (Option<Hello>, Sample) {
+        let (mut hello, mut sample) = (None, None);
+        let raw = RawUpdate::Scrape(excerpt(page).unwrap());
+        let at = Timestamp::from_micros(second * SECOND);
+        for update in decoder.updates(&Delivery { at, raw }) {
+            match update {
+                NodeUpdate::Hello(found) => hello = Some(found),
+                NodeUpdate::Sample(found) => sample = Some(*found),
+                NodeUpdate::Session(_) | NodeUpdate::Event(_) => panic!(),
+            }
+        }
+        (hello, sample.unwrap())
+    }
+
+    fn first(page: &str) -> Sample {
+        decode(&mut Decoder::default(), page, 100_000).1
+    }
+
+    fn devices(sample: &Sample) -> &[Device] {
+        &sample.backends[0].devices.as_ref().unwrap().list
+    }
+
+    fn host(sample: &Sample) -> &HostReading {
+        &sample.host.as_ref().unwrap().1
+    }
+
+    #[test]
+    fn a_page_of_nvitop_exporter_tells_of_devices_and_their_processes() {
+        let page = fixture("nvitop-exporter-1.7.2");
+        let mut decoder = Decoder::default();
+        let every = SessionUpdate::Interval(Duration::from_secs(5));
+        let at = Timestamp::default();
+        drop(decoder.updates(&Delivery { at, raw: every.into() }));
+        let (hello, sample) = decode(&mut decoder, &page, 100_000);
+        let hello = hello.unwrap();
+        assert_eq!((&*hello.probe, &*hello.host.host_name), ("nvitop-exporter", "gpu01"));
+        assert!(hello.intervals.iter().all(|(_, every)| every.as_secs() == 5));
+        let driver = hello.backends[0].driver.as_ref().unwrap();
+        assert_eq!(
+            (driver.version.as_deref(), driver.cuda.as_deref()),
+            (Some("570.133.20"), Some("12.8"))
+        );
+        let [busy, partial] = devices(&sample) else { panic!() };
+        assert_eq!(&*busy.uuid, "GPU-0abc0000-0000-4000-8000-000000000000");
+        assert_eq!(busy.index, Reading::Known(0));
+        assert_eq!(busy.name, Reading::Known("NVIDIA A100-SXM4-80GB".into()));
+        assert_eq!(busy.utilization, Reading::checked(Percent::new(93.0)));
+        assert_eq!(busy.memory_used, Reading::Known(Bytes(70_003 << 20)));
+        assert_eq!(busy.power, Reading::checked(Watts::new(383.25)));
+        assert_eq!(busy.temperature, Reading::checked(Celsius::new(63.0)));
+        assert_eq!(busy.activity.as_ref().unwrap().pcie_received, Reading::Known(Bytes(2 << 20)));
+        // NaN says that the driver does not tell it; what has no family is not offered.
+        assert_eq!(partial.utilization, Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(partial.power, Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(partial.throttle, Reading::Unknown(Reason::NotOffered));
+        let [used] = &sample.backends[0].uses.as_ref().unwrap().list[..] else { panic!() };
+        assert_eq!((used.pid, &used.device), (18_216, &busy.uuid));
+        assert_eq!(used.memory, Reading::Known(Bytes(9_000 << 20)));
+        assert_eq!(used.sm, Reading::checked(Percent::new(40.0)));
+        let [process] = &sample.processes.as_ref().unwrap().list[..] else { panic!() };
+        let statics = process.statics.as_ref().unwrap();
+        assert_eq!(statics.user, Reading::Known("root".into()));
+        assert_eq!(statics.command, Reading::Known("python3 train.py --name \"a b\"".into()));
+        assert_eq!(process.state, Reading::Known(ProcessState::Sleeping));
+        assert_eq!(
+            (process.cpu_percent, process.key.start_ticks),
+            (Reading::Known(0.0), 5_895_700)
+        );
+    }
+
+    #[test]
+    fn a_page_of_nvitop_exporter_tells_of_the_host() {
+        let sample = first(&fixture("nvitop-exporter-1.7.2"));
+        let host = host(&sample);
+        assert_eq!(host.cpu_utilization, Reading::checked(Percent::new(100.0)));
+        assert_eq!(host.memory_total, Reading::Known(Bytes(25_276_510_208)));
+        assert_eq!(host.uptime_seconds, Reading::Known(59_113));
+        assert_eq!(host.pressure.io, Reading::Unknown(Reason::NotOffered));
+        let names = |counters: &[crate::model::Counter]| {
+            counters.iter().map(|counter| counter.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(&host.network), names(&host.disks)),
+            (vec!["eth0".into()], vec!["vda".into()])
+        );
+        let space = &sample.host_slow.as_ref().unwrap().1.space;
+        assert_eq!((&*space[0].path, space.len()), ("/", 1));
+    }
+
+    #[test]
+    fn what_was_said_of_a_host_and_when_processes_started_is_told_once() {
+        let page = fixture("nvitop-exporter-1.7.2");
+        let mut decoder = Decoder::default();
+        let (_, before) = decode(&mut decoder, &page, 100_000);
+        let later =
+            page.replace(" 59113.986946344376", " 59115.999").replace(" 155.996291", " 157.0");
+        let (hello, sample) = decode(&mut decoder, &later, 100_002);
+        assert_eq!((hello, sample.number), (None, 1));
+        let key = |sample: &Sample| sample.processes.as_ref().unwrap().list[0].key;
+        assert_eq!(key(&sample), key(&before));
+        // Another process has the pid.
+        let (_, sample) = decode(&mut decoder, &later.replace(" 157.0", " 3.0"), 100_004);
+        assert_ne!(key(&sample), key(&before));
+        let (_, sample) = decode(&mut decoder, &later.replace(" 157.0", " NaN"), 100_006);
+        let found = sample.processes.unwrap();
+        assert!(found.list.is_empty() && found.unseen[0].pid == 18_216, "{found:?}");
+    }
+
+    #[test]
+    fn a_page_of_node_exporter_tells_of_the_host() {
+        let page = fixture("node_exporter-1.5.0");
+        let mut decoder = Decoder::default();
+        let (hello, sample) = decode(&mut decoder, &page, 100_000);
+        let facts = hello.unwrap().host;
+        assert_eq!((&*facts.host_name, &*facts.kernel, facts.cpus), ("gpu01", "6.1.0-18-amd64", 2));
+        assert!(sample.backends.is_empty() && sample.processes.is_none());
+        let found = host(&sample);
+        assert_eq!(found.cpu, Reading::Known(CpuTicks { busy: 6_875_279, idle: 4_907_194 }));
+        assert_eq!(found.load, Reading::Known([4.02, 3.82, 4.69]));
+        assert_eq!(found.memory_available, Reading::Known(Bytes(23_479_033_856)));
+        assert_eq!(found.swap_total, Reading::Known(Bytes(0)));
+        assert_eq!(found.uptime_seconds, Reading::Known(59_114));
+        assert_eq!((found.network[0].inward, found.network.len()), (3_500_665_830, 1));
+        assert_eq!((found.disks[0].outward, found.disks.len()), (505_924_698_112, 1));
+        assert_eq!(found.pressure.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        let slow = &sample.host_slow.as_ref().unwrap().1;
+        assert_eq!(slow.space[0].free, Bytes(17_288_634_368));
+        assert_eq!(slow.temperature, Reading::Unknown(Reason::NotOffered));
+        // 4 s later, some task has waited for a processor for 1 s.
+        let later = page
+            .replace(" 1.7959567613299184e+09", " 1.7959567653299184e+09")
+            .replace(" 20842.990314", " 20843.990314");
+        let pressure = host(&decode(&mut decoder, &later, 100_004).1).pressure;
+        assert!((pressure.cpu.get().unwrap().get() - 25.0).abs() < 0.01, "{pressure:?}");
+        assert_eq!(pressure.io, Reading::checked(Percent::new(0.0)));
+        let booted = host(&decode(&mut decoder, &page, 100_008).1).pressure;
+        assert_eq!(booted.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+    }
+
+    #[test]
+    fn slices_belong_to_the_device_with_their_index() {
+        let series = |family: &str, index: &str, uuid: &str, value: &str| {
+            format!("{family}{{index=\"{index}\",devicename=\"H100\",uuid=\"{uuid}\"}} {value}\n")
+        };
+        let total = "gpu_memory_total_MiB";
+        let page = series(total, "0:1", "MIG-b", "9728")
+            + &series(total, "1", "GPU-1", "81559")
+            + &series(total, "0:0", "MIG-a", "9728")
+            + &series(total, "0", "GPU-0", "81559")
+            + &series(total, "2", "N/A", "NaN");
+        let sample = first(&page);
+        let found = devices(&sample).iter();
+        let found: Vec<_> =
+            found.map(|one| (&*one.uuid, one.parent.as_deref(), one.index)).collect();
+        let (parent, index) = (Some("GPU-0"), Reading::Known);
+        assert_eq!(
+            found,
+            [
+                ("GPU-0", None, index(0)),
+                ("MIG-a", parent, index(0)),
+                ("MIG-b", parent, index(1)),
+                ("GPU-1", None, index(1)),
+                ("index-2", None, index(2)),
+            ]
+        );
+        assert_eq!(devices(&sample)[0].mig, Reading::Known(true));
+        assert_eq!(devices(&sample)[3].mig, Reading::Unknown(Reason::NotOffered));
+    }
+
+    #[test]
+    fn a_page_of_neither_kind_is_none() {
+        for page in ["", "<html>\n<a href='/metrics'>Metrics</a>", "go_threads 7\nup 1", "\u{0}\n"]
+        {
+            assert_eq!(excerpt(page), None, "{page}");
+        }
+        assert!(Exporter::wanted().contains("node_cpu_seconds_total and others of node_exporter"));
+        let page = "# HELP node_load1 x\nnode_load1 1\ngo_threads 7\n  node_load5 2 1700000000\n";
+        assert_eq!(excerpt(page).as_deref(), Some("node_load1 1\n  node_load5 2 1700000000"));
+    }
+
+    #[test]
+    fn impossible_values_are_malformed_and_texts_are_bounded() {
+        let long = "x".repeat(5_000);
+        let page = format!(
+            "gpu_utilization_Percentage{{uuid=\"GPU-\u{1b}[2J{long}\",index=\"0\"}} 101\n\
+             gpu_temperature_C{{uuid=\"GPU-\u{1b}[2J{long}\",index=\"0\"}} -Inf\n\
+             gpu_utilization_Percentage{{index=\"a\"}} 1e999\n\
+             gpu_utilization_Percentage{{}} 1\n\
+             host_uptime_Second -3\nhost_load_average_1m_Percentage x\n"
+        );
+        let sample = first(&page);
+        let [device, odd] = devices(&sample) else { panic!("{sample:?}") };
+        assert!(device.uuid.starts_with("GPU- [2Jxxx") && device.uuid.chars().count() <= 96);
+        assert_eq!(device.utilization, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
+        assert_eq!((&*odd.uuid, odd.index), ("index-a", Reading::Unknown(Reason::Malformed)));
+        let host = host(&sample);
+        assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
+        assert_eq!(host.load, Reading::Unknown(Reason::NotOffered));
+        // Of equal series the last one counts, and of a page about several hosts the first.
+        let twice = "host_uptime_Second{hostname=\"a\"} 1\nhost_uptime_Second{hostname=\"a\"} 2\n\
+                     host_uptime_Second{hostname=\"b\"} 3\n";
+        let twice = first(twice);
+        assert_eq!(twice.host.unwrap().1.uptime_seconds, Reading::Known(2));
+    }
+
+    #[test]
+    fn no_page_is_too_large_or_too_odd() {
+        let line = |index: usize| {
+            format!("gpu_utilization_Percentage{{uuid=\"GPU-{index}\",index=\"{index}\"}} 5\n")
+        };
+        let page: String = (0..100_000).map(line).collect();
+        assert_eq!(excerpt(&page).unwrap().lines().count(), MAX_LINES);
+        assert_eq!(devices(&first(&page)).len(), crate::wire::csv::MAX_DEVICES);
+        let process = |pid: usize| {
+            format!(
+                "process_gpu_memory_MiB{{uuid=\"GPU-1\",pid=\"{pid}\"}} 5\nprocess_rss_memory_MiB{{pid=\"{pid}\"}} 5\n"
+            )
+        };
+        let sample = first(&(0..10_000).map(process).collect::<String>());
+        assert_eq!(sample.processes.unwrap().unseen.len(), crate::wire::csv::MAX_USES);
+        let long = format!("node_load1{{a=\"{}\"}} 1\nnode_load5 2", "x".repeat(10 << 20));
+        assert_eq!(excerpt(&long).as_deref(), Some("node_load5 2"));
+        // Any part of a real page may be missing or doubled.
+        let page = fixture("nvitop-exporter-1.7.2") + &fixture("node_exporter-1.5.0");
+        let mut decoder = Decoder::default();
+        for cut in (0..page.len()).step_by(97) {
+            let (Some(before), Some(after)) = (page.get(..cut), page.get(cut + 5..)) else {
+                continue;
+            };
+            for damaged in [
+                before.to_owned(),
+                after.to_owned(),
+                format!("{before}{after}"),
+                format!("{before}\"{{{after}"),
+            ] {
+                if excerpt(&damaged).is_some() {
+                    decode(&mut decoder, &damaged, 100_000);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The families of `node_exporter`: the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{
+    Celsius, Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
+    Reading, Reason, Space,
+};
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
+use crate::wire::scrape::TICKS_PER_SECOND;
+use crate::wire::scrape::host::{by_label, counters, disks, interfaces, load, spaces, uptime};
+use crate::wire::scrape::page::{ScrapedPage, bytes, celsius, number, whole};
+
+/// Families that are read.
+pub(super) const FAMILIES: &[&[&str]] = &[&[
+    "node_cpu_seconds_total",
+    "node_load1",
+    "node_load5",
+    "node_load15",
+    "node_memory_MemTotal_bytes",
+    "node_memory_MemAvailable_bytes",
+    "node_memory_SwapTotal_bytes",
+    "node_memory_SwapFree_bytes",
+    "node_pressure_cpu_waiting_seconds_total",
+    "node_pressure_memory_waiting_seconds_total",
+    "node_pressure_io_waiting_seconds_total",
+    "node_time_seconds",
+    "node_boot_time_seconds",
+    "node_network_receive_bytes_total",
+    "node_network_transmit_bytes_total",
+    "node_infiniband_port_data_received_bytes_total",
+    "node_infiniband_port_data_transmitted_bytes_total",
+    "node_disk_read_bytes_total",
+    "node_disk_written_bytes_total",
+    "node_filesystem_size_bytes",
+    "node_filesystem_avail_bytes",
+    "node_hwmon_chip_names",
+    "node_hwmon_temp_celsius",
+    "node_uname_info",
+]];
+
+const BUSY_MODES: [&str; 6] = ["user", "nice", "system", "irq", "softirq", "steal"];
+const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
+
+/// File systems of local disks.
+const LOCAL_FILE_SYSTEMS: [&str; 10] =
+    ["ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "bcachefs"];
+
+/// The drivers of sensors in processors.
+const PROCESSOR_SENSORS: [&str; 3] = ["coretemp", "k10temp", "zenpower"];
+
+/// For how long tasks have waited until the last page, from which the next one tells shares.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stalls(Option<(f64, [Reading<f64>; 3])>);
+
+/// Returns what does not change of the host.
+pub(super) fn facts(page: &ScrapedPage<'_>) -> HostFacts {
+    let name = |label| {
+        sanitize_shared(page.text("node_uname_info", label).unwrap_or_default(), MAX_NAME_LENGTH)
+    };
+    let cpus = page.all("node_cpu_seconds_total").iter().filter_map(|series| series.label("cpu"));
+    HostFacts {
+        host_name: name("nodename"),
+        kernel: name("release"),
+        architecture: name("machine"),
+        cpus: u32::try_from(cpus.collect::<BTreeSet<_>>().len()).unwrap_or_default(),
+        ..HostFacts::default()
+    }
+}
+
+/// Returns the fast group of the host.
+pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp, stalls: &mut Stalls) -> HostReading {
+    let bytes_by = |family| by_label(page, family, "device", |bytes| bytes);
+    let now = page.number("node_time_seconds");
+    let up = now.zip(page.number("node_boot_time_seconds")).map(|(now, boot)| now - boot);
+    let (uptime_seconds, booted_at) = uptime(up, at);
+    HostReading {
+        cpu: cpu_ticks(page),
+        cpu_utilization: Reading::Unknown(Reason::NotOffered),
+        load: load(page, ["node_load1", "node_load5", "node_load15"]),
+        memory_total: bytes(page.number("node_memory_MemTotal_bytes")),
+        memory_available: bytes(page.number("node_memory_MemAvailable_bytes")),
+        swap_total: bytes(page.number("node_memory_SwapTotal_bytes")),
+        swap_free: bytes(page.number("node_memory_SwapFree_bytes")),
+        pressure: stalls.update(page, now),
+        uptime_seconds,
+        booted_at,
+        network: interfaces(
+            bytes_by("node_network_receive_bytes_total"),
+            &bytes_by("node_network_transmit_bytes_total"),
+        ),
+        infiniband: infiniband(page),
+        disks: disks(
+            &bytes_by("node_disk_read_bytes_total"),
+            &bytes_by("node_disk_written_bytes_total"),
+        ),
+    }
+}
+
+/// Returns the slow group of the host.
+pub(super) fn host_slow(page: &ScrapedPage<'_>) -> HostSlowReading {
+    HostSlowReading { temperature: temperature(page), space: space(page) }
+}
+
+/// Returns the CPU time of all processors.
+fn cpu_ticks(page: &ScrapedPage<'_>) -> Reading<CpuTicks> {
+    let all = page.all("node_cpu_seconds_total");
+    if all.is_empty() {
+        return Reading::Unknown(Reason::NotOffered);
+    }
+    let ticks = |modes: &[&str]| {
+        let is_of = |mode: Option<&str>| mode.is_some_and(|mode| modes.contains(&mode));
+        let of_modes = all.iter().filter(|series| is_of(series.label("mode")));
+        let seconds: f64 = of_modes.map(|series| series.value).sum();
+        whole(seconds * f64::from(TICKS_PER_SECOND))
+    };
+    let times = ticks(&BUSY_MODES).zip(ticks(&IDLE_MODES));
+    Reading::checked(times.map(|(busy, idle)| CpuTicks { busy, idle }))
+}
+
+impl Stalls {
+    /// Returns the shares of the time since the last page in which some task waited.
+    fn update(&mut self, page: &ScrapedPage<'_>, now: Reading<f64>) -> Pressure {
+        let totals = ["cpu", "memory", "io"].map(|resource| {
+            page.number(&format!("node_pressure_{resource}_waiting_seconds_total"))
+        });
+        let before = std::mem::replace(&mut self.0, now.get().map(|now| (now, totals)));
+        let earlier = before.map_or([Reading::Unknown(Reason::NeedsTwoSamples); 3], |(_, all)| all);
+        let span = before.zip(now.get()).map(|((then, _), now)| now - then);
+        let [cpu, memory, io] = totals;
+        let [cpu_before, memory_before, io_before] = earlier;
+        Pressure {
+            cpu: share(cpu, cpu_before, span),
+            memory: share(memory, memory_before, span),
+            io: share(io, io_before, span),
+        }
+    }
+}
+
+/// Returns the share of a time by which a total has grown; after a boot, it begins anew.
+fn share(total: Reading<f64>, before: Reading<f64>, span: Option<f64>) -> Reading<Percent> {
+    let total = match total {
+        Reading::Known(total) => total,
+        Reading::Unknown(reason) => return Reading::Unknown(reason),
+    };
+    let growth = before.get().map(|before| total - before).filter(|growth| *growth >= 0.0);
+    let span = span.filter(|span| *span > 0.0);
+    let share = growth.zip(span).map(|(growth, span)| (growth / span * 100.0).min(100.0));
+    share
+        .and_then(|share| Percent::new(to_f32(share)))
+        .map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
+}
+
+/// Returns the counters of InfiniBand ports, named as `mlx5_0/1`.
+fn infiniband(page: &ScrapedPage<'_>) -> Arc<[Counter]> {
+    let ports = |family| -> BTreeMap<String, f64> {
+        let series = page.all(family).iter();
+        let port = series.filter_map(|series| {
+            let name = format!("{}/{}", series.label("device")?, series.label("port")?);
+            Some((name, series.value))
+        });
+        port.collect()
+    };
+    let received = ports("node_infiniband_port_data_received_bytes_total");
+    let sent = ports("node_infiniband_port_data_transmitted_bytes_total");
+    let sent = sent.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
+    counters(received.iter().map(|(name, bytes)| (&**name, *bytes)), &sent)
+}
+
+/// Returns the space on local file systems; of one that is mounted twice, the first mount point.
+fn space(page: &ScrapedPage<'_>) -> Arc<[Space]> {
+    let mut seen = BTreeSet::new();
+    let sizes: BTreeMap<&str, f64> = page
+        .all("node_filesystem_size_bytes")
+        .iter()
+        .filter(|series| {
+            series.label("fstype").is_some_and(|kind| LOCAL_FILE_SYSTEMS.contains(&kind))
+        })
+        .filter(|series| seen.insert(series.label("device")))
+        .filter_map(|series| Some((series.label("mountpoint")?, series.value)))
+        .collect();
+    let free = by_label(page, "node_filesystem_avail_bytes", "mountpoint", |bytes| bytes);
+    spaces(&sizes, &free)
+}
+
+/// Returns the temperature of the hottest processor package.
+fn temperature(page: &ScrapedPage<'_>) -> Reading<Celsius> {
+    let chips: BTreeSet<&str> = page
+        .all("node_hwmon_chip_names")
+        .iter()
+        .filter(|series| {
+            series.label("chip_name").is_some_and(|name| PROCESSOR_SENSORS.contains(&name))
+        })
+        .filter_map(|series| series.label("chip"))
+        .collect();
+    let packages = page.all("node_hwmon_temp_celsius").iter().filter(|series| {
+        series.label("sensor") == Some("temp1")
+            && series.label("chip").is_some_and(|chip| chips.contains(chip))
+    });
+    celsius(number(packages.map(|series| series.value).reduce(f64::max)))
+}

@@ -1,0 +1,180 @@
+//! The families of nvitop-exporter about processes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{
+    DeviceUse, ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading,
+    Reason, UnseenProcess, UnseenReason,
+};
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+use crate::wire::csv::MAX_USES;
+use crate::wire::scrape::TICKS_PER_SECOND;
+use crate::wire::scrape::page::{ScrapedPage, identity, mebibytes, number, percent, whole};
+use crate::wire::scrape::series::PageSeries;
+
+/// Maximum length of a command line.
+const MAX_COMMAND_LENGTH: usize = 512;
+/// Maximum length of a user name.
+const MAX_USER_LENGTH: usize = 64;
+/// CPU use of a process that uses more cores is wrong.
+const MAX_CPU_PERCENT: f64 = 102_400.0;
+/// Of a process whose start is told anew with less than this difference, it is the same: it is computed from two times.
+const MAX_START_JITTER: u64 = 3;
+/// Families about one process on one device.
+pub(super) const USE_FAMILIES: [&str; 5] = [
+    "process_gpu_memory_MiB",
+    "process_gpu_sm_utilization_Percentage",
+    "process_gpu_memory_utilization_Percentage",
+    "process_gpu_encoder_utilization_Percentage",
+    "process_gpu_decoder_utilization_Percentage",
+];
+/// Families about one process, which are repeated for each device.
+pub(super) const PROCESS_FAMILIES: [&str; 4] = [
+    "process_info_info",
+    "process_running_time_Second",
+    "process_cpu_percent_Percentage",
+    "process_rss_memory_MiB",
+];
+
+/// When processes started, in seconds after the boot, by pid.
+pub(super) type ProcessStarts = BTreeMap<u32, u64>;
+
+/// The values of one subject by their families, and the labels of its first series.
+struct Subject<'a> {
+    info: &'a PageSeries<'a>,
+    values: BTreeMap<&'a str, f64>,
+}
+
+impl Subject<'_> {
+    fn number(&self, family: &str) -> Reading<f64> {
+        number(self.values.get(family).copied())
+    }
+}
+
+/// Collects the series of some families by what tells their subjects apart.
+fn subjects<'a, K: Ord>(
+    page: &'a ScrapedPage<'_>,
+    families: &[&'static str],
+    key: impl Fn(&PageSeries<'_>) -> Option<K>,
+) -> BTreeMap<K, Subject<'a>> {
+    let mut found: BTreeMap<K, Subject<'a>> = BTreeMap::new();
+    for family in families {
+        for series in page.all(family) {
+            let Some(key) = key(series) else { continue };
+            if found.len() >= MAX_USES && !found.contains_key(&key) {
+                continue;
+            }
+            let subject = found
+                .entry(key)
+                .or_insert_with(|| Subject { info: series, values: BTreeMap::new() });
+            subject.values.insert(family, series.value);
+        }
+    }
+    found
+}
+
+fn pid(series: &PageSeries<'_>) -> Option<u32> {
+    series.label("pid")?.parse().ok().filter(|pid| *pid > 0)
+}
+
+/// Returns what processes use of devices.
+pub(super) fn uses(page: &ScrapedPage<'_>) -> Vec<DeviceUse> {
+    let found = subjects(page, &USE_FAMILIES, |series| Some((identity(series)?, pid(series)?)));
+    let used = |((device, pid), subject): ((Arc<str>, u32), Subject<'_>)| DeviceUse {
+        device,
+        pid,
+        memory: mebibytes(subject.number("process_gpu_memory_MiB")),
+        sm: percent(subject.number("process_gpu_sm_utilization_Percentage")),
+        memory_utilization: percent(subject.number("process_gpu_memory_utilization_Percentage")),
+        encoder: percent(subject.number("process_gpu_encoder_utilization_Percentage")),
+        decoder: percent(subject.number("process_gpu_decoder_utilization_Percentage")),
+        occupancy: Reading::Unknown(Reason::NotOffered),
+        kind: Reading::Unknown(Reason::NotOffered),
+        driver_name: None,
+    };
+    found.into_iter().map(used).collect()
+}
+
+/// Returns the processes. A host that has been up for `uptime` seconds tells when they started; a start that is known stays.
+/// One whose running time is not told has ended, or the exporter may not look at it.
+pub(super) fn processes(
+    page: &ScrapedPage<'_>,
+    at: Timestamp,
+    uptime: Option<u64>,
+    starts: &mut ProcessStarts,
+) -> ProcessesReading {
+    let known = std::mem::take(starts);
+    let (mut list, mut unseen) = (Vec::new(), Vec::new());
+    for (pid, subject) in subjects(page, &PROCESS_FAMILIES, pid) {
+        let running = subject.number("process_running_time_Second").and_then(whole).get();
+        let start = running.zip(uptime).and_then(|(running, up)| up.checked_sub(running));
+        let Some(start) = start else {
+            let has_ended = subject.info.label("status") == Some("terminated");
+            let why = if has_ended { UnseenReason::Gone } else { UnseenReason::Hidden };
+            unseen.push(UnseenProcess { pid, why, statics: statics(subject.info) });
+            continue;
+        };
+        let is_same = |before: &u64| start.abs_diff(*before) <= MAX_START_JITTER;
+        let start = known.get(&pid).copied().filter(is_same).unwrap_or(start);
+        starts.insert(pid, start);
+        let start_ticks = start * u64::from(TICKS_PER_SECOND);
+        list.push(reading(ProcessKey { pid, start_ticks }, &subject));
+    }
+    ProcessesReading { at, list, unseen }
+}
+
+fn reading(key: ProcessKey, subject: &Subject<'_>) -> ProcessReading {
+    let cpu_percent = subject.number("process_cpu_percent_Percentage");
+    ProcessReading {
+        key,
+        cpu_ticks: Reading::Unknown(Reason::NotOffered),
+        cpu_percent: cpu_percent.and_then(cpu_share),
+        resident: mebibytes(subject.number("process_rss_memory_MiB")),
+        state: text(subject.info, "status").and_then(|word| state(&word)),
+        threads: Reading::Unknown(Reason::NotOffered),
+        statics: Some(Arc::new(statics(subject.info))),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
+fn cpu_share(percent: f64) -> Option<f32> {
+    (0.0..MAX_CPU_PERCENT).contains(&percent).then_some(percent as f32)
+}
+
+fn statics(info: &PageSeries<'_>) -> ProcessStatics {
+    let unknown = Reason::NotOffered;
+    ProcessStatics {
+        parent_pid: Reading::Unknown(unknown),
+        uid: Reading::Unknown(unknown),
+        user: text(info, "username").map(|user| sanitize_shared(&user, MAX_USER_LENGTH)),
+        command: text(info, "command").map(|line| sanitize_shared(&line, MAX_COMMAND_LENGTH)),
+        directory: Reading::Unknown(unknown),
+        ..ProcessStatics::default()
+    }
+}
+
+/// Returns the text of a label, which says `N/A` where it is not available.
+fn text(info: &PageSeries<'_>, label: &str) -> Reading<String> {
+    match info.label(label) {
+        None => Reading::Unknown(Reason::NotOffered),
+        Some("N/A" | "No Such Process") => Reading::Unknown(Reason::NotAvailable),
+        Some(text) => Reading::Known(text.to_owned()),
+    }
+}
+
+/// Returns the state that a word of psutil means.
+fn state(word: &str) -> Option<ProcessState> {
+    Some(match word {
+        "running" => ProcessState::Running,
+        "sleeping" => ProcessState::Sleeping,
+        "disk-sleep" => ProcessState::Waiting,
+        "stopped" => ProcessState::Stopped,
+        "tracing-stop" => ProcessState::Traced,
+        "zombie" => ProcessState::Zombie,
+        "dead" => ProcessState::Dead,
+        "idle" | "parked" | "wake-kill" | "waking" => ProcessState::Idle,
+        _ => return None,
+    })
+}
