@@ -271,7 +271,8 @@ fn pick_later(
             Err(reason) => return Ok(Err(reason.into())),
         };
         // What it was cut off from, such as the jobs on its nodes, may hold the devices.
-        if snapshot.scheduler_time > Duration::ZERO && end.is_some_and(|end| end <= Instant::now()) {
+        if snapshot.scheduler_time > Duration::ZERO && end.is_some_and(|end| end <= Instant::now())
+        {
             return Ok(Ok(outcome));
         }
         outcome = match pick_from(env, options, shell, snapshot, sink)? {
