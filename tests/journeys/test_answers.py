@@ -12,7 +12,8 @@ class Answers(Journey):
         """Yields the screen of the fleet at each size, once all nodes have answered or are down."""
         for size in SIZES:
             screen = self.open("--demo=300", size=size)
-            screen.until(r"298(/300| of 300 nodes) fresh", "all nodes that answer")
+            # The driver of one of them hangs, which counts after some time.
+            screen.until(r"29[78](/300| of 300 nodes) fresh", "all nodes that answer")
             yield screen
 
     def test_free_devices_of_a_partition_take_two_keys(self):
