@@ -95,11 +95,12 @@ impl ServeOptions {
 }
 
 impl Cli {
-    /// Takes recordings out of the hosts: no host has a slash in its name or ends so.
+    /// Takes recordings out of the hosts: no host but an address has a slash in its name or ends so.
     pub(super) fn split_recordings(&mut self) {
         let Some(CliCommand::Serve(options)) = &mut self.command else { return };
         let has_ending = |name: &str| Path::new(name).extension().is_some_and(|it| it == "gtop");
-        let is_file = |name: &mut String| name.contains('/') || has_ending(name);
+        let is_file =
+            |name: &mut String| !name.contains("://") && (name.contains('/') || has_ending(name));
         options.files = self.hosts.extract_if(.., is_file).map(PathBuf::from).collect();
     }
 
@@ -166,6 +167,7 @@ mod tests {
         let files = |line| options(line).files;
         assert_eq!(files("gtop serve a.gtop ./b"), [PathBuf::from("a.gtop"), PathBuf::from("./b")]);
         assert!(files("gtop serve gpu01 gpu02.gtop.example").is_empty());
+        assert!(files("gtop serve http://gpu[01-04]:9100/metrics ssh://ada@gpu01/").is_empty());
         assert!(parse("gtop serve a.gtop gpu01").is_err());
         assert!(parse("gtop serve a.gtop --demo").is_err());
     }
