@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::resources::{DEVICE_RESOURCES, device_count, number};
+use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number};
 use super::unexpected_output;
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::scheduler::SchedulerError;
@@ -36,7 +36,7 @@ pub(super) struct ListedJob {
 struct JobsOutput {
     pbs_server: String,
     #[serde(rename = "Jobs", default)]
-    jobs: BTreeMap<String, PbsJob>,
+    jobs: BTreeMap<String, Value>,
 }
 
 /// The attributes of a job that are read. Its environment and its command line are not.
@@ -44,33 +44,37 @@ struct JobsOutput {
 #[serde(default)]
 struct PbsJob {
     #[serde(rename = "Job_Name")]
-    name: Value,
+    name: Text,
     #[serde(rename = "Job_Owner")]
-    owner: String,
+    owner: Text,
     #[serde(rename = "Account_Name")]
-    account: Option<Value>,
-    job_state: String,
-    queue: String,
-    ctime: String,
-    stime: Option<String>,
+    account: Option<Text>,
+    job_state: Text,
+    queue: Text,
+    ctime: Text,
+    stime: Option<Text>,
     #[serde(rename = "Execution_Time")]
-    not_before: Option<String>,
-    comment: Option<String>,
-    depend: Option<String>,
+    not_before: Option<Text>,
+    comment: Option<Text>,
+    depend: Option<Text>,
     #[serde(rename = "Hold_Types")]
-    holds: Option<String>,
-    exec_vnode: Option<String>,
+    holds: Option<Text>,
+    exec_vnode: Option<Text>,
     #[serde(rename = "Resource_List")]
-    requested: BTreeMap<String, Value>,
-    resources_used: BTreeMap<String, Value>,
-    estimated: BTreeMap<String, Value>,
+    requested: Resources,
+    resources_used: Resources,
+    estimated: Resources,
 }
 
 /// Parses the output: the jobs that wait or run, running ones first, then by number.
 pub(super) fn parse(output: &str) -> Result<Vec<ListedJob>, SchedulerError> {
     let parsed: JobsOutput =
         serde_json::from_str(output).map_err(|_odd| unexpected_output("qstat", output))?;
-    let listed = parsed.jobs.iter().filter_map(|(id, json)| json.job(id, &parsed.pbs_server));
+    // One odd job hides no other.
+    let listed = parsed
+        .jobs
+        .into_iter()
+        .filter_map(|(id, json)| PbsJob::deserialize(json).ok()?.job(&id, &parsed.pbs_server));
     let mut nodes = 0_usize;
     let mut jobs: Vec<ListedJob> = listed
         .take(MAX_JOBS)
@@ -101,7 +105,7 @@ impl PbsJob {
         let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
         let state = job_state(&self.job_state)?;
         let own_server = id.strip_suffix(server).and_then(|id| id.strip_suffix('.'));
-        let walltime = |list: &BTreeMap<String, Value>| duration(list.get("walltime")?.as_str()?);
+        let walltime = |list: &Resources| duration(list.get("walltime")?.as_str()?);
         let starts_at = if state == JobState::Pending {
             self.expected_start()
         } else {
@@ -114,10 +118,10 @@ impl PbsJob {
             id: JobId::new(id)?,
             shown_id: text(own_server.unwrap_or(id)),
             alias: None,
-            name: text(&word(&self.name)),
+            name: text(&self.name),
             user: text(self.owner.split('@').next().unwrap_or_default()),
             partition: text(&self.queue),
-            account: self.account.as_ref().map(|account| text(&word(account))),
+            account: self.account.as_deref().map(text),
             state,
             native_state: text(&self.job_state),
             reason: self.reason(state, id).map(|reason| text(&reason)),
@@ -152,9 +156,10 @@ impl PbsJob {
         }
         let holds = || self.holds.as_deref().filter(|holds| !matches!(*holds, "" | "n"));
         self.comment
-            .clone()
+            .as_deref()
             .filter(|_| !id.contains('['))
-            .or_else(|| self.depend.as_ref().map(|on| format!("depends on {on}")))
+            .map(str::to_owned)
+            .or_else(|| self.depend.as_deref().map(|on| format!("depends on {on}")))
             .or_else(|| holds().map(|holds| format!("held ({holds})")))
     }
 
@@ -199,11 +204,6 @@ fn allocations(chunks: &str) -> Arc<[Allocation]> {
     parts.filter_map(allocation).collect()
 }
 
-/// Returns a value as a text: a name such as `1e5` may come as a number.
-fn word(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// Parses a time such as `Fri Nov 27 13:10:48 2026`, in UTC.
 fn time(text: &str) -> Option<Timestamp> {
     let (_, rest) = text.trim().split_once(' ')?;
@@ -235,6 +235,25 @@ mod tests {
 
     const RECORDED: &str =
         include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json");
+
+    #[test]
+    fn one_odd_job_hides_no_other() {
+        let recorded: Value = serde_json::from_str(RECORDED).unwrap();
+        let odd = |id: &str, key: &str, value: Value| {
+            let mut changed = recorded.clone();
+            changed["Jobs"][id][key] = value;
+            parse(&changed.to_string()).unwrap()
+        };
+        let count = parse(RECORDED).unwrap().len();
+        for key in ["comment", "queue", "Job_Owner", "exec_vnode", "Resource_List", "estimated"] {
+            for value in [Value::from(5), Value::Null, vec![1].into()] {
+                assert_eq!(odd("7.pbsserver", key, value).len(), count, "{key}");
+            }
+        }
+        let mut changed = recorded.clone();
+        changed["Jobs"]["7.pbsserver"] = Value::Null;
+        assert_eq!(parse(&changed.to_string()).unwrap().len(), count - 1);
+    }
 
     #[test]
     fn the_jobs_of_a_recorded_cluster_are_listed() {

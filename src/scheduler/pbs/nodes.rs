@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::jobs::ListedJob;
-use super::resources::device_count;
+use super::resources::{Resources, Text, device_count};
 use super::unexpected_output;
 use crate::model::{
     Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode,
@@ -31,18 +31,18 @@ pub(super) struct PbsNodes {
 struct NodesOutput {
     pbs_version: String,
     #[serde(default)]
-    nodes: BTreeMap<String, PbsNode>,
+    nodes: BTreeMap<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PbsNode {
-    state: String,
-    comment: Option<String>,
-    queue: Option<String>,
-    jobs: Vec<String>,
-    resources_available: BTreeMap<String, Value>,
-    resources_assigned: BTreeMap<String, Value>,
+    state: Text,
+    comment: Option<Text>,
+    queue: Option<Text>,
+    jobs: Value,
+    resources_available: Resources,
+    resources_assigned: Resources,
 }
 
 /// Parses the output.
@@ -50,15 +50,18 @@ pub(super) fn parse(output: &str) -> Result<PbsNodes, SchedulerError> {
     let parsed: NodesOutput =
         serde_json::from_str(output).map_err(|_odd| unexpected_output("pbsnodes", output))?;
     let mut found = PbsNodes::default();
-    for (name, json) in parsed.nodes.iter().take(MAX_NODES) {
-        let host = json.resources_available.get("host").and_then(Value::as_str).unwrap_or(name);
+    for (name, json) in parsed.nodes.into_iter().take(MAX_NODES) {
+        // One odd node hides no other.
+        let Ok(json) = PbsNode::deserialize(json) else { continue };
+        let host = json.resources_available.get("host").and_then(Value::as_str).unwrap_or(&name);
         let Ok(host) = NodeName::new(host) else { continue };
-        if host.as_str() != name {
-            found.hosts.insert(name.clone(), host.clone());
-        }
+        let is_virtual = host.as_str() != name;
         let node = json.node(&parsed.pbs_version);
         // A host of several virtual nodes has the devices of all, and the worst of their states.
-        found.nodes.entry(host).and_modify(|whole| add(whole, &node)).or_insert(node);
+        found.nodes.entry(host.clone()).and_modify(|whole| add(whole, &node)).or_insert(node);
+        if is_virtual {
+            found.hosts.insert(name, host);
+        }
     }
     Ok(found)
 }
@@ -69,7 +72,8 @@ impl PbsNode {
         let devices = device_count(&self.resources_available);
         // A resource of which nothing is assigned is left out.
         let assigned = device_count(&self.resources_assigned).unwrap_or(0);
-        let (state, flags, is_responding) = node_state(&self.state, !self.jobs.is_empty());
+        let (state, flags, is_responding) =
+            node_state(&self.state, self.jobs.as_array().is_some_and(|jobs| !jobs.is_empty()));
         SchedulerNode {
             partitions: self.queue.iter().map(|queue| text(queue)).collect(),
             native_state: text(&self.state),
@@ -201,7 +205,8 @@ mod tests {
             ("provisioning", false, "powering up", false),
         ] {
             let jobs = if has_jobs { vec!["1.s".to_owned()] } else { Vec::new() };
-            let json = PbsNode { state: words.to_owned(), jobs, ..PbsNode::default() };
+            let json = serde_json::json!({"state": words, "jobs": jobs});
+            let json = PbsNode::deserialize(json).unwrap();
             let found = json.node("23.06.06");
             assert_eq!(
                 (found.state_words().join(", ").as_str(), found.takes_jobs()),

@@ -1,14 +1,57 @@
-//! Counts of resources.
+//! Values of PBS, whose types vary: a text that looks like a number may be one, and what a hook sets may be anything.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// The resources that count accelerators, whose names are a site's choice; these are the usual ones.
 pub(super) const DEVICE_RESOURCES: [&str; 2] = ["ngpus", "naccelerators"];
+
+/// A text; of a number it is how that is written, and of a list or an object it is empty.
+#[derive(Debug, Default)]
+pub(super) struct Text(String);
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
+        }))
+    }
+}
+
+/// A list of resources; anything else than an object is an empty one.
+#[derive(Debug, Default)]
+pub(super) struct Resources(BTreeMap<String, Value>);
+
+impl Resources {
+    /// Returns the value of a resource.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(Self(BTreeMap::deserialize(value).unwrap_or_default()))
+    }
+}
+
 /// Returns the number of accelerators in a list of resources; `None` if it counts none.
-pub(super) fn device_count(resources: &BTreeMap<String, Value>) -> Option<u32> {
-    DEVICE_RESOURCES.iter().find_map(|name| number(resources.get(*name)?))
+pub(super) fn device_count(resources: &Resources) -> Option<u32> {
+    DEVICE_RESOURCES.iter().find_map(|name| number(resources.get(name)?))
 }
 
 /// Returns a number, which may be written as a text.
