@@ -1,6 +1,7 @@
 //! The program records, is killed, runs out of space, and prints pictures.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -113,6 +114,34 @@ fn a_picture_is_printed_as_json_and_as_text() {
     let message = String::from_utf8(error.stderr).unwrap();
     assert!(message.contains("not a regular file"), "{message}");
     assert_eq!(error.status.code(), Some(1));
+}
+
+#[test]
+fn what_is_served_of_a_damaged_recording_is_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let (mut bytes, _) = super::small_recording(6);
+    fs::write(&path, &bytes).unwrap();
+    let ends = Recording::open(&path).unwrap().group_ends();
+    bytes[usize::try_from(ends[2].0).unwrap() - 10] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+    let mut serving = gtop()
+        .env("XDG_STATE_HOME", folder.path())
+        .args(["serve", "--socket"])
+        .arg(folder.path().join("socket"))
+        .arg(&path)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(serving.stderr.take().unwrap());
+    let said: Vec<String> = lines
+        .lines()
+        .map(Result::unwrap)
+        .take_while(|line| !line.contains("everything is as it was"))
+        .collect();
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    assert!(said.iter().any(|line| line.contains("damaged")), "{said:?}");
 }
 
 /// Runs in a mount namespace of its own: a file system with 1 MiB, of which a file takes most.
