@@ -32,6 +32,16 @@ pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
 /// Shown for unknown values.
 pub const UNKNOWN: &str = "–";
 
+/// Formats a count with its noun in the singular or the plural.
+pub fn counted(count: usize, noun: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
+}
+
 /// Returns the width of a text in columns.
 pub fn width_of(text: &str) -> u16 {
     let width = if text.is_ascii() { text.len() } else { text.width() };

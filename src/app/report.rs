@@ -26,7 +26,7 @@ use crate::report::{
 };
 use crate::source::replay::Recordings;
 use crate::storage::{self, NewFile, TemporaryFolder};
-use crate::text::sanitize;
+use crate::text::{counted, sanitize};
 use crate::time::{Timestamp, format_duration};
 
 /// A report names users: only its owner reads it, until they change that.
@@ -126,17 +126,17 @@ fn names(files: &[PathBuf]) -> Vec<String> {
 }
 
 fn count_text(count: usize) -> Vec<String> {
-    if count == 0 { Vec::new() } else { vec![format!("{count} files")] }
+    if count == 0 { Vec::new() } else { vec![counted(count, "file")] }
 }
 
 fn summary(report: &UsageReport, path: &Path) -> String {
     let (from, to) = report.span;
     format!(
-        "{} reports on {} of {} devices on {} nodes, {} to {}",
+        "{} reports on {} of {} on {}, {} to {}",
         path.display(),
         format_duration(to.since(from)),
-        report.devices.len(),
-        report.nodes.len(),
+        counted(report.devices.len(), "device"),
+        counted(report.nodes.len(), "node"),
         local_time(from),
         local_time(to),
     )

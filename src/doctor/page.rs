@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::advice::{self, Known};
 use crate::doctor::StepResult;
 use crate::model::{NodeUpdate, Sample};
+use crate::text::counted;
 use crate::time::Clock;
 use crate::transport::{self, PageUrl, ScrapeFault};
 use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
@@ -58,7 +59,8 @@ fn contents(update: &NodeUpdate) -> Option<String> {
     let devices: usize = lists.map(|devices| devices.list.len()).sum();
     let of_devices = (!backends.is_empty()).then(|| {
         let processes = processes.as_ref().map_or(0, |processes| processes.list.len());
-        format!("{devices} devices, {processes} processes on them, ")
+        let of = counted(processes, "process");
+        format!("{}, {of} on them, ", counted(devices, "device"))
     });
     Some(format!("{}the host", of_devices.unwrap_or_default()))
 }

@@ -8,6 +8,7 @@ use crate::insight::node_status::device_label;
 use crate::model::{Allocation, Device, Job, JobState};
 use crate::nodeset;
 use crate::query::DisplaySelection;
+use crate::text::counted;
 use crate::time::{Timestamp, format_age, format_duration};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
@@ -81,7 +82,11 @@ fn devices_text(job: &Job, allocation: &Allocation, fleet: &Fleet) -> String {
     };
     match (labels, known.unplaced) {
         (None, Some(0)) => format!("no devices{certainty}"),
-        (None, Some(count)) => format!("{count} devices, which ones is not known{certainty}"),
+        (None, Some(count)) => {
+            let devices = counted(usize::try_from(count).unwrap_or(usize::MAX), "device");
+            let which = if count == 1 { "which one" } else { "which ones" };
+            format!("{devices}, {which} is not known{certainty}")
+        }
         (None, None) => "devices unknown".to_owned(),
         (Some(labels), Some(0)) => format!("devices {labels}{certainty}"),
         (Some(labels), Some(count)) => {
@@ -107,9 +112,8 @@ mod tests {
         assert!(matching.ends_with("gpu01: devices –\n"), "{matching}");
         let others = text(&Fleet::example_used_by("7"));
         assert!(
-            others.ends_with(
-                "gpu01: 1 devices, which ones is not known, contradicted by processes\n"
-            ),
+            others
+                .ends_with("gpu01: 1 device, which one is not known, contradicted by processes\n"),
             "{others}"
         );
     }

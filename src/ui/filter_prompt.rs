@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::fleet::Fleet;
 use crate::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
+use crate::text::counted;
 use crate::ui::RenderContext;
 use crate::ui::filter_prompt::menu::CompletionMenu;
 use crate::ui::input::{Key, NamedKey};
@@ -188,8 +189,7 @@ fn match_counts(context: RenderContext<'_>) -> Line {
     let unknown = fleet_view.matched.as_ref().map_or(0, |matched| matched.unknown_devices);
     match unknown {
         0 => line,
-        1 => line.text(" · 1 device unknown", Tone::Warn),
-        count => line.text(format!(" · {count} devices unknown"), Tone::Warn),
+        count => line.text(format!(" · {} unknown", counted(count, "device")), Tone::Warn),
     }
 }
 

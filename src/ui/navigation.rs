@@ -10,6 +10,7 @@ use crate::insight::note::Note;
 use crate::insight::{FleetView, RowId};
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
+use crate::text::counted;
 use crate::ui::action::{
     Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
 };
@@ -23,7 +24,6 @@ use crate::ui::views::{events, fleet, job, node, processes, runs, users};
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
-use crate::ui::widgets::number_format::counted;
 use crate::ui::{RenderContext, View};
 
 /// The views, and which of them is shown.

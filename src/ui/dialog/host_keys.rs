@@ -8,6 +8,7 @@ use crate::model::{
     FaultKind, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link,
     NodeName, RefusedHost, RequestError, UnknownHost,
 };
+use crate::text::counted;
 use crate::text::{sanitized_chars, width_of};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
@@ -15,7 +16,6 @@ use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
-use crate::ui::widgets::number_format::counted;
 use crate::ui::{RenderContext, View};
 
 /// Longest answer: the fingerprints of a large cluster.

@@ -12,16 +12,6 @@ pub(crate) fn or_unknown<T>(reading: Option<T>, format: impl FnOnce(T) -> String
     reading.map_or_else(|| UNKNOWN.to_owned(), format)
 }
 
-/// Formats a count with its noun in the singular or the plural.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    let ending = match count {
-        1 => "",
-        _ if noun.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{count} {noun}{ending}")
-}
-
 /// Formats a percentage without the sign.
 pub(crate) fn percent(share: Option<f32>) -> String {
     or_unknown(share, |share| format!("{share:.0}"))

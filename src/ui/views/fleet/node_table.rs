@@ -8,6 +8,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, node_advice};
 use crate::insight::note::Note;
 use crate::model::NodeName;
+use crate::text::counted;
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
@@ -26,7 +27,7 @@ use crate::ui::views::fleet::node_series::{SeriesCache, node_series, series_step
 use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
-use crate::ui::widgets::number_format::{counted, percent_value};
+use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::Fade;
 
 /// From this width, the note of a down node fits next to its last values.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
+use crate::text::counted;
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::explain;
@@ -16,7 +17,7 @@ use crate::ui::views::fleet::node_notes::row_notes;
 use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::{Layout, State};
 use crate::ui::widgets::explanation::{Explanation, Fact};
-use crate::ui::widgets::number_format::{counted, percent_value};
+use crate::ui::widgets::number_format::percent_value;
 
 /// Wide enough for all columns.
 const TABLE_WIDTH: u16 = 400;

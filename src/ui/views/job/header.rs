@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
 use crate::model::{Job, JobState, SchedulerWords};
+use crate::text::counted;
 use crate::text::width_of;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
@@ -13,7 +14,7 @@ use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{counted, or_unknown};
+use crate::ui::widgets::number_format::or_unknown;
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];

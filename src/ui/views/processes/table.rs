@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::fleet::Fleet;
 use crate::insight::node_status::shown_id;
 use crate::model::{JobId, Reading};
+use crate::text::counted;
 use crate::time::format_duration;
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
@@ -17,7 +18,6 @@ use crate::ui::views::processes::detail::state_text;
 use crate::ui::views::processes::rows::{ResolvedScope, is_hidden};
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::counted;
 
 pub(super) fn lines(
     context: RenderContext<'_>,

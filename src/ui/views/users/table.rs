@@ -7,6 +7,7 @@ use crate::fleet::{Node, User};
 use crate::insight::node_status::{NodeStatus, device_label, shown_id};
 use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
 use crate::query::SortOrder;
+use crate::text::counted;
 use crate::text::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
@@ -16,9 +17,7 @@ use crate::ui::views::users::rows::{UserRow, UserRows};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{
-    counted, format_run_time, or_unknown, percent, percent_value,
-};
+use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Columns of the fold marker and the gap after it.
@@ -168,8 +167,10 @@ pub(super) fn summary(
 ) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
-    let mut line = Line::styled(counted(known, "user"), Tone::Strong)
-        .text(format!(" · {} of {} devices held", usage.held, usage.devices), Tone::Plain);
+    let mut line = Line::styled(counted(known, "user"), Tone::Strong).text(
+        format!(" · {} of {} held", usage.held, counted(usage.devices, "device")),
+        Tone::Plain,
+    );
     if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
     }
