@@ -63,7 +63,7 @@ impl Placement<'_> {
             .iter()
             .map(|(job, allocation)| {
                 let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-                let placed = Self::place_job(job, allocation, &proof, &numbering, learned);
+                let placed = self.place_job(job, allocation, &proof, &numbering, learned);
                 Placed { may_share: self.may_share(allocation), ..placed }
             })
             .collect();
@@ -186,17 +186,38 @@ impl Placement<'_> {
         }
     }
 
+    /// Returns all units of the node if the scheduler gave a job as many as there are, be they numbered or only counted.
+    fn whole_node(&self, allocation: &Allocation, numbering: &Numbering) -> Option<UnitSet> {
+        let may_be_shares = indices(allocation).is_none() && self.may_share(allocation);
+        let is_all = |whole: &WholeNode| allocation.devices.count() == Some(whole.indices);
+        let whole = numbering.whole.filter(|whole| !may_be_shares && is_all(whole))?;
+        whole.is_certain.then_some(whole.units)
+    }
+
     fn place_job(
+        &self,
         job: &Job,
         allocation: &Allocation,
         proof: &JobProof,
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Placed {
-        let certain = proof.certain(allocation.devices.count());
+        let count = allocation.devices.count();
+        let certain = proof.certain(count);
+        let is_counted = indices(allocation).is_none();
+        let confined = proof.confined_to(count).filter(|_| !is_counted);
+        if let Some(all) = confined.or_else(|| self.whole_node(allocation, numbering)) {
+            return Placed {
+                certain: all,
+                possible: all,
+                // What the driver hides is not missing.
+                unplaced: Some(0),
+                is_located: true,
+                ..Placed::default()
+            };
+        }
         let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
             let held = certain | proof.claimed;
-            let count = allocation.devices.count();
             let is_confined = proof.confined_to(count).is_some();
             let may_move = learned.may_have_moved(job) && !is_confined;
             let is_all = count == Some(count_ones(certain)) && !may_move;
@@ -212,17 +233,6 @@ impl Placement<'_> {
             };
         };
         let whole = numbering.whole.filter(|whole| whole.indices == indices.len());
-        let certain_whole = whole.filter(|whole| whole.is_certain).map(|whole| whole.units);
-        if let Some(all) = proof.confined_to(Some(indices.len())).or(certain_whole) {
-            return Placed {
-                certain: all,
-                possible: all,
-                // What the driver hides is not missing.
-                unplaced: Some(0),
-                is_located: true,
-                ..Placed::default()
-            };
-        }
         let by_list = ListedUnits::of(job, &indices, certain, numbering, learned);
         let ListedUnits { proved, supposed, possible, may_move } = by_list;
         let certain = certain | proved;

@@ -842,6 +842,30 @@ fn after_an_old_count_no_device_is_free_and_holders_stay() {
 }
 
 #[test]
+fn a_job_with_as_many_devices_as_the_node_has_all_of_them() {
+    for kind in SchedulerKind::ALL {
+        let of = |node: Node, count, gives_shares| {
+            let node = with_scheduler(node, |known| {
+                (known.devices, known.gives_shares) = (Some(4), gives_shares);
+            });
+            let jobs = list(vec![job("11", "alice", DeviceAllocation::Count(count))]);
+            let jobs = JobList { scheduler: kind.profile(), ..JobList::clone(&jobs) };
+            holdings_text(&node.with_jobs(Some(&Arc::new(jobs))))
+        };
+        let crossed = || four([2, 0, 3, 1]);
+        let all = "11:abcd certain scheduler |  | ";
+        assert_eq!(of(crossed(), 4, false), all, "{kind:?}");
+        assert_eq!(of(crossed(), 3, false), "11:+3 unknown scheduler |  | ", "{kind:?}");
+        assert_ne!(of(crossed(), 4, true), all, "{kind:?}: it may have shares of fewer");
+        let more = with_evidence(crossed(), |known| {
+            let other = DriverDevice { minor: 9, address: "".into(), uuid: Some("z".into()) };
+            known.driver_devices = known.driver_devices.iter().cloned().chain([other]).collect();
+        });
+        assert_ne!(of(more, 4, false), all, "{kind:?}: the driver has more");
+    }
+}
+
+#[test]
 fn an_ending_job_keeps_its_devices_although_they_are_not_counted() {
     let ending = |devices| Job { state: JobState::Ending, ..job("11", "alice", devices) };
     let known = |jobs: Vec<Job>, requested| {
@@ -853,7 +877,7 @@ fn an_ending_job_keeps_its_devices_although_they_are_not_counted() {
     };
     let all = |devices| known(vec![ending(devices)], RequestedJobs::All);
     assert_eq!(all(indices(&[1])), "11:b certain scheduler | acd | ");
-    assert_eq!(all(DeviceAllocation::Count(4)), "11:+4 unknown scheduler |  | ");
+    assert_eq!(all(DeviceAllocation::Count(3)), "11:+3 unknown scheduler |  | ");
     assert_eq!(all(DeviceAllocation::Unknown), "11:+? unknown  |  | ");
     // Jobs that are not listed may be ending.
     let own = vec![ending(indices(&[1]))];
