@@ -254,7 +254,7 @@ pub(super) fn is_complete(fleet: &Fleet) -> bool {
     jobs.is_none_or(|list| list.is_answered())
         && fleet.nodes.iter().all(|node| {
             let is_settled = node.is_settled && !node.awaits_evidence();
-            is_settled || node.fault().is_some_and(is_down)
+            is_settled || node.powered_off().is_some() || node.fault().is_some_and(is_down)
         })
 }
 
@@ -277,6 +277,18 @@ fn any_answered(fleet: &Fleet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{NodeName, NodeState, SchedulerNode};
+
+    #[test]
+    fn a_node_that_is_powered_down_is_not_waited_for() {
+        let fleet = |state| {
+            let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+            node.scheduler = Some(Arc::new(SchedulerNode::in_state(state, &[])));
+            Fleet::new(vec![Arc::new(node)].into())
+        };
+        assert!(is_complete(&fleet(NodeState::PoweredDown)));
+        assert!(!is_complete(&fleet(NodeState::Idle)));
+    }
 
     #[test]
     fn output_is_as_wide_as_the_terminal_and_styled_only_on_one() {

@@ -748,6 +748,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_powered_down_is_refused_as_that() {
+        let mut off = Node::new(NodeName::new("gpu02").unwrap(), Duration::ZERO);
+        let state = NodeState::PoweredDown;
+        off.scheduler = Some(Arc::new(SchedulerNode::in_state(state, &[])));
+        let found = picks(
+            &fleet(vec![node("gpu01", vec![device(0, 90, 0.0)]), off]),
+            &PickRequest::default(),
+        );
+        assert_eq!(text(&found), "gpu01:0");
+        assert_eq!(found.refused[0].reason, "the scheduler has it powered down");
+    }
+
+    #[test]
     fn a_silent_scheduler_frees_nothing() {
         let error = JobListError {
             message: "the controller is down".into(),

@@ -20,10 +20,13 @@ use crate::model::{
     SourceFaultKind,
 };
 use crate::nodeset;
-use crate::scheduler::{JobFilter, Scheduler};
+use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
+
+/// The scheduler is asked for at least this part of the time: a node may take all the rest without an answer.
+const SCHEDULER_SHARE: u32 = 4;
 
 /// What devices are picked from.
 pub(super) struct Snapshot {
@@ -40,15 +43,18 @@ pub(super) async fn complete_fleet(
     err: &mut impl Write,
 ) -> io::Result<Result<Snapshot, StopReason>> {
     let limit = env.settings.seconds("deadline").saturating_sub(session.scheduler_wait);
-    let (monitor, deadline) = (&session.monitor, Instant::now() + limit);
-    let deadline = end.map_or(deadline, |end| end.min(deadline));
+    let (monitor, now) = (&session.monitor, Instant::now());
+    let limit = end.map_or(limit, |end| limit.min(end.saturating_duration_since(now)));
+    let deadline = now + limit;
     let mut signals = StopSignals::new();
     let mut reader = monitor.fleet();
     let gathered = async {
         // An error means that the publisher has stopped: there will be no more.
         let is_current =
             |fleet: &Fleet| is_complete(fleet) && !awaits_samples(fleet, env.clock.now());
-        drop(timeout_at(deadline, reader.wait_for(is_current)).await);
+        let has_scheduler = scheduler_of(env).is_some();
+        let kept = if has_scheduler { limit / SCHEDULER_SHARE } else { Duration::ZERO };
+        drop(timeout_at(deadline - kept, reader.wait_for(is_current)).await);
         let fleet = reader.borrow().clone();
         let asked = Instant::now();
         let jobs = jobs_on(env, &fleet, deadline).await?;
@@ -93,7 +99,8 @@ fn awaits_samples(fleet: &Fleet, now: Timestamp) -> bool {
 
 /// Returns true if no node will tell more of how a scheduler numbers its devices.
 fn has_all_evidence(fleet: &Fleet) -> bool {
-    fleet.nodes.iter().all(|node| node.has_all_evidence() || node.fault().is_some())
+    let is_silent = |node: &Node| node.fault().is_some() || node.powered_off().is_some();
+    fleet.nodes.iter().all(|node| node.has_all_evidence() || is_silent(node))
 }
 
 /// Returns why jobs are not known.
@@ -119,11 +126,14 @@ fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> i
     )
 }
 
+/// Returns the scheduler that is asked, if there is one.
+fn scheduler_of(env: &Env) -> Option<SchedulerKind> {
+    env.cli.jobs.scheduler_here().filter(|_| env.cli.nodes.demo.is_none())
+}
+
 /// Queries the nodes of a fleet and the jobs of everybody on them; `None` where there is no scheduler.
 async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
-    let Some(kind) = env.cli.jobs.scheduler_here().filter(|_| env.cli.nodes.demo.is_none()) else {
-        return Ok(None);
-    };
+    let Some(kind) = scheduler_of(env) else { return Ok(None) };
     let names = fleet.nodes.iter().flat_map(|node| names_of(node));
     let names: BTreeSet<NodeName> = names.filter_map(|name| NodeName::new(&name).ok()).collect();
     let interval = env.settings.seconds("discovery-interval");

@@ -93,6 +93,9 @@ fn node_refusal(fleet: &Fleet, node: &Node) -> Option<String> {
             if detail.is_empty() { label.to_owned() } else { format!("{label}: {detail}") };
         return Some(format!("down: {sentence}"));
     }
+    if let Some(known) = node.powered_off() {
+        return Some(format!("the scheduler has it {}", known.state_text()));
+    }
     if node.taken_at().is_none() {
         return Some("no answer yet; a longer --deadline may help".to_owned());
     }
