@@ -25,8 +25,8 @@ pub use host_key::{
 };
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{
-    Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
-    SchedulerErrorKind, Unanswered,
+    Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, PART_MARKS,
+    RequestedJobs, SchedulerErrorKind, Unanswered,
 };
 pub use pci::{PciFunction, UnreadableDevices, bus_address};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS, Severity};

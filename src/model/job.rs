@@ -15,6 +15,9 @@ use crate::time::Timestamp;
 /// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
 const RUN_TIME_STEP: Duration = Duration::from_secs(2);
 
+/// What may follow the id of an array or a heterogeneous job in that of a part of it: `2_1`, `3+1`, `21[3]`.
+pub const PART_MARKS: [char; 3] = ['_', '+', '['];
+
 /// One job as its scheduler reports it. Texts are safe to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {

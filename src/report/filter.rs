@@ -1,7 +1,7 @@
 //! Whose devices and time a report counts.
 
 use crate::fleet::{Holder, User};
-use crate::model::{JobId, NodeName};
+use crate::model::{JobId, NodeName, PART_MARKS};
 use crate::nodeset;
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
@@ -69,7 +69,7 @@ pub(super) fn is_user(given: &str, user: &User) -> bool {
 pub(super) fn is_named(given: &str, job: Option<&JobId>, shown_id: Option<&str>) -> bool {
     let is_part = |shown: &str| {
         let rest = shown.strip_prefix(given);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(PART_MARKS))
     };
     let Some(job) = job else { return false };
     job.as_str() == given || shown_id.is_some_and(is_part)
@@ -97,6 +97,8 @@ mod tests {
             assert_eq!(jobs(&[given]).has_holder(&task, Some("2_1")), is_counted, "{given}");
         }
         assert!(jobs(&["3"]).has_holder(&holder("ada", "4"), Some("3+1")));
+        assert!(jobs(&["21"]).has_holder(&holder("ada", "21[3].server"), Some("21[3]")));
+        assert!(!jobs(&["2"]).has_holder(&holder("ada", "21[3].server"), Some("21[3]")));
         assert!(jobs(&["9", "17"]).has_holder(&task, None));
         let of_bob = ReportFilter { users: vec!["bob".to_owned()], ..jobs(&["17"]) };
         assert!(!of_bob.has_holder(&task, None) && of_bob.has_holder(&holder("bob", "17"), None));

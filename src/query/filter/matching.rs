@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fleet::{DeviceCount, Health, Node, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
-use crate::model::{Device, Job, JobId, Link, NodeName, Percent, Reason, Throttle};
+use crate::model::{Device, Job, JobId, Link, NodeName, PART_MARKS, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
@@ -301,7 +301,7 @@ impl Predicate {
 /// and `2` as a member of its array; `2_[3-5]` stands for several.
 fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
-    let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
+    let whole = shown.and_then(|shown| shown.split(PART_MARKS).next());
     let id = row.job.map(|job| &job.id).or_else(|| process_job_id(row.usage?)).map(JobId::as_str);
     if id.is_none() {
         let unknown = Value::Unknown(Reason::NotAvailable);
@@ -851,6 +851,23 @@ mod tests {
             assert!(matches(text), "{text}");
         }
         for text in ["job=2_6", "job!=2_4", "job~2_4", "job=4"] {
+            assert!(!matches(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_array_is_that_of_its_tasks() {
+        let task = Job {
+            allocations: [].into(),
+            ..job("21[3].server", "21[3]", "sweep", DeviceAllocation::None)
+        };
+        let matches = |text: &str| {
+            Filter::new(text).unwrap().matches_waiting_job(&task, Timestamp::default())
+        };
+        for text in ["job=21", "job=21[3]", "job=21[3].server", "job!=2"] {
+            assert!(matches(text), "{text}");
+        }
+        for text in ["job=2", "job=21[4]", "job!=21", "job=3"] {
             assert!(!matches(text), "{text}");
         }
     }
