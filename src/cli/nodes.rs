@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::config::{JOBS, check};
-use crate::model::{IdForm, JobId};
+use crate::model::{IdForm, JobId, SchedulerWords};
 use crate::scheduler::{SchedulerKind, slurm};
 
 const EXCLUDE_HELP: &str =
@@ -85,7 +85,7 @@ pub struct JobOptions {
     /// Watch jobs of all users
     #[arg(long, conflicts_with_all = ["user", "demo"])]
     pub all_users: bool,
-    /// Watch these jobs, whoever owns them; `12` is a whole array, `12_3` one task of it
+    /// Watch these jobs, whoever owns them; `12` is a whole array, `12_3` or `12[3]` one task of it
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parse_job_id, conflicts_with = "demo")]
     pub job: Vec<String>,
     /// Only jobs in these partitions
@@ -191,7 +191,11 @@ fn parse_job_id(text: &str) -> Result<String, String> {
     if is_task || JobId::new(text).is_some_and(|_| is_of_server()) {
         return Ok(text.to_owned());
     }
-    Err("expected a job ID, such as 12, 12_3 or 12+1".to_owned())
+    let forms = SchedulerKind::ALL.map(|kind| {
+        let SchedulerWords { name, job_ids, .. } = &kind.profile().words;
+        format!("{job_ids} of {name}")
+    });
+    Err(format!("expected a job ID, such as {}", forms.join(", or ")))
 }
 
 /// Returns the parser of a scheduler's name.

@@ -31,6 +31,8 @@ pub struct SchedulerWords {
     pub watch: &'static str,
     /// How a job is submitted.
     pub submit: &'static str,
+    /// The forms of its ids: a job, a task of an array, and what else there is.
+    pub job_ids: &'static str,
     /// Its daemon on a node.
     pub daemon: &'static str,
     /// The command that lists jobs.
@@ -221,6 +223,7 @@ pub static UNNAMED_SCHEDULER: SchedulerProfile = SchedulerProfile {
         queue: "queue",
         watch: "gtop --job ID",
         submit: "submit one",
+        job_ids: "12",
         daemon: "daemon of a scheduler",
         list_jobs: "its own command",
         list_nodes: "its own command",

@@ -38,6 +38,7 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
         queue: "queue",
         watch: "gtop --scheduler pbs",
         submit: "submit one with qsub",
+        job_ids: "12, 12[3] or 12[]",
         daemon: "pbs_mom",
         list_jobs: "qstat",
         list_nodes: "pbsnodes -a",

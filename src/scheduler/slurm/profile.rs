@@ -13,6 +13,7 @@ pub static PROFILE: SchedulerProfile = SchedulerProfile {
         queue: "partition",
         watch: "gtop --slurm",
         submit: "submit one with sbatch or salloc",
+        job_ids: "12, 12_3 or 12+1",
         daemon: "slurmd",
         list_jobs: "squeue",
         list_nodes: "sinfo -N",
