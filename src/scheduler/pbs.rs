@@ -222,11 +222,7 @@ impl PbsPoller {
         let mut list = self.list.clone();
         list.notes.extend(self.unsupported_options().map(Into::into));
         list.notes.extend(self.missing_jobs().map(Into::into));
-        let node_error =
-            self.node_error.as_ref().filter(|_| self.has_all_nodes || self.is_old(now));
-        list.notes.extend(node_error.map(|error| {
-            format!("{}; what PBS says of nodes is missing or old", error.message).into()
-        }));
+        list.notes.extend(self.nodes_note(now).map(Into::into));
         let nodes = self.watched.clone();
         Listing { jobs: Arc::new(list), nodes, addresses: SchedulerAddresses::default() }
     }
@@ -346,6 +342,17 @@ impl PbsPoller {
         let JobFilter { qos, reservations, .. } = &self.filter;
         let is_used = !qos.is_empty() || !reservations.is_empty();
         is_used.then(|| "PBS has neither --qos nor --reservation; they leave out no job".to_owned())
+    }
+
+    /// Returns a sentence if what PBS says of nodes is missing or old.
+    fn nodes_note(&self, now: Timestamp) -> Option<String> {
+        let error = self.node_error.as_ref()?;
+        let what = match self.nodes_at {
+            None => "not known",
+            Some(_) if self.is_old(now) => "old",
+            Some(_) => return None,
+        };
+        Some(format!("{}; what PBS says of nodes is {what}", error.message))
     }
 
     /// Returns a sentence for each requested job that is not listed.
