@@ -11,16 +11,19 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pbs/
 
 /// Runs gtop where `qstat` and `pbsnodes` print these recordings, and returns its exit status, output and stderr.
 fn gtop(jobs: &str, nodes: &str, words: &[&str]) -> (i32, String, String) {
-    let folder = tempfile::tempdir().unwrap();
     // Times are asked for in UTC, and the tasks of arrays one by one.
-    for (name, words, recording) in
-        [("qstat", "-t -f -F json", jobs), ("pbsnodes", "-a -F json", nodes)]
-    {
+    let stub = |words: &str, recording: &str| {
+        format!("[ \"$*$TZ\" = '{words}UTC' ] || exit 9\nexec /bin/cat '{FIXTURES}/{recording}'\n")
+    };
+    gtop_with(&stub("-t -f -F json", jobs), &stub("-a -F json", nodes), words)
+}
+
+/// Same, where `qstat` and `pbsnodes` are these shell scripts.
+fn gtop_with(qstat: &str, pbsnodes: &str, words: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in [("qstat", qstat), ("pbsnodes", pbsnodes)] {
         let path = folder.path().join(name);
-        let text = format!(
-            "#!/bin/sh\n[ \"$*$TZ\" = '{words}UTC' ] || exit 9\nexec /bin/cat '{FIXTURES}/{recording}'\n"
-        );
-        fs::write(&path, text).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
@@ -105,6 +108,34 @@ fn jobs_are_selected_by_user_and_by_id() {
     assert_eq!(ids(&["--user", "bob"]), ["7.pbsserver"]);
     assert_eq!(ids(&["--job", "1[2]"]), ["1[2].pbsserver"]);
     assert_eq!(ids(&["--job", "7.pbsserver,2"]), ["7.pbsserver", "2.pbsserver"]);
+}
+
+#[test]
+fn a_list_of_nodes_that_fails_is_told() {
+    for (pbsnodes, says) in [
+        ("echo 'pbsnodes: Server has no node list' >&2; exit 1", "Server has no node list"),
+        ("exit 1", "pbsnodes failed"),
+        ("echo news", "pbsnodes printed \"news\" instead of JSON"),
+        ("echo '{\"nodes\": {\"a\": {'", "line 2, column 1, in nodes, a"),
+    ] {
+        let qstat = format!("exec /bin/cat '{FIXTURES}/qstat-t-f-F-json.json'");
+        let words = ["--scheduler", "pbs", "--all-users", "--json", "--deadline", "4"];
+        let (_, out, err) = gtop_with(&qstat, pbsnodes, &words);
+        let out: Value = serde_json::from_str(&out).unwrap();
+        let notes = out["roster"]["notes"].to_string();
+        let ending = "; what PBS says of nodes is not known";
+        assert!(notes.contains(&says.replace('"', "\\\"")), "{notes} {err}");
+        assert!(notes.contains(ending), "{notes}");
+        assert_eq!(out["jobs"].as_array().unwrap().len(), 14);
+    }
+}
+
+#[test]
+fn an_id_of_no_scheduler_is_refused_with_the_forms_of_all() {
+    let (status, _, err) = gtop_with("", "", &["--scheduler", "pbs", "--job", "1{2}"]);
+    assert_eq!(status, 2);
+    let forms = "such as 12, 12_3 or 12+1 of Slurm, or 12, 12[3] or 12[] of PBS";
+    assert!(err.contains(forms), "{err}");
 }
 
 #[test]

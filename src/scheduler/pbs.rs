@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use self::jobs::ListedJob;
+use self::jobs::{ListedJob, ListedJobs};
 use self::nodes::PbsNodes;
 use crate::model::{
     Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeName,
@@ -27,6 +28,7 @@ use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 
 mod jobs;
+mod json;
 mod nodes;
 mod resources;
 
@@ -116,13 +118,13 @@ pub struct PbsPoller {
     nodes_at: Option<Timestamp>,
     /// The jobs as they were listed, before what follows from the nodes.
     listed: Vec<ListedJob>,
-    jobs: ScheduledQuery<Result<Vec<ListedJob>, SchedulerError>>,
+    jobs: ScheduledQuery<Result<ListedJobs, SchedulerError>>,
     nodes: ScheduledQuery<Result<PbsNodes, SchedulerError>>,
 }
 
 /// An answer of PBS.
 enum PbsAnswer {
-    Jobs(TimedAnswer<Result<Vec<ListedJob>, SchedulerError>>),
+    Jobs(TimedAnswer<Result<ListedJobs, SchedulerError>>),
     Nodes(TimedAnswer<Result<PbsNodes, SchedulerError>>),
 }
 
@@ -229,11 +231,11 @@ impl PbsPoller {
 
     fn apply_jobs(
         &mut self,
-        answer: TimedAnswer<Result<Vec<ListedJob>, SchedulerError>>,
+        answer: TimedAnswer<Result<ListedJobs, SchedulerError>>,
         now: Timestamp,
     ) {
-        let jobs = match answer.value {
-            Ok(jobs) => jobs,
+        let ListedJobs { jobs, cut } = match answer.value {
+            Ok(listed) => listed,
             Err(error) => {
                 self.jobs.on_failure(self.interval, answer.took);
                 let SchedulerError { kind, message } = error;
@@ -246,7 +248,8 @@ impl PbsPoller {
         };
         self.jobs.on_success(self.interval, answer.took);
         log::debug!("pbs: {} jobs in {:?}", jobs.len(), answer.took);
-        self.list.is_partial = jobs.len() >= jobs::MAX_JOBS;
+        self.list.is_partial = cut.is_some();
+        self.list.notes = cut.into_iter().map(Into::into).collect();
         self.listed = jobs;
         self.list.at = Some(now);
         self.list.error = None;
@@ -391,14 +394,26 @@ async fn run(program: &str, words: &[&str]) -> Result<String, SchedulerError> {
     }
 }
 
-/// Returns the error for output that is not what was requested.
-fn unexpected_output(program: &str, output: &str) -> SchedulerError {
+/// Reads the JSON that a program has printed.
+fn read_json<T: DeserializeOwned>(program: &str, output: &str) -> Result<T, SchedulerError> {
+    let unexpected = |message: &str| {
+        SchedulerError::new(&PROFILE.words, Kind::UnexpectedOutput, program, message)
+    };
+    if !output.trim_start().starts_with('{') {
+        return Err(unexpected(&instead_of_json(program, output)));
+    }
+    let place = |place| unexpected(&format!("{program} printed JSON that cannot be read: {place}"));
+    let json = json::read(output).map_err(place)?;
+    T::deserialize(json).map_err(|_other| unexpected(&instead_of_json(program, output)))
+}
+
+/// Returns a sentence with what was printed instead of JSON.
+fn instead_of_json(program: &str, output: &str) -> String {
     let lines = output.lines().map(|line| sanitize(line.trim(), 80));
-    let message = match lines.into_iter().find(|line| !line.is_empty()) {
+    match lines.into_iter().find(|line| !line.is_empty()) {
         Some(line) => format!("{program} printed {line:?} instead of JSON"),
         None => format!("{program} printed nothing"),
-    };
-    SchedulerError::new(&PROFILE.words, Kind::UnexpectedOutput, program, &message)
+    }
 }
 
 #[cfg(test)]
@@ -439,7 +454,7 @@ mod tests {
         let mut poller = PbsPoller::new(filter, Duration::from_secs(30), Vec::new());
         let clock = Clock::system();
         assert_eq!(poller.listing(clock.now()).jobs.notes.len(), 1);
-        let answer = TimedAnswer { value: Ok(Vec::new()), took: Duration::ZERO };
+        let answer = TimedAnswer { value: Ok(ListedJobs::default()), took: Duration::ZERO };
         poller.apply_jobs(answer, clock.now());
         let listing = poller.listing(clock.now());
         let notes: Vec<&str> = listing.jobs.notes.iter().map(|note| &**note).collect();

@@ -9,15 +9,15 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::read_json;
 use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number};
-use super::unexpected_output;
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::scheduler::SchedulerError;
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 
 /// Maximum number of jobs.
-pub(super) const MAX_JOBS: usize = 20_000;
+const MAX_JOBS: usize = 20_000;
 /// Maximum number of nodes, over all jobs.
 const MAX_NODES: usize = 65_536;
 /// Maximum length of a text, in characters.
@@ -30,6 +30,15 @@ pub(super) struct ListedJob {
     pub(super) job: Job,
     /// No other job runs on its nodes.
     pub(super) has_whole_nodes: bool,
+}
+
+/// The jobs of a cluster.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct ListedJobs {
+    /// Running ones first, then by number.
+    pub(super) jobs: Vec<ListedJob>,
+    /// A sentence if there are more than gtop keeps.
+    pub(super) cut: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -66,25 +75,26 @@ struct PbsJob {
     estimated: Resources,
 }
 
-/// Parses the output: the jobs that wait or run, running ones first, then by number.
-pub(super) fn parse(output: &str) -> Result<Vec<ListedJob>, SchedulerError> {
-    let parsed: JobsOutput =
-        serde_json::from_str(output).map_err(|_odd| unexpected_output("qstat", output))?;
+/// Parses the output: the jobs that wait or run.
+pub(super) fn parse(output: &str) -> Result<ListedJobs, SchedulerError> {
+    let parsed: JobsOutput = read_json("qstat", output)?;
     // One odd job hides no other.
     let listed = parsed
         .jobs
         .into_iter()
         .filter_map(|(id, json)| PbsJob::deserialize(json).ok()?.job(&id, &parsed.pbs_server));
-    let mut nodes = 0_usize;
-    let mut jobs: Vec<ListedJob> = listed
-        .take(MAX_JOBS)
-        .take_while(|listed| {
-            nodes = nodes.saturating_add(listed.job.allocations.len());
-            nodes <= MAX_NODES
-        })
-        .collect();
+    let mut jobs: Vec<ListedJob> = listed.collect();
     jobs.sort_by_cached_key(|listed| (listed.job.state, numbers(&listed.job.shown_id)));
-    Ok(jobs)
+    let all = jobs.len();
+    let mut nodes = 0_usize;
+    let fits = |listed: &&ListedJob| {
+        nodes = nodes.saturating_add(listed.job.allocations.len());
+        nodes <= MAX_NODES
+    };
+    let kept = jobs.iter().take(MAX_JOBS).take_while(fits).count();
+    jobs.truncate(kept);
+    let sentence = || format!("only the first {kept} of {all} jobs are shown, running ones first");
+    Ok(ListedJobs { jobs, cut: (kept < all).then(sentence) })
 }
 
 /// Returns true if a person means this job: `8421`, `1[2]`, or `1` or `1[]` for a whole array, with or without the server.
@@ -123,7 +133,7 @@ impl PbsJob {
             partition: text(&self.queue),
             account: self.account.as_deref().map(text),
             state,
-            native_state: text(&self.job_state),
+            native_state: text(native_state(&self.job_state)),
             reason: self.reason(state, id).map(|reason| text(&reason)),
             submitted_at: time(&self.ctime),
             starts_at,
@@ -176,12 +186,17 @@ fn job_state(letter: &str) -> Option<JobState> {
     match letter {
         "R" => Some(JobState::Running),
         "Q" | "H" | "W" => Some(JobState::Pending),
-        "T" => Some(JobState::Starting),
         "S" | "U" => Some(JobState::Suspended),
         "E" => Some(JobState::Ending),
         "B" | "F" | "M" | "X" => None,
         _ => Some(JobState::Other),
     }
+}
+
+/// Returns what a state is called: by its letter, as in lists of jobs, if the model has its own word for it.
+fn native_state(letter: &str) -> &str {
+    // It is on its way to another queue or server, and has no nodes.
+    if letter == "T" { "in transit" } else { letter }
 }
 
 /// Returns what the chunks of a job have, such as `(gpu01:ncpus=2:ngpus=2)+(gpu02[0]:ncpus=1)`.
@@ -242,9 +257,9 @@ mod tests {
         let odd = |id: &str, key: &str, value: Value| {
             let mut changed = recorded.clone();
             changed["Jobs"][id][key] = value;
-            parse(&changed.to_string()).unwrap()
+            parse(&changed.to_string()).unwrap().jobs
         };
-        let count = parse(RECORDED).unwrap().len();
+        let count = parse(RECORDED).unwrap().jobs.len();
         for key in ["comment", "queue", "Job_Owner", "exec_vnode", "Resource_List", "estimated"] {
             for value in [Value::from(5), Value::Null, vec![1].into()] {
                 assert_eq!(odd("7.pbsserver", key, value).len(), count, "{key}");
@@ -252,12 +267,12 @@ mod tests {
         }
         let mut changed = recorded.clone();
         changed["Jobs"]["7.pbsserver"] = Value::Null;
-        assert_eq!(parse(&changed.to_string()).unwrap().len(), count - 1);
+        assert_eq!(parse(&changed.to_string()).unwrap().jobs.len(), count - 1);
     }
 
     #[test]
     fn the_jobs_of_a_recorded_cluster_are_listed() {
-        let jobs = parse(RECORDED).unwrap();
+        let jobs = parse(RECORDED).unwrap().jobs;
         let shown: Vec<_> = jobs
             .iter()
             .map(|ListedJob { job, .. }| {
@@ -302,7 +317,7 @@ mod tests {
 
     #[test]
     fn waiting_jobs_say_what_they_wait_for() {
-        let jobs = parse(RECORDED).unwrap();
+        let jobs = parse(RECORDED).unwrap().jobs;
         let reason = |id: &str| {
             let found = jobs.iter().find(|listed| &*listed.job.shown_id == id).unwrap();
             found.job.reason.as_deref().map(str::to_owned)
@@ -317,8 +332,41 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_is_cut_says_so_and_keeps_running_jobs() {
+        let of = |count: usize| {
+            let jobs = (0..count).map(|number| {
+                let state = if number == count - 1 { "R" } else { "Q" };
+                format!(r#""{number}.s":{{"job_state":"{state}"}}"#)
+            });
+            let jobs = jobs.collect::<Vec<_>>().join(",");
+            parse(&format!(r#"{{"pbs_server":"s","Jobs":{{{jobs}}}}}"#)).unwrap()
+        };
+        assert_eq!((of(MAX_JOBS).jobs.len(), of(MAX_JOBS).cut), (MAX_JOBS, None));
+        let cut = of(MAX_JOBS + 1);
+        assert_eq!(cut.jobs[0].job.state, JobState::Running);
+        let sentence = "only the first 20000 of 20001 jobs are shown, running ones first";
+        assert_eq!((cut.jobs.len(), cut.cut.as_deref()), (MAX_JOBS, Some(sentence)));
+    }
+
+    #[test]
+    fn a_job_in_transit_is_called_so() {
+        let output = r#"{"pbs_server":"s","Jobs":{"1.s":{"job_state":"T"}}}"#;
+        assert_eq!(parse(output).unwrap().jobs[0].job.state_text(), "in transit");
+    }
+
+    #[test]
+    fn one_text_that_is_not_json_hides_no_job() {
+        let count = parse(RECORDED).unwrap().jobs.len();
+        for name in ["007", "\"a\tb\u{1b}\"", "+5", "NaN", "\"a \"b\" c\""] {
+            let output = RECORDED.replacen("\"train\"", name, 1);
+            assert_ne!(output, RECORDED);
+            assert_eq!(parse(&output).unwrap().jobs.len(), count, "{name}");
+        }
+    }
+
+    #[test]
     fn names_stay_texts_whatever_they_look_like() {
-        let jobs = parse(RECORDED).unwrap();
+        let jobs = parse(RECORDED).unwrap().jobs;
         let name = |id: &str| {
             jobs.iter().find(|listed| &*listed.job.shown_id == id).unwrap().job.name.to_string()
         };
@@ -354,10 +402,11 @@ mod tests {
     #[test]
     fn other_output_is_an_error_and_no_job_is_none() {
         let empty = r#"{"timestamp":1,"pbs_version":"23.06.06","pbs_server":"s"}"#;
-        assert_eq!(parse(empty), Ok(Vec::new()));
+        assert_eq!(parse(empty), Ok(ListedJobs::default()));
         for (output, says) in [
             ("", "qstat printed nothing"),
-            ("{", "qstat printed \"{\" instead of JSON"),
+            ("{", "qstat printed JSON that cannot be read: line 1, column 2"),
+            ("{}", "qstat printed \"{}\" instead of JSON"),
             ("job-ID prior name", "instead of JSON"),
         ] {
             let error = parse(output).unwrap_err();

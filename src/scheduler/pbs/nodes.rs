@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::jobs::ListedJob;
+use super::read_json;
 use super::resources::{Resources, Text, device_count};
-use super::unexpected_output;
 use crate::model::{
     Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode,
 };
@@ -47,8 +47,7 @@ struct PbsNode {
 
 /// Parses the output.
 pub(super) fn parse(output: &str) -> Result<PbsNodes, SchedulerError> {
-    let parsed: NodesOutput =
-        serde_json::from_str(output).map_err(|_odd| unexpected_output("pbsnodes", output))?;
+    let parsed: NodesOutput = read_json("pbsnodes", output)?;
     let mut found = PbsNodes::default();
     for (name, json) in parsed.nodes.into_iter().take(MAX_NODES) {
         // One odd node hides no other.
@@ -232,7 +231,7 @@ mod tests {
             let output = format!(
                 r#"{{"pbs_server":"s","Jobs":{{"1.s":{{"job_state":"R","exec_vnode":"{chunks}","Resource_List":{{"place":"{place}"}}}}}}}}"#
             );
-            let job = nodes.job(&jobs::parse(&output).unwrap()[0]);
+            let job = nodes.job(&jobs::parse(&output).unwrap().jobs[0]);
             job.allocations
                 .iter()
                 .map(|one| format!("{} {:?}", one.node, one.devices))
