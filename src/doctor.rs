@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::advice::{self, Advice};
 use crate::collect::{Handshake, ProbeStart};
-use crate::model::NodeName;
 use crate::model::declare::table;
-use crate::scheduler::SchedulerKind;
+use crate::model::{NodeName, SchedulerProfile};
+use crate::scheduler::SchedulerError;
 use crate::ssh::{Trace, with_trace};
 use crate::text::excerpt;
 use crate::time::Clock;
@@ -20,7 +20,7 @@ use crate::transport::{Reach, Target, Transport};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;
-pub use crate::doctor::slurm::{SchedulerDiagnosis, diagnose_scheduler};
+pub use crate::doctor::scheduler::{SchedulerDiagnosis, diagnose_scheduler};
 pub use crate::doctor::text::write_text;
 
 mod backends;
@@ -31,16 +31,17 @@ mod known;
 mod page;
 mod pod;
 mod probe;
+mod scheduler;
 mod slurm;
 mod srun;
 mod sudo;
 mod text;
 
-/// The scheduler that can be examined.
-pub const EXAMINED_SCHEDULER: SchedulerKind = SchedulerKind::Slurm;
-
 /// Sampling interval of the examined probe.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Slower answers of a scheduler are reported.
+const SLOW_ANSWER: Duration = Duration::from_secs(2);
 
 /// Maximum length of a line, after which it is visibly cut: that of the longest option is far below.
 const MAX_LINE_CHARS: usize = 4000;
@@ -81,7 +82,7 @@ pub struct StepResult {
 /// The steps of one node, in order; the step after which no further one is possible is the last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The node; `slurm` for the report on Slurm.
+    /// The node; the name of the scheduler, such as `slurm`, for the report on it.
     pub node: NodeName,
     pub steps: Vec<StepResult>,
 }
@@ -121,6 +122,17 @@ impl StepResult {
 
     fn failed(step: &str, finding: impl Into<String>) -> Self {
         Self::new(step, StepStatus::Failed, finding)
+    }
+
+    /// What a scheduler answered: a note if it took long.
+    fn of_answer(step: &str, took: Duration, finding: impl Into<String>) -> Self {
+        let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+        Self::new(step, status, finding)
+    }
+
+    fn of_error(profile: &SchedulerProfile, step: &str, error: &SchedulerError) -> Self {
+        let remedy = advice::scheduler::of_scheduler(&profile.words, error.kind, &error.message);
+        Self::failed(step, error.message.as_str()).with_remedy(remedy)
     }
 
     fn not_applicable(step: &str, finding: impl Into<String>) -> Self {

@@ -53,8 +53,8 @@ pub use sample::{
     Sample, UsesReading,
 };
 pub use scheduler::{
-    ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NumberingRule, PartPattern,
-    SchedulerProfile, SchedulerWords, UNNAMED_SCHEDULER, VariableRule,
+    ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NodeCommand, NumberingRule,
+    PartPattern, SchedulerProfile, SchedulerWords, StateSigns, UNNAMED_SCHEDULER, VariableRule,
 };
 pub use scheduler_node::{DeviceType, NodeFlag, NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;

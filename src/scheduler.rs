@@ -5,6 +5,7 @@
 //! nodes in the words of the model, which names of nodes to watch, and their addresses.
 
 pub use error::SchedulerError;
+pub use examination::{ListedNode, ServerState};
 pub use job_filter::JobFilter;
 pub use node_names::nodes_of_jobs;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::{JobId, JobList, NodeName, SchedulerProfile};
+use crate::model::{Job, JobId, JobList, NodeName, SchedulerProfile};
 use crate::scheduler::pbs::PbsPoller;
 use crate::scheduler::slurm::SlurmPoller;
 use crate::ssh::SchedulerAddresses;
@@ -28,6 +29,7 @@ use crate::time::{Clock, Timestamp};
 
 pub mod claim;
 mod error;
+mod examination;
 mod job_filter;
 mod node_names;
 mod pbs;
@@ -92,6 +94,41 @@ impl SchedulerKind {
         match self {
             Self::Slurm => slurm::own_job(variable),
             Self::Pbs => pbs::own_job(variable),
+        }
+    }
+}
+
+/// What is asked once, to examine a scheduler.
+impl SchedulerKind {
+    /// Lists the jobs; those whose devices take another question have none.
+    pub async fn fetch_jobs(self, filter: &JobFilter) -> Result<Vec<Job>, SchedulerError> {
+        match self {
+            Self::Slurm => slurm::fetch_jobs(filter).await,
+            Self::Pbs => pbs::fetch_jobs(filter).await,
+        }
+    }
+
+    /// Lists the nodes; one may be listed for each of its queues.
+    pub async fn fetch_listed_nodes(self) -> Result<Vec<ListedNode>, SchedulerError> {
+        match self {
+            Self::Slurm => slurm::fetch_listed_nodes().await,
+            Self::Pbs => pbs::fetch_listed_nodes().await,
+        }
+    }
+
+    /// Returns true if jobs of others are hidden from users; `None` if the scheduler does not say.
+    pub async fn fetch_hides_jobs(self) -> Option<bool> {
+        match self {
+            Self::Slurm => slurm::fetch_hides_jobs().await,
+            Self::Pbs => pbs::fetch_server_state().await.ok()?.hides_jobs,
+        }
+    }
+
+    /// Asks the server whether it answers; `None` if an examination of the scheduler's own asks more of it.
+    pub async fn fetch_server_state(self) -> Option<Result<ServerState, SchedulerError>> {
+        match self {
+            Self::Slurm => None,
+            Self::Pbs => Some(pbs::fetch_server_state().await),
         }
     }
 }

@@ -174,3 +174,48 @@ fn two_files_and_a_folder_know_of_it() {
     found.retain(|file| !file.starts_with("scheduler/pbs"));
     assert_eq!(found, ["scheduler.rs"]);
 }
+
+/// Returns what `gtop doctor` prints of a scheduler with this stub of `qstat`.
+fn doctor(qstat: &str, pbsnodes: &str) -> String {
+    let words = ["--scheduler", "pbs", "--all-users", "doctor"];
+    gtop_with(qstat, pbsnodes, &words).1
+}
+
+/// Returns true if a report has a step with this mark and finding.
+fn has_step(report: &str, mark: &str, step: &str, finding: &str) -> bool {
+    report.lines().any(|line| {
+        line.trim_start().starts_with(mark) && line.contains(step) && line.contains(finding)
+    })
+}
+
+#[test]
+fn doctor_examines_the_server_the_jobs_and_the_nodes() {
+    // No job has a node: this machine cannot reach those of the recordings.
+    let jobs = r#"{"pbs_server":"s","Jobs":{"1.s":{"job_state":"Q","Job_Owner":"ada@s","comment":"Not Running"}}}"#;
+    let well = format!(
+        "case $1 in -B) exec /bin/cat '{FIXTURES}/qstat-B-f-json.json' ;; esac\necho '{jobs}'"
+    );
+    let nodes = format!("exec /bin/cat '{FIXTURES}/pbsnodes-offline-F-json.json'");
+    let found = doctor(&well, &nodes);
+    for (mark, step, finding) in [
+        ("ok", "server", "pbsserver is Active; PBS 23.06.06"),
+        ("note", "jobs", "no running job of anybody"),
+        ("ok", "job visibility", "you can see the jobs of all users"),
+        ("ok", "nodes", "0 used by your jobs"),
+    ] {
+        assert!(has_step(&found, mark, step, finding), "{mark} {step} {finding}:\n{found}");
+    }
+    assert!(
+        found.contains("job 1 is pending: Not Running") && found.contains("2 listed"),
+        "{found}"
+    );
+    let found = doctor("echo 'Connection refused' >&2; exit 1", &nodes);
+    assert!(has_step(&found, "FAILED", "server", "the PBS controller is down"), "{found}");
+    let odd =
+        format!("case $1 in -B) exec /bin/cat '{FIXTURES}/qstat-B-f-json.json' ;; esac\necho x");
+    let found = doctor(&odd, &nodes);
+    assert!(has_step(&found, "FAILED", "jobs", "qstat printed \"x\" instead of JSON"), "{found}");
+    let found = doctor(&well, "echo news");
+    let quoted = "pbsnodes printed \"news\" instead of JSON";
+    assert!(has_step(&found, "note", "nodes", quoted), "{found}");
+}

@@ -26,11 +26,6 @@ pub const ODD_PING: &str = "run scontrol ping by hand; another program may have 
 pub const CONTROLLER_HANGS: &str = "ask the administrator to check and restart slurmctld";
 /// Nothing listens at the controller's address.
 pub const CONTROLLER_DOWN: &str = "ask the administrator to start slurmctld";
-/// No job runs.
-pub const NO_JOBS: &str =
-    "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs";
-/// `sinfo` lists none of the nodes.
-pub const UNLISTED_NODES: &str = "run sinfo --Node by hand";
 /// There is no usable srun.
 pub const NO_SRUN: &str = "without srun, nodes are reached by ssh only; load the Slurm module";
 /// No step starts, and only steps are allowed.
@@ -40,6 +35,17 @@ pub const NO_STEP_BESIDE_SSH: &str =
     "not needed where nodes allow ssh; if both are forbidden, ask the administrator";
 /// A TPU pod has more slices than this one.
 pub const OTHER_SLICES: &str = "run gtop on a worker of each other slice";
+
+/// Returns what to do where no job runs.
+pub fn of_no_jobs(words: &SchedulerWords) -> String {
+    format!("{}; {} shows the nodes of running jobs", words.submit, words.watch)
+}
+
+/// Returns what to do where the scheduler lists none of the nodes.
+pub fn of_unlisted_nodes(words: &SchedulerWords) -> String {
+    format!("run {} by hand", words.list_nodes)
+}
+
 /// Returns what to do where no pod is found; `is_elsewhere` if something else than its metadata server answers.
 pub const fn of_pod(is_elsewhere: bool) -> &'static str {
     if is_elsewhere { NO_METADATA } else { NO_POD }
@@ -95,14 +101,18 @@ pub fn of_scheduler(words: &SchedulerWords, kind: SchedulerErrorKind, message: &
 }
 
 /// Returns the command that lets nodes take jobs again; `stopped` are those that stay out until then.
-pub fn resume(stopped: &BTreeSet<&str>) -> String {
-    if stopped.is_empty() {
+pub fn resume(words: &SchedulerWords, stopped: &BTreeSet<&str>) -> String {
+    let Some(command) = words.resume.filter(|_| !stopped.is_empty()) else {
         return "no new jobs start there; ask the administrator for how long".to_owned();
-    }
+    };
+    let names = if command.is_folded {
+        shell_quoted(&nodeset::fold(stopped)).into_owned()
+    } else {
+        stopped.iter().map(|name| shell_quoted(name)).collect::<Vec<_>>().join(" ")
+    };
     format!(
-        "no new jobs start there, even once the reason is gone, until an administrator runs: \
-         scontrol update NodeName={} State=RESUME",
-        shell_quoted(&nodeset::fold(stopped))
+        "no new jobs start there, even once the reason is gone, until an administrator runs: {}{names}{}",
+        command.before, command.after
     )
 }
 

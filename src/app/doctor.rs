@@ -12,10 +12,10 @@ use crate::app::unlock::unlock_keys;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DoctorOptions;
 use crate::doctor::{
-    EXAMINED_SCHEDULER, Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler,
-    report_on_pod, write_json, write_text,
+    Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler, report_on_pod, write_json,
+    write_text,
 };
-use crate::scheduler::JobFilter;
+use crate::scheduler::{JobFilter, SchedulerKind};
 use crate::transport::Target;
 use crate::ui::StopSignals;
 
@@ -25,15 +25,16 @@ struct DoctorTargets {
     /// The reports on the TPU pod and on the scheduler, printed first.
     first: Vec<Report>,
     /// With a filter, the scheduler is examined first, then the nodes of these jobs.
-    jobs: Option<JobFilter>,
+    jobs: Option<(SchedulerKind, JobFilter)>,
 }
 
 impl DoctorTargets {
     fn of(env: &Env, options: &DoctorOptions) -> Result<Self, AppError> {
         let (cli, hosts) = (&env.cli, &options.hosts);
         let is_local = options.local || cli.nodes.local;
-        let is_requested = || cli.jobs.is_requested() && cli.jobs.scheduler() == EXAMINED_SCHEDULER;
-        let jobs = (options.jobs || is_requested()).then(|| targets::job_filter_of_options(cli));
+        let slurm = options.jobs.then_some(SchedulerKind::Slurm);
+        let requested = || cli.jobs.is_requested().then(|| cli.jobs.scheduler());
+        let jobs = slurm.or_else(requested).map(|kind| (kind, targets::job_filter_of_options(cli)));
         let search = PodSearch::of(cli)?;
         let pod = search.as_ref().map(|search| report_on_pod(&search.result, search.duration));
         let pod = pod.transpose().map_err(io::Error::other)?;
@@ -78,8 +79,8 @@ async fn examine(
 ) -> io::Result<ExitReason> {
     let DoctorTargets { mut targets, mut first, jobs } = doctor_targets;
     let mut signals = StopSignals::new();
-    if let Some(filter) = jobs {
-        let diagnosis = Box::pin(diagnose_scheduler(&filter, &env.transport, &env.clock));
+    if let Some((kind, filter)) = jobs {
+        let diagnosis = Box::pin(diagnose_scheduler(kind, &filter, &env.transport, &env.clock));
         let diagnosis = tokio::select! {
             diagnosis = diagnosis => diagnosis,
             reason = signals.next() => return Ok(reason.into()),

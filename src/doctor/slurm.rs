@@ -1,37 +1,21 @@
-//! Reports Slurm as seen from this machine: commands, configuration, munge, the controller, and the state of
-//! the user's jobs and their nodes.
+//! Reports what Slurm needs on this machine: its configuration, munge and the controller.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::advice::scheduler;
-use crate::doctor::{Report, StepResult, StepStatus, srun};
-use crate::inventory::targets_of_jobs;
-use crate::model::{Job, JobState, NodeName, SchedulerErrorKind};
-use crate::nodeset;
-use crate::scheduler::slurm::{
-    PROFILE, fetch_jobs, fetch_node_addresses, is_job_list_private, of_stderr, run_command_within,
-};
-use crate::scheduler::{JobFilter, SchedulerError};
-use crate::ssh::SchedulerAddresses;
+use crate::doctor::{SLOW_ANSWER, StepResult, StepStatus};
+use crate::model::SchedulerErrorKind;
+use crate::scheduler::SchedulerError;
+use crate::scheduler::slurm::{PROFILE, of_stderr, run_command_within};
 use crate::text::sanitize;
-use crate::time::Clock;
-use crate::transport::{Target, Transport};
 
 /// Time limit of commands that answer in milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time limit of `scontrol ping`, which itself waits 10 s for the controller.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum number of nodes of jobs that are examined.
-const MAX_NODES: usize = 8;
-/// Parts of the names of node states that need an administrator.
-const STOPPED_STATES: [&str; 3] = ["drain", "down", "fail"];
-/// Slower answers are reported.
-const SLOW_ANSWER: Duration = Duration::from_secs(2);
 
 /// Where `slurm.conf` may be if `SLURM_CONF` is not set.
 const CONF_PATHS: [&str; 4] = [
@@ -41,52 +25,15 @@ const CONF_PATHS: [&str; 4] = [
     "/opt/slurm/etc/slurm.conf",
 ];
 
-/// The report on Slurm, and the nodes to examine next.
-#[derive(Debug)]
-pub struct SchedulerDiagnosis {
-    pub report: Report,
-    /// Up to 8 nodes of running jobs.
-    pub nodes: Vec<Target>,
-}
-
-/// Examines Slurm. The first failed step is the cause; later ones run only if they add information.
-pub async fn diagnose_scheduler(
-    filter: &JobFilter,
-    transport: &Transport,
-    clock: &Clock,
-) -> Option<SchedulerDiagnosis> {
-    let mut steps = Vec::new();
-    let nodes = match Box::pin(run_checks(filter, &mut steps)).await {
-        Some(jobs) => {
-            let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
-            let nodes = nodes.map(|allocation| allocation.node.clone()).collect();
-            let addresses = Arc::new(fetch_node_addresses(&nodes).await);
-            transport.set_scheduler_addresses(SchedulerAddresses {
-                known: addresses,
-                is_query_running: false,
-            });
-            Box::pin(srun::add_steps(&jobs, transport, clock, &mut steps)).await;
-            targets_of_jobs(&jobs, &PROFILE)
-        }
-        None => Vec::new(),
-    };
-    let nodes = nodes.into_iter().take(MAX_NODES).collect();
-    let report = Report::new(NodeName::new("slurm").ok()?, steps);
-    Some(SchedulerDiagnosis { report, nodes })
-}
-
-/// Returns the jobs, or `None` after a failure that makes further steps pointless.
-async fn run_checks(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
+/// Adds the steps of configuration, authentication and controller; returns `None` after a failure that makes further ones
+/// pointless.
+pub(super) async fn add_steps(steps: &mut Vec<StepResult>) -> Option<()> {
     let configuration = configuration_step();
     let has_configuration = configuration.status != StepStatus::Failed;
     steps.push(configuration);
     has_configuration.then_some(())?;
     add_step(steps, munge_step()).await?;
-    check_controller(steps).await?;
-    let jobs = check_jobs(filter, steps).await?;
-    check_visibility(steps).await;
-    check_nodes(&jobs, steps).await;
-    Some(jobs)
+    check_controller(steps).await
 }
 
 /// Adds a step with its duration; returns `None` if it failed.
@@ -169,8 +116,7 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
         Ok(answer) => {
             let line_with = |part: &str| answer.stdout.lines().find(|line| line.contains(part));
             if let Some(line) = line_with(" is UP") {
-                let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-                steps.push(StepResult::new("controller", status, line).with_duration(took));
+                steps.push(StepResult::of_answer("controller", took, line).with_duration(took));
                 return Some(());
             }
             if let Some(line) = line_with(" is DOWN") {
@@ -186,10 +132,10 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
                 return None;
             } else {
                 let error = of_stderr("scontrol", &answer.stderr);
-                (error_step("controller", &error), Some(error))
+                (StepResult::of_error(&PROFILE, "controller", &error), Some(error))
             }
         }
-        Err(error) => (error_step("controller", &error), Some(error)),
+        Err(error) => (StepResult::of_error(&PROFILE, "controller", &error), Some(error)),
     };
     if !attribute_to_configuration(steps, error.as_ref()) {
         steps.push(row.with_duration(took));
@@ -237,170 +183,4 @@ fn controller_address() -> Option<(String, u16)> {
     };
     let port = value("SlurmctldPort").and_then(|port| port.split('-').next()?.parse().ok());
     Some((host, port.unwrap_or(6817)))
-}
-
-fn error_step(step: &str, error: &SchedulerError) -> StepResult {
-    StepResult::failed(step, error.message.as_str()).with_remedy(scheduler::of_scheduler(
-        &PROFILE.words,
-        error.kind,
-        &error.message,
-    ))
-}
-
-async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
-    let began = Instant::now();
-    let jobs = match fetch_jobs(filter).await {
-        Ok(jobs) => jobs,
-        Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Vec::new(),
-        Err(error) => {
-            steps.push(error_step("jobs", &error).with_duration(began.elapsed()));
-            return None;
-        }
-    };
-    let took = began.elapsed();
-    let running = jobs.iter().filter(|job| !job.allocations.is_empty()).count();
-    let pending: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
-    let finding = format!("{running} running, {} pending, {}", pending.len(), filter.describe());
-    let details = pending.iter().take(4).map(|job| {
-        let reason = job.reason.as_deref().unwrap_or("no reason given");
-        format!("job {} is pending: {reason}", job.shown_id)
-    });
-    let row = if running == 0 {
-        StepResult::note("jobs", format!("no running job {}", filter.describe()))
-            .with_remedy(scheduler::NO_JOBS)
-    } else {
-        let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-        StepResult::new("jobs", status, finding)
-    };
-    steps.push(row.with_details(details.collect()).with_duration(took));
-    Some(jobs)
-}
-
-/// Reports whose jobs this user can see.
-async fn check_visibility(steps: &mut Vec<StepResult>) {
-    let began = Instant::now();
-    let arguments = ["show", "config"];
-    let answer = run_command_within(COMMAND_TIMEOUT, "scontrol", &arguments, "").await;
-    let Some(is_private) = answer.ok().and_then(|answer| is_job_list_private(&answer.stdout))
-    else {
-        return;
-    };
-    let row = if is_private {
-        let finding = "you can see only your own jobs (PrivateData=jobs)";
-        StepResult::note("job visibility", finding)
-    } else {
-        StepResult::ok("job visibility", "you can see the jobs of all users")
-    };
-    steps.push(row.with_duration(began.elapsed()));
-}
-
-/// Reports nodes in bad states: those of the jobs, and all nodes if a pending job waits for some.
-async fn check_nodes(jobs: &[Job], steps: &mut Vec<StepResult>) {
-    let job_nodes: BTreeSet<&str> = jobs
-        .iter()
-        .flat_map(|job| job.allocations.iter())
-        .map(|allocation| allocation.node.as_str())
-        .collect();
-    let waits_for_nodes = jobs.iter().any(|job| {
-        let reason = job.reason.as_deref().unwrap_or_default();
-        job.state == JobState::Pending
-            && ["DOWN", "DRAIN", "ReqNodeNotAvail", "BadConstraints"]
-                .iter()
-                .any(|sign| reason.contains(sign))
-    });
-    if job_nodes.is_empty() && !waits_for_nodes {
-        return;
-    }
-    let began = Instant::now();
-    let arguments = ["--noheader", "--Node", "--format=%N|%T|%E"];
-    let row = match run_command_within(COMMAND_TIMEOUT, "sinfo", &arguments, "").await {
-        Ok(answer) => nodes_step(&answer.stdout, &job_nodes, waits_for_nodes),
-        Err(error) => StepResult::note("nodes", error.message),
-    };
-    steps.push(row.with_duration(began.elapsed()));
-}
-
-/// Returns the step of nodes in bad states: those in `own`, or all if `waits_for_nodes`.
-fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -> StepResult {
-    let mut by_state: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    // Nodes in other states return by themselves, or need more than `resume`.
-    let mut stopped: BTreeSet<&str> = BTreeSet::new();
-    let mut is_down = false;
-    let mut unlisted = job_nodes.clone();
-    for line in output.lines() {
-        let mut fields = line.splitn(3, '|');
-        let (Some(node), Some(state), reason) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        unlisted.remove(node);
-        let is_bad = ["drain", "down", "fail", "maint", "*", "inval"]
-            .iter()
-            .any(|part| state.contains(part));
-        if is_bad && (job_nodes.contains(node) || waits_for_nodes) {
-            is_down |= state.contains("down");
-            let reason = reason.filter(|reason| !matches!(*reason, "" | "none"));
-            let reason = reason.map(|reason| format!(": {}", sanitize(reason, 200)));
-            let nodes = by_state
-                .entry(format!("{}{}", sanitize(state, 40), reason.unwrap_or_default()))
-                .or_default();
-            if !nodes.contains(&node) {
-                nodes.push(node);
-            }
-            if STOPPED_STATES.iter().any(|part| state.contains(part)) && NodeName::new(node).is_ok()
-            {
-                stopped.insert(node);
-            }
-        }
-    }
-    if by_state.is_empty() && !unlisted.is_empty() {
-        let names = nodeset::fold(&unlisted);
-        StepResult::note("nodes", format!("sinfo does not list {names}"))
-            .with_remedy(scheduler::UNLISTED_NODES)
-    } else if by_state.is_empty() {
-        StepResult::ok("nodes", format!("{} used by your jobs, no problems", job_nodes.len()))
-    } else {
-        let lines = by_state.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
-        let mut lines: Vec<String> = lines.collect();
-        let first = lines.remove(0);
-        let status = if is_down || waits_for_nodes { StepStatus::Failed } else { StepStatus::Note };
-        StepResult::new("nodes", status, first)
-            .with_details(lines)
-            .with_remedy(scheduler::resume(&stopped))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_of_own_jobs_are_a_failure_only_if_they_are_down() {
-        let own = BTreeSet::from(["downtown01"]);
-        for (line, status) in [
-            ("downtown01|drained|shutdown of the rack", StepStatus::Note),
-            ("downtown01|down*|Not responding", StepStatus::Failed),
-            ("downtown01|mixed|none", StepStatus::Ok),
-        ] {
-            assert_eq!(nodes_step(line, &own, false).status, status, "{line}");
-        }
-    }
-
-    #[test]
-    fn only_drained_down_and_failed_nodes_are_resumed() {
-        let remedy = |output: &str| nodes_step(output, &BTreeSet::new(), true).remedy.unwrap();
-        for state in ["maint", "inval", "idle*", "mixed*", "maint|drain of power fails"] {
-            let text = remedy(&format!("gpu01|{state}\n"));
-            assert!(!text.contains("RESUME"), "{state}: {text}");
-        }
-        let output = "gpu01|drained|ECC\ngpu02|down*|none\ngpu03|idle*|none\ngpu04|failing|x\ngpu05|maint|x\n\
-                    x;reboot|drained|x\n-f|down|x\n";
-        let text = remedy(output);
-        assert!(
-            text.ends_with(": scontrol update NodeName='gpu[01-02,04]' State=RESUME")
-                && text.contains("once the reason is gone"),
-            "{text}"
-        );
-        assert!(remedy("gpu01|down|x\n").ends_with(" NodeName=gpu01 State=RESUME"));
-    }
 }

@@ -14,6 +14,8 @@ pub struct SchedulerProfile {
     pub configured_by: Option<(&'static str, &'static str)>,
     /// The environment variable in which it tells a job's processes the name of their node.
     pub node_variable: Option<&'static str>,
+    /// What the states of its nodes mean.
+    pub states: StateSigns,
     /// By what processes show the job that they belong to.
     pub claims: ClaimRules,
     /// What the index of a device means.
@@ -43,10 +45,41 @@ pub struct SchedulerWords {
     pub explain_node: &'static str,
     /// The command that tells whether its controller answers.
     pub ping: &'static str,
+    /// The line of its configuration that hides jobs of others.
+    pub hiding: &'static str,
+    /// The command by which an administrator lets nodes take jobs again; `None` if there is none.
+    pub resume: Option<NodeCommand>,
     /// Where its configuration is.
     pub configuration: &'static str,
     /// Its file of configuration.
     pub configuration_file: &'static str,
+}
+
+impl SchedulerWords {
+    /// Returns the program that lists nodes.
+    pub fn node_program(&self) -> &'static str {
+        self.list_nodes.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// A command about nodes, whose names stand between two parts of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeCommand {
+    /// What precedes the names.
+    pub before: &'static str,
+    /// What follows them.
+    pub after: &'static str,
+    /// The names are one word, such as `gpu[01-02]`; else each is a word.
+    pub is_folded: bool,
+}
+
+/// Which native states of nodes are of interest to who asks why jobs do not run; each is a part of the word.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StateSigns {
+    /// Nothing runs there, or may soon not.
+    pub bad: &'static [&'static str],
+    /// Of these, those that last until an administrator ends them.
+    pub stopped: &'static [&'static str],
 }
 
 /// By what processes show the job that they belong to. Each rule says a form, and no program is asked.
@@ -229,12 +262,15 @@ pub static UNNAMED_SCHEDULER: SchedulerProfile = SchedulerProfile {
         list_nodes: "its own command",
         explain_node: "its own command",
         ping: "its own command",
+        hiding: "its configuration",
+        resume: None,
         configuration: "its configuration",
         configuration_file: "its configuration",
     },
     program: "",
     configured_by: None,
     node_variable: None,
+    states: StateSigns { bad: &[], stopped: &[] },
     claims: ClaimRules { mark: "", groups: &[], variables: None, step_names: &[] },
     numbering: NumberingRule::NONE,
 };

@@ -12,13 +12,14 @@ use tokio::time::Instant;
 use self::jobs::{ListedJob, ListedJobs};
 use self::nodes::PbsNodes;
 use crate::model::{
-    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeName,
-    NumberingRule, PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode,
-    SchedulerNodes, SchedulerProfile, SchedulerWords, VariableRule,
+    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeCommand,
+    NodeName, NumberingRule, PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode,
+    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 use crate::nodeset;
 use crate::process::{ProgramCall, run_program};
 use crate::scheduler::error::ErrorPatterns;
+use crate::scheduler::examination::{ListedNode, ServerState};
 use crate::scheduler::node_names::merge_nodes;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::user_name;
@@ -31,6 +32,7 @@ mod jobs;
 mod json;
 mod nodes;
 mod resources;
+mod server;
 
 /// PBS.
 pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
@@ -46,6 +48,8 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
         list_nodes: "pbsnodes -a",
         explain_node: "pbsnodes",
         ping: "qstat -B",
+        hiding: "query_other_jobs=False",
+        resume: Some(NodeCommand { before: "pbsnodes -r ", after: "", is_folded: false }),
         configuration: "/etc/pbs.conf and PBS_CONF_FILE",
         configuration_file: "pbs.conf",
     },
@@ -53,6 +57,10 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
     // Other schedulers have a program of this name, too.
     configured_by: Some(("PBS_CONF_FILE", "/etc/pbs.conf")),
     node_variable: None,
+    states: StateSigns {
+        bad: &["offline", "down", "unknown", "unresolvable", "stale", "maintenance"],
+        stopped: &["offline"],
+    },
     claims: ClaimRules {
         mark: "pbs_jobs",
         // Where its hook for control groups runs: `/pbs_jobs.service/jobid/1[2].server`.
@@ -184,12 +192,10 @@ impl PbsPoller {
     /// Starts the queries that are due.
     pub(super) fn start_queries(&mut self, _clock: &Clock) {
         if self.jobs.is_due() {
-            self.jobs
-                .start(async { jobs::parse(&run("qstat", &["-t", "-f", "-F", "json"]).await?) });
+            self.jobs.start(fetch_list());
         }
         if self.nodes.is_due() {
-            self.nodes
-                .start(async { nodes::parse(&run("pbsnodes", &["-a", "-F", "json"]).await?) });
+            self.nodes.start(fetch_nodes());
         }
     }
 
@@ -365,6 +371,37 @@ impl PbsPoller {
         let missing = self.filter.jobs.iter().filter(|_| self.list.at.is_some()).filter(is_missing);
         missing.take(8).map(|wanted| format!("job {} is not in the queue", sanitize(wanted, 64)))
     }
+}
+
+/// Lists the jobs that a filter has.
+pub(super) async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SchedulerError> {
+    let listed = fetch_list().await?;
+    let poller = PbsPoller::new(filter.clone(), Duration::ZERO, Vec::new());
+    let jobs = listed.jobs.iter().map(|listed| poller.known_nodes.job(listed));
+    Ok(jobs.filter(|job| poller.matches(job)).collect())
+}
+
+/// Lists the nodes.
+pub(super) async fn fetch_listed_nodes() -> Result<Vec<ListedNode>, SchedulerError> {
+    let node = |(name, node): (NodeName, SchedulerNode)| ListedNode {
+        name: name.to_string(),
+        state: node.native_state.to_string(),
+        reason: node.reason.as_deref().map(str::to_owned),
+    };
+    Ok(fetch_nodes().await?.nodes.into_iter().map(node).collect())
+}
+
+/// Asks the server whether it answers.
+pub(super) async fn fetch_server_state() -> Result<ServerState, SchedulerError> {
+    server::parse(&run("qstat", &["-B", "-f", "-F", "json"]).await?)
+}
+
+async fn fetch_list() -> Result<ListedJobs, SchedulerError> {
+    jobs::parse(&run("qstat", &["-t", "-f", "-F", "json"]).await?)
+}
+
+async fn fetch_nodes() -> Result<PbsNodes, SchedulerError> {
+    nodes::parse(&run("pbsnodes", &["-a", "-F", "json"]).await?)
 }
 
 /// Runs a command and returns what it prints. Times are in UTC: the program itself writes them in its own time zone.

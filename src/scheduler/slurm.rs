@@ -10,7 +10,8 @@
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::of_stderr;
 pub use job_state::outcome;
-pub use missing_jobs::is_job_list_private;
+pub use listed_nodes::fetch_listed_nodes;
+pub use missing_jobs::fetch_hides_jobs;
 pub use own_job::own_job;
 pub use profile::PROFILE;
 #[cfg(test)]
@@ -28,7 +29,7 @@ use self::address_poll::AddressPoll;
 use self::command::{DetailAnswer, fetch_queue};
 use self::detail_poll::DetailPoll;
 use self::job_detail::JobDetail;
-use self::missing_jobs::{MissingJobs, MissingReason, fetch_hides_jobs};
+use self::missing_jobs::{MissingJobs, MissingReason};
 use self::node_list::{NodeList, OldAnswers, names_in};
 use self::node_poll::NodePoll;
 use self::node_use::NodeUse;
@@ -50,6 +51,7 @@ mod error;
 mod gres;
 mod job_detail;
 mod job_state;
+mod listed_nodes;
 mod missing_jobs;
 mod name_list;
 mod node_list;

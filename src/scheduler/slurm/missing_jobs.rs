@@ -231,14 +231,14 @@ async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
 }
 
 /// Runs `scontrol show config` for whether it hides jobs of others from this user; `None` if it does not say.
-pub(super) async fn fetch_hides_jobs() -> Option<bool> {
+pub async fn fetch_hides_jobs() -> Option<bool> {
     let answer = run_command("scontrol", &["show", "config"], "").await.ok()?;
     is_job_list_private(&answer.stdout)
 }
 
 /// Returns true if the output of `scontrol show config` says that users see only their own jobs; `None` if it
 /// does not say.
-pub fn is_job_list_private(config: &str) -> Option<bool> {
+pub(super) fn is_job_list_private(config: &str) -> Option<bool> {
     let kinds = config_value(config, "PrivateData")?;
     Some(kinds.split(',').any(|kind| kind.trim() == "jobs"))
 }

@@ -1,8 +1,8 @@
 //! What is known of Slurm beforehand.
 
 use crate::model::{
-    ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NumberingRule, PartPattern,
-    SchedulerProfile, SchedulerWords, VariableRule,
+    ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NodeCommand, NumberingRule,
+    PartPattern, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 
 /// Slurm.
@@ -19,12 +19,22 @@ pub static PROFILE: SchedulerProfile = SchedulerProfile {
         list_nodes: "sinfo -N",
         explain_node: "scontrol show node",
         ping: "scontrol ping",
+        hiding: "PrivateData=jobs",
+        resume: Some(NodeCommand {
+            before: "scontrol update NodeName=",
+            after: " State=RESUME",
+            is_folded: true,
+        }),
         configuration: "/etc/slurm/slurm.conf and SLURM_CONF",
         configuration_file: "slurm.conf",
     },
     program: "squeue",
     configured_by: None,
     node_variable: Some("SLURMD_NODENAME"),
+    states: StateSigns {
+        bad: &["drain", "down", "fail", "maint", "*", "inval"],
+        stopped: &["drain", "down", "fail"],
+    },
     claims: ClaimRules {
         mark: "slurm",
         groups: GROUPS,
