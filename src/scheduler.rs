@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::{Job, JobId, JobList, NodeName, SchedulerProfile};
+use crate::model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
 use crate::scheduler::pbs::PbsPoller;
 use crate::scheduler::slurm::SlurmPoller;
 use crate::ssh::SchedulerAddresses;
@@ -38,6 +38,7 @@ pub mod slurm;
 mod step_candidate;
 mod user_name;
 mod wait;
+mod watched_nodes;
 
 /// The kinds of schedulers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,21 +214,24 @@ impl Scheduler {
     /// Adds nodes that are watched until the first answer.
     #[must_use]
     pub fn with_initial_nodes(mut self, nodes: Vec<NodeName>) -> Self {
-        backend!(&mut self, poller => poller.add_initial_nodes(nodes));
+        backend!(&mut self, poller => poller.watched.add_initial(nodes));
         self
     }
 
     /// Lists only the jobs on these nodes, which the scheduler need not know.
     #[must_use]
     pub fn with_jobs_on(mut self, nodes: BTreeSet<NodeName>) -> Self {
-        backend!(&mut self, poller => poller.list_jobs_on(nodes));
+        backend!(&mut self, poller => {
+            poller.list.requested = RequestedJobs::Selected;
+            poller.watched.list_jobs_on(nodes);
+        });
         self
     }
 
     /// Watches all nodes of the filter's queues, also those without a listed job.
     #[must_use]
     pub fn with_all_nodes(mut self) -> Self {
-        backend!(&mut self, poller => poller.watch_all_nodes());
+        backend!(&mut self, poller => poller.watched.has_all = true);
         self
     }
 

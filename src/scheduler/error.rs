@@ -1,8 +1,11 @@
 //! Why a scheduler does not answer, with a message for the screen.
 
-use crate::model::{SchedulerErrorKind, SchedulerWords};
+use std::sync::Arc;
+
+use crate::model::{JobList, JobListError, SchedulerErrorKind, SchedulerWords};
 use crate::process::ProgramError;
 use crate::text::sanitize;
+use crate::time::Timestamp;
 
 /// An error of a scheduler's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,14 @@ impl SchedulerError {
                 error
             }
         }
+    }
+
+    /// Returns why there is no list newer than `list`, from when it became so.
+    pub(super) fn of_list(self, list: &JobList, now: Timestamp) -> JobListError {
+        let Self { kind, message } = self;
+        let message: Arc<str> = message.into();
+        let known = list.error.as_ref().filter(|known| known.message == message);
+        JobListError { since: known.map_or(now, |known| known.since), message, kind }
     }
 
     /// Returns true if the output was longer than gtop reads.

@@ -1,8 +1,9 @@
 //! Which jobs are listed.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use crate::model::RequestedJobs;
+use crate::model::{JobList, RequestedJobs, SchedulerProfile};
 use crate::scheduler::user_name::{own_uid, own_user_name, user_name};
 use crate::text::sanitize;
 
@@ -23,8 +24,25 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
+    /// Returns a list of these jobs before the first answer.
+    pub(super) fn unanswered_list(
+        &self,
+        scheduler: &'static SchedulerProfile,
+        interval: Duration,
+    ) -> JobList {
+        JobList {
+            scheduler,
+            filter_text: self.describe().into(),
+            narrowed_by: self.narrowing_options().into(),
+            requested: self.requested(),
+            awaits_nodes: true,
+            interval,
+            ..JobList::default()
+        }
+    }
+
     /// Returns which jobs that asks for.
-    pub(super) fn requested(&self) -> RequestedJobs {
+    fn requested(&self) -> RequestedJobs {
         match self {
             _ if *self == Self::default() => RequestedJobs::All,
             Self { jobs, .. } if jobs.is_empty() => RequestedJobs::Selected,
@@ -38,7 +56,7 @@ impl JobFilter {
     }
 
     /// Returns the options that leave out jobs of the users, such as `--qos high`.
-    pub(super) fn narrowing_options(&self) -> String {
+    fn narrowing_options(&self) -> String {
         let options = [
             ("partition", &self.partitions),
             ("account", &self.accounts),

@@ -7,11 +7,11 @@ use crate::nodeset;
 
 /// Returns the constant nodes, those of all jobs and the extra ones, without duplicates, in natural order.
 pub(super) fn merge_nodes<'a>(
-    constant: impl Iterator<Item = &'a NodeName>,
+    constant: Vec<NodeName>,
     jobs: &'a [Job],
     extra: impl Iterator<Item = &'a NodeName>,
 ) -> Vec<NodeName> {
-    let mut nodes: Vec<NodeName> = constant.cloned().collect();
+    let mut nodes = constant;
     let mut seen: BTreeSet<NodeName> = nodes.iter().cloned().collect();
     let allocations = jobs.iter().flat_map(|job| job.allocations.iter());
     for node in allocations.map(|allocation| &allocation.node).chain(extra) {
@@ -25,7 +25,7 @@ pub(super) fn merge_nodes<'a>(
 
 /// Returns the nodes of jobs, without duplicates, in natural order.
 pub fn nodes_of_jobs(jobs: &[Job]) -> Vec<NodeName> {
-    merge_nodes(std::iter::empty(), jobs, std::iter::empty())
+    merge_nodes(Vec::new(), jobs, std::iter::empty())
 }
 
 /// Returns a sort key that orders `gpu9` before `gpu10`.
@@ -62,7 +62,7 @@ mod tests {
             Job { allocations: allocations.collect(), ..Job::example("1") }
         };
         let jobs = [job(&["gpu10", "gpu9", "gpu9", "a"]), job(&["gpu9"])];
-        let names = merge_nodes([].iter(), &jobs, [].iter());
+        let names = merge_nodes(Vec::new(), &jobs, [].iter());
         let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
         assert_eq!(names, ["a", "gpu9", "gpu10"]);
     }

@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use self::jobs::{ListedJob, ListedJobs};
 use self::nodes::PbsNodes;
 use crate::model::{
-    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobListError, NodeCommand,
-    NodeName, NumberingRule, PartPattern, RequestedJobs, SchedulerErrorKind as Kind, SchedulerNode,
-    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
+    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, NodeCommand, NodeName,
+    NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
+    SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 use crate::nodeset;
 use crate::process::{ProgramCall, run_program};
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::examination::{ListedNode, ServerState};
-use crate::scheduler::node_names::merge_nodes;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::user_name;
+use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
 use crate::ssh::SchedulerAddresses;
 use crate::text::sanitize;
@@ -111,15 +111,9 @@ pub struct PbsPoller {
     /// Its users by name, and its nodes.
     users_of_filter: Vec<String>,
     nodes_of_filter: BTreeSet<String>,
-    /// Only jobs on these nodes are listed, if there are any.
-    only_on: Option<BTreeSet<NodeName>>,
-    has_all_nodes: bool,
     interval: Duration,
-    fixed_nodes: Vec<NodeName>,
-    /// Nodes that are watched until the first answer.
-    initial_nodes: Vec<NodeName>,
-    watched: Vec<NodeName>,
-    list: JobList,
+    pub(super) watched: WatchedNodes,
+    pub(super) list: JobList,
     /// What is wrong with the list of nodes.
     node_error: Option<SchedulerError>,
     known_nodes: PbsNodes,
@@ -140,15 +134,7 @@ impl PbsPoller {
     /// Returns a poller; the fixed nodes are watched as well.
     pub(super) fn new(filter: JobFilter, interval: Duration, fixed_nodes: Vec<NodeName>) -> Self {
         Self {
-            list: JobList {
-                scheduler: &PROFILE,
-                filter_text: filter.describe().into(),
-                narrowed_by: filter.narrowing_options().into(),
-                requested: filter.requested(),
-                awaits_nodes: true,
-                interval,
-                ..JobList::default()
-            },
+            list: filter.unanswered_list(&PROFILE, interval),
             users_of_filter: filter.users.iter().map(|user| user_name(user)).collect(),
             nodes_of_filter: filter
                 .nodes
@@ -156,12 +142,8 @@ impl PbsPoller {
                 .flat_map(|set| nodeset::expand(set).unwrap_or_default())
                 .collect(),
             filter,
-            only_on: None,
-            has_all_nodes: false,
             interval,
-            watched: fixed_nodes.clone(),
-            fixed_nodes,
-            initial_nodes: Vec::new(),
+            watched: WatchedNodes::new(fixed_nodes),
             node_error: None,
             known_nodes: PbsNodes::default(),
             listed: Vec::new(),
@@ -169,24 +151,6 @@ impl PbsPoller {
             jobs: ScheduledQuery::new(),
             nodes: ScheduledQuery::new(),
         }
-    }
-
-    /// Adds nodes that are watched until the first answer.
-    pub(super) fn add_initial_nodes(&mut self, mut nodes: Vec<NodeName>) {
-        nodes.retain(|node| !self.fixed_nodes.contains(node));
-        self.watched.extend(nodes.iter().cloned());
-        self.initial_nodes = nodes;
-    }
-
-    /// Lists only the jobs on these nodes.
-    pub(super) fn list_jobs_on(&mut self, nodes: BTreeSet<NodeName>) {
-        self.list.requested = RequestedJobs::Selected;
-        self.only_on = Some(nodes);
-    }
-
-    /// Watches all nodes, also those without a listed job.
-    pub(super) fn watch_all_nodes(&mut self) {
-        self.has_all_nodes = true;
     }
 
     /// Starts the queries that are due.
@@ -231,7 +195,7 @@ impl PbsPoller {
         list.notes.extend(self.unsupported_options().map(Into::into));
         list.notes.extend(self.missing_jobs().map(Into::into));
         list.notes.extend(self.nodes_note(now).map(Into::into));
-        let nodes = self.watched.clone();
+        let nodes = self.watched.names().to_vec();
         Listing { jobs: Arc::new(list), nodes, addresses: SchedulerAddresses::default() }
     }
 
@@ -244,11 +208,7 @@ impl PbsPoller {
             Ok(listed) => listed,
             Err(error) => {
                 self.jobs.on_failure(self.interval, answer.took);
-                let SchedulerError { kind, message } = error;
-                let message: Arc<str> = message.into();
-                let known = self.list.error.as_ref().filter(|known| known.message == message);
-                let since = known.map_or(now, |known| known.since);
-                self.list.error = Some(JobListError { message, kind, since });
+                self.list.error = Some(error.of_list(&self.list, now));
                 return;
             }
         };
@@ -259,7 +219,7 @@ impl PbsPoller {
         self.listed = jobs;
         self.list.at = Some(now);
         self.list.error = None;
-        self.initial_nodes.clear();
+        self.watched.on_list();
     }
 
     fn apply_nodes(
@@ -285,7 +245,7 @@ impl PbsPoller {
     /// Lists the watched nodes, what PBS says of them, and how many devices jobs have on them.
     fn update_nodes(&mut self, now: Timestamp) {
         let jobs = self.listed.iter().map(|listed| self.known_nodes.job(listed));
-        let is_wanted = |job: &Job| self.matches(job) && self.is_on_wanted_node(job);
+        let is_wanted = |job: &Job| self.matches(job) && self.watched.lists(job);
         let jobs = jobs.filter(is_wanted).map(|job| Job { listed_at: self.list.at, ..job });
         self.list.jobs = jobs.collect();
         let queues = &self.filter.partitions;
@@ -294,12 +254,9 @@ impl PbsPoller {
                 || node.partitions.iter().any(|one| queues.iter().any(|name| **name == **one))
         };
         let known = &self.known_nodes.nodes;
-        let all = known.iter().filter(|(_, node)| self.has_all_nodes && is_in_queue(node));
-        let constant = self.fixed_nodes.iter().chain(&self.initial_nodes);
-        self.watched = merge_nodes(constant, &self.list.jobs, all.map(|(name, _)| name));
-        let of_jobs = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
-        let expected: BTreeSet<&NodeName> =
-            of_jobs.map(|allocation| &allocation.node).chain(&self.fixed_nodes).collect();
+        let all = known.iter().filter(|(_, node)| is_in_queue(node)).map(|(name, _)| name);
+        self.watched.update(&self.list.jobs, all);
+        let expected = self.watched.expected(&self.list.jobs);
         let is_old = self.is_old(now);
         let shown = |name: &NodeName| {
             let is_extra = !expected.contains(name);
@@ -311,7 +268,7 @@ impl PbsPoller {
             };
             Some((name.clone(), Arc::new(node)))
         };
-        let nodes: BTreeMap<_, _> = self.watched.iter().filter_map(shown).collect();
+        let nodes: BTreeMap<_, _> = self.watched.names().iter().filter_map(shown).collect();
         self.list.nodes = Arc::new(SchedulerNodes {
             nodes,
             at: self.nodes_at,
@@ -337,13 +294,6 @@ impl PbsPoller {
             && is_one(accounts, job.account.as_deref().unwrap_or_default())
             && (jobs.is_empty() || jobs.iter().any(|wanted| jobs::is_named(job, wanted)))
             && (self.nodes_of_filter.is_empty() || job.allocations.iter().any(is_there))
-    }
-
-    fn is_on_wanted_node(&self, job: &Job) -> bool {
-        let is_wanted = |nodes: &BTreeSet<NodeName>| {
-            job.allocations.iter().any(|one| nodes.contains(&one.node))
-        };
-        self.only_on.as_ref().is_none_or(is_wanted)
     }
 
     /// Returns a sentence if options mean nothing here.

@@ -35,12 +35,10 @@ use self::node_poll::NodePoll;
 use self::node_use::NodeUse;
 use self::queue::Queue;
 use self::use_poll::UsePoll;
-use crate::model::{
-    JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind,
-};
-use crate::scheduler::node_names::merge_nodes;
+use crate::model::{JobId, JobList, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::{own_uid, own_user_name};
+use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
 use crate::time::{Clock, Timestamp};
 
@@ -83,17 +81,11 @@ const MAX_ENDED_JOBS: usize = 200;
 #[derive(Debug)]
 pub struct SlurmPoller {
     filter: JobFilter,
-    /// Only jobs on these nodes are listed, if there are any.
-    only_on: Option<BTreeSet<NodeName>>,
     interval: Duration,
-    /// Nodes that are watched in addition to those of jobs.
-    fixed_nodes: Vec<NodeName>,
-    /// Nodes that are watched until the first answer of `squeue`.
-    initial_nodes: Vec<NodeName>,
-    list: JobList,
+    pub(super) watched: WatchedNodes,
+    pub(super) list: JobList,
     /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
     names: BTreeMap<JobId, String>,
-    watched: Vec<NodeName>,
     /// Jobs that have left the list, with their unescaped names; their outcome is queried.
     departed: BTreeMap<JobId, String>,
     queue: ScheduledQuery<Result<Queue, SchedulerError>>,
@@ -122,19 +114,8 @@ impl SlurmPoller {
         let names_partitions = !filter.partitions.is_empty();
         Self {
             interval,
-            only_on: None,
-            watched: fixed_nodes.clone(),
-            fixed_nodes,
-            initial_nodes: Vec::new(),
-            list: JobList {
-                scheduler: &PROFILE,
-                filter_text: filter.describe().into(),
-                narrowed_by: filter.narrowing_options().into(),
-                requested: filter.requested(),
-                awaits_nodes: true,
-                interval,
-                ..JobList::default()
-            },
+            watched: WatchedNodes::new(fixed_nodes),
+            list: filter.unanswered_list(&PROFILE, interval),
             names: BTreeMap::new(),
             departed: BTreeMap::new(),
             queue: ScheduledQuery::new(),
@@ -148,24 +129,6 @@ impl SlurmPoller {
         }
     }
 
-    /// Adds nodes that are watched until the first answer of Slurm.
-    pub(super) fn add_initial_nodes(&mut self, mut nodes: Vec<NodeName>) {
-        nodes.retain(|node| !self.fixed_nodes.contains(node));
-        self.watched.extend(nodes.iter().cloned());
-        self.initial_nodes = nodes;
-    }
-
-    /// Lists only the jobs on these nodes, which Slurm need not know: `squeue --nodelist` fails for such a name.
-    pub(super) fn list_jobs_on(&mut self, nodes: BTreeSet<NodeName>) {
-        self.list.requested = RequestedJobs::Selected;
-        self.only_on = Some(nodes);
-    }
-
-    /// Watches all nodes of the filter's partitions, also those without a listed job.
-    pub(super) fn watch_all_nodes(&mut self) {
-        self.nodes.has_all_nodes = true;
-    }
-
     /// Starts the queries that are due, and takes the nodes from elsewhere if their list is late.
     pub(super) fn start_queries(&mut self, clock: &Clock) {
         if self.nodes.becomes_late() {
@@ -176,7 +139,7 @@ impl SlurmPoller {
             self.queue.start(async move { fetch_queue(&filter).await });
         }
         self.nodes.start(clock);
-        if self.watches_nodes() {
+        if self.watched.is_any() {
             self.node_use.start(clock);
         }
         let awaits_nodes = self.awaits_node_use();
@@ -191,7 +154,7 @@ impl SlurmPoller {
 
     /// Returns when the next query is due.
     pub(super) fn next_due(&self) -> Instant {
-        let node_use = self.node_use.query.next_due().filter(|_| self.watches_nodes());
+        let node_use = self.node_use.query.next_due().filter(|_| self.watched.is_any());
         let addresses = self.addresses.query.next_due().filter(|_| self.addresses.is_needed());
         let due = [
             self.queue.next_due(),
@@ -207,14 +170,9 @@ impl SlurmPoller {
         due.into_iter().flatten().min().unwrap_or_else(far)
     }
 
-    /// Returns true if there is a node of which it matters what jobs have there.
-    fn watches_nodes(&self) -> bool {
-        self.nodes.has_all_nodes || !self.watched.is_empty()
-    }
-
     /// Returns true if it will soon be known what jobs have on nodes.
     fn awaits_node_use(&self) -> bool {
-        self.watches_nodes() && self.node_use.is_answer_near()
+        self.watched.is_any() && self.node_use.is_answer_near()
     }
 
     /// Waits for an answer and takes it.
@@ -257,7 +215,7 @@ impl SlurmPoller {
                 self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
             }
             SlurmAnswer::Nodes(answer) => {
-                self.nodes.apply(answer);
+                self.nodes.apply(answer, &self.watched);
                 self.update_nodes(clock.now());
             }
             SlurmAnswer::NodeUse(answer) => {
@@ -286,7 +244,7 @@ impl SlurmPoller {
         let are_known = self.nodes.is_missing() && self.node_use.last.is_whole();
         self.list.awaits_nodes = self.nodes.is_awaited() && !are_known;
         self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
-        let awaits_allocated = self.watches_nodes() && self.node_use.is_awaited();
+        let awaits_allocated = self.watched.is_any() && self.node_use.is_awaited();
         if self.list.nodes.awaits_allocated != awaits_allocated {
             Arc::make_mut(&mut self.list.nodes).awaits_allocated = awaits_allocated;
         }
@@ -308,7 +266,7 @@ impl SlurmPoller {
         let may_hide_jobs = self.needs_hides_jobs() && self.hides_jobs.has_failed();
         list.notes.extend(may_hide_jobs.then(|| MAY_HIDE_JOBS.into()));
         list.notes.extend(self.details.note(&list).map(Into::into));
-        list.notes.extend(self.nodes.note(now, &self.node_use.last).map(Into::into));
+        list.notes.extend(self.nodes.note(now, &self.node_use.last, &self.watched).map(Into::into));
         list.notes.extend(self.node_use.note(now).map(Into::into));
         list.notes
             .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
@@ -316,7 +274,7 @@ impl SlurmPoller {
             .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
         list.notes.extend(self.missing_jobs.reasons().map(Into::into));
         let addresses = self.addresses.addresses();
-        Listing { jobs: Arc::new(list), nodes: self.watched.clone(), addresses }
+        Listing { jobs: Arc::new(list), nodes: self.watched.names().to_vec(), addresses }
     }
 
     /// Takes the queue; keeps the last list if there is none.
@@ -332,9 +290,7 @@ impl SlurmPoller {
         };
         self.queue.on_success(self.interval, answer.took);
         log::debug!("slurm: {} jobs in {:?}", queue.jobs.len(), answer.took);
-        if let Some(nodes) = &self.only_on {
-            queue.keep_jobs_on(nodes);
-        }
+        queue.keep_jobs(|job| self.watched.lists(job));
         let listed_at = Some(clock.now());
         for job in &mut queue.jobs {
             job.listed_at = listed_at;
@@ -347,7 +303,7 @@ impl SlurmPoller {
         self.list.at = listed_at;
         self.details.on_node_use(&self.list, &self.node_use.last);
         self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
-        self.initial_nodes.clear();
+        self.watched.on_list();
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.is_partial = queue.is_partial;
         self.list.error = None;
@@ -360,19 +316,15 @@ impl SlurmPoller {
         let partitions = &self.filter.partitions;
         let nodes = &self.nodes;
         let known = if nodes.is_missing() { &self.node_use.last.nodes } else { &nodes.list.nodes };
-        let all = names_in(known, partitions).filter(|_| self.nodes.has_all_nodes);
-        let constant = self.fixed_nodes.iter().chain(&self.initial_nodes);
-        self.watched = merge_nodes(constant, &self.list.jobs, all);
-        let names = self.watched.iter();
-        let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
-        let expected = allocations.map(|allocation| &allocation.node);
-        let expected = expected.chain(&self.fixed_nodes);
+        self.watched.update(&self.list.jobs, names_in(known, partitions));
+        let names = self.watched.names().iter();
+        let expected = self.watched.expected(&self.list.jobs);
         let old = OldAnswers { list: self.nodes.is_old(now), node_use: self.node_use.is_old(now) };
         let (list, node_use) = (&self.nodes.list, &self.node_use.last);
-        self.list.nodes = Arc::new(list.of(node_use, names, &expected.collect(), old));
+        self.list.nodes = Arc::new(list.of(node_use, names, &expected, old));
         let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);
-        let all = self.list.nodes.nodes.keys().filter(|_| self.nodes.has_all_nodes);
+        let all = self.list.nodes.nodes.keys().filter(|_| self.watched.has_all);
         self.addresses.set_nodes(nodes.chain(all));
     }
 
@@ -383,12 +335,8 @@ impl SlurmPoller {
     }
 
     fn record_failure(&mut self, error: SchedulerError, clock: &Clock) {
-        let is_same = |known: &JobListError| *known.message == *error.message;
-        let since = self.list.error.as_ref().filter(|known| is_same(known));
-        let since = since.map_or_else(|| clock.now(), |known| known.since);
         log::info!("slurm: {}", error.message);
-        self.list.error =
-            Some(JobListError { message: error.message.into(), kind: error.kind, since });
+        self.list.error = Some(error.of_list(&self.list, clock.now()));
     }
 
     /// Records the jobs that had nodes and have left the queue.

@@ -9,6 +9,7 @@ use super::node_use::NodeUse;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::wait::WAIT_PER_QUERY_TIME;
+use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::time::{Clock, Timestamp};
 
 /// Nodes are listed this many times less often than jobs.
@@ -24,8 +25,6 @@ const WAITS_UNTIL_OLD: u32 = 3;
 #[derive(Debug)]
 pub(super) struct NodePoll {
     pub(super) list: NodeList,
-    /// All nodes of the partitions are watched, also those without a listed job.
-    pub(super) has_all_nodes: bool,
     /// Partitions are named, which may be hidden ones.
     names_partitions: bool,
     interval: Duration,
@@ -43,7 +42,6 @@ impl NodePoll {
     pub(super) fn new(job_interval: Duration, names_partitions: bool) -> Self {
         Self {
             list: NodeList::default(),
-            has_all_nodes: false,
             names_partitions,
             interval: job_interval,
             query: ScheduledQuery::new(),
@@ -93,9 +91,13 @@ impl NodePoll {
     }
 
     /// Keeps the list, or the last one if there is none.
-    pub(super) fn apply(&mut self, answer: TimedAnswer<Result<NodeList, SchedulerError>>) {
+    pub(super) fn apply(
+        &mut self,
+        answer: TimedAnswer<Result<NodeList, SchedulerError>>,
+        watched: &WatchedNodes,
+    ) {
         let every =
-            if self.has_all_nodes { JOB_LISTS_PER_FULL_NODE_LIST } else { JOB_LISTS_PER_NODE_LIST };
+            if watched.has_all { JOB_LISTS_PER_FULL_NODE_LIST } else { JOB_LISTS_PER_NODE_LIST };
         let interval = self.interval.saturating_mul(every);
         match answer.value {
             Ok(list) => {
@@ -113,11 +115,16 @@ impl NodePoll {
     }
 
     /// Returns a note if what is known of nodes is old or not complete, or if nodes without a job cannot be listed.
-    pub(super) fn note(&self, now: Timestamp, node_use: &NodeUse) -> Option<String> {
+    pub(super) fn note(
+        &self,
+        now: Timestamp,
+        node_use: &NodeUse,
+        watched: &WatchedNodes,
+    ) -> Option<String> {
         if self.list.is_truncated {
             return Some("sinfo lists more nodes than gtop reads; some are missing".to_owned());
         }
-        let error = self.error.as_ref().filter(|_| self.has_all_nodes || self.is_old(now))?;
+        let error = self.error.as_ref().filter(|_| watched.has_all || self.is_old(now))?;
         let what = match self.list.at {
             Some(_) => "partitions and states of nodes are old",
             None if node_use.is_whole() => return None,
@@ -149,14 +156,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nodes_are_listed_rarely_and_when_somebody_asks() {
         let clock = Clock::system();
+        let few = WatchedNodes::default();
         let mut poll = NodePoll::new(Duration::from_secs(30), false);
         assert!(poll.query.is_due());
-        poll.apply(listed(&clock));
+        poll.apply(listed(&clock), &few);
         tokio::time::advance(Duration::from_secs(200)).await;
         assert!(!poll.query.is_due());
         tokio::time::advance(Duration::from_secs(200)).await;
         assert!(poll.query.is_due());
-        poll.apply(listed(&clock));
+        poll.apply(listed(&clock), &few);
         tokio::time::advance(Duration::from_secs(2)).await;
         poll.query.hasten();
         assert!(poll.query.is_due());
@@ -166,19 +174,20 @@ mod tests {
     async fn a_list_is_old_only_if_several_answers_are_missing() {
         let clock = Clock::system();
         let after = |minutes: u64| clock.now().plus(Duration::from_secs(60 * minutes));
+        let few = WatchedNodes::default();
         let mut poll = NodePoll::new(Duration::from_secs(30), false);
-        poll.apply(listed(&clock));
+        poll.apply(listed(&clock), &few);
         assert!(!poll.is_old(after(60)), "the next answer is awaited");
-        poll.apply(failed());
+        poll.apply(failed(), &few);
         assert!(!poll.is_old(after(10)));
-        assert_eq!(poll.note(after(10), &NodeUse::default()), None);
+        assert_eq!(poll.note(after(10), &NodeUse::default(), &few), None);
         assert!(poll.is_old(after(20)));
         assert!(
-            poll.note(after(20), &NodeUse::default())
+            poll.note(after(20), &NodeUse::default(), &few)
                 .unwrap()
                 .ends_with("partitions and states of nodes are old")
         );
-        poll.apply(listed(&clock));
+        poll.apply(listed(&clock), &few);
         assert!(!poll.is_old(after(20)));
     }
 
@@ -186,25 +195,27 @@ mod tests {
     async fn a_missing_list_is_told_only_to_whom_it_matters() {
         let clock = Clock::system();
         let now = clock.now();
+        let few = WatchedNodes::default();
         let mut poll = NodePoll::new(Duration::from_secs(30), false);
         assert!(poll.is_awaited());
-        poll.apply(failed());
-        assert_eq!(poll.note(now, &NodeUse::default()), None);
-        poll.has_all_nodes = true;
+        poll.apply(failed(), &few);
+        assert_eq!(poll.note(now, &NodeUse::default(), &few), None);
+        let mut all = WatchedNodes::default();
+        all.has_all = true;
         let note = "sinfo is not on the PATH of this machine; only nodes of jobs are shown";
-        assert_eq!(poll.note(now, &NodeUse::default()).as_deref(), Some(note));
+        assert_eq!(poll.note(now, &NodeUse::default(), &all).as_deref(), Some(note));
         assert!(!poll.is_awaited());
         let told = |is_truncated| {
             let told = NodeUse { at: Some(now), is_truncated, ..NodeUse::default() };
-            poll.note(now, &told)
+            poll.note(now, &told, &all)
         };
         assert_eq!(told(false), None, "scontrol lists all nodes");
         assert!(told(true).unwrap().ends_with("; some nodes are missing"));
-        poll.apply(listed(&clock));
-        assert_eq!(poll.note(now, &NodeUse::default()), None);
-        poll.apply(failed());
+        poll.apply(listed(&clock), &all);
+        assert_eq!(poll.note(now, &NodeUse::default(), &all), None);
+        poll.apply(failed(), &all);
         assert!(
-            poll.note(now, &NodeUse::default())
+            poll.note(now, &NodeUse::default(), &all)
                 .unwrap()
                 .ends_with("partitions and states of nodes are old")
         );

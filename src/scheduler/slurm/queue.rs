@@ -80,9 +80,8 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Drops the jobs that have none of these nodes.
-    pub(super) fn keep_jobs_on(&mut self, nodes: &BTreeSet<NodeName>) {
-        let is_there = |job: &Job| job.allocations.iter().any(|one| nodes.contains(&one.node));
-        self.jobs.retain(is_there);
+    pub(super) fn keep_jobs(&mut self, is_kept: impl Fn(&Job) -> bool) {
+        self.jobs.retain(is_kept);
         let kept: BTreeSet<&JobId> = self.jobs.iter().map(|job| &job.id).collect();
         self.names.retain(|id, _| kept.contains(id));
     }
