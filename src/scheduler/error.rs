@@ -69,6 +69,12 @@ impl SchedulerError {
         JobListError { since: known.map_or(now, |known| known.since), message, kind }
     }
 
+    /// Returns true if the server did not answer, which may do so later.
+    pub(super) fn is_of_server(&self) -> bool {
+        use SchedulerErrorKind as Kind;
+        matches!(self.kind, Kind::ControllerDown | Kind::ControllerUnresponsive | Kind::TimedOut)
+    }
+
     /// Returns true if the output was longer than gtop reads.
     pub(super) fn is_truncated(&self) -> bool {
         self.kind == SchedulerErrorKind::TooLong

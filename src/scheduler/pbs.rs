@@ -11,13 +11,14 @@ use tokio::time::Instant;
 
 use self::jobs::{ListedJob, ListedJobs};
 use self::nodes::PbsNodes;
+use self::outcomes::Outcomes;
 use crate::model::{
-    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, NodeCommand, NodeName,
-    NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
-    SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
+    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand,
+    NodeName, NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode,
+    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 use crate::nodeset;
-use crate::process::{ProgramCall, run_program};
+use crate::process::{ProgramCall, ProgramOutput, run_program};
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::examination::{ListedNode, ServerState};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
@@ -31,6 +32,7 @@ use crate::time::{Clock, Timestamp};
 mod jobs;
 mod json;
 mod nodes;
+mod outcomes;
 mod resources;
 mod server;
 
@@ -81,6 +83,8 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of output.
 const MAX_OUTPUT_SIZE: usize = 64 << 20;
+/// Maximum number of ended jobs whose outcome is asked for or kept.
+const MAX_ENDED_JOBS: usize = 200;
 /// Nodes are listed this many times less often than jobs.
 const JOB_LISTS_PER_NODE_LIST: u32 = 2;
 /// After so many usual waits without an answer, what the last list of nodes says may no longer be true.
@@ -94,6 +98,7 @@ const PATTERNS: ErrorPatterns = &[
     ("cannot connect to server", Kind::ControllerDown),
     ("no server", Kind::ControllerDown),
     ("timed out", Kind::ControllerUnresponsive),
+    ("unknown job id", Kind::NoSuchJob),
     ("unauthorized", Kind::PermissionDenied),
     ("munge", Kind::Munge),
 ];
@@ -122,12 +127,16 @@ pub struct PbsPoller {
     listed: Vec<ListedJob>,
     jobs: ScheduledQuery<Result<ListedJobs, SchedulerError>>,
     nodes: ScheduledQuery<Result<PbsNodes, SchedulerError>>,
+    outcomes: ScheduledQuery<Result<Outcomes, SchedulerError>>,
+    /// Why it is not known how jobs ended.
+    outcome_error: Option<SchedulerError>,
 }
 
 /// An answer of PBS.
 enum PbsAnswer {
     Jobs(TimedAnswer<Result<ListedJobs, SchedulerError>>),
     Nodes(TimedAnswer<Result<PbsNodes, SchedulerError>>),
+    Outcomes(TimedAnswer<Result<Outcomes, SchedulerError>>),
 }
 
 impl PbsPoller {
@@ -150,6 +159,8 @@ impl PbsPoller {
             nodes_at: None,
             jobs: ScheduledQuery::new(),
             nodes: ScheduledQuery::new(),
+            outcomes: ScheduledQuery::new(),
+            outcome_error: None,
         }
     }
 
@@ -161,12 +172,18 @@ impl PbsPoller {
         if self.nodes.is_due() {
             self.nodes.start(fetch_nodes());
         }
+        if self.outcomes.is_due() && !self.list.awaiting_outcome.is_empty() {
+            let ids = self.list.awaiting_outcome.iter().map(|job| job.id.clone());
+            self.outcomes.start(fetch_outcomes(ids.collect()));
+        }
     }
 
     /// Returns when the next query is due.
     pub(super) fn next_due(&self) -> Instant {
-        let due = self.jobs.next_due().into_iter().chain(self.nodes.next_due()).min();
-        due.unwrap_or_else(|| Instant::now() + COMMAND_TIMEOUT)
+        let awaits_outcome = !self.list.awaiting_outcome.is_empty();
+        let outcomes = self.outcomes.next_due().filter(|_| awaits_outcome);
+        let due = [self.jobs.next_due(), self.nodes.next_due(), outcomes];
+        due.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + COMMAND_TIMEOUT)
     }
 
     /// Waits for an answer and takes it.
@@ -174,10 +191,12 @@ impl PbsPoller {
         let answer = tokio::select! {
             answer = self.jobs.answer() => PbsAnswer::Jobs(answer),
             answer = self.nodes.answer() => PbsAnswer::Nodes(answer),
+            answer = self.outcomes.answer() => PbsAnswer::Outcomes(answer),
         };
         match answer {
             PbsAnswer::Jobs(answer) => self.apply_jobs(answer, clock.now()),
             PbsAnswer::Nodes(answer) => self.apply_nodes(answer, clock.now()),
+            PbsAnswer::Outcomes(answer) => self.apply_outcomes(answer),
         }
         self.update_nodes(clock.now());
     }
@@ -195,6 +214,11 @@ impl PbsPoller {
         list.notes.extend(self.unsupported_options().map(Into::into));
         list.notes.extend(self.missing_jobs().map(Into::into));
         list.notes.extend(self.nodes_note(now).map(Into::into));
+        list.notes.extend(
+            self.outcome_error
+                .as_ref()
+                .map(|error| format!("{}; how jobs ended is not known", error.message).into()),
+        );
         let nodes = self.watched.names().to_vec();
         Listing { jobs: Arc::new(list), nodes, addresses: SchedulerAddresses::default() }
     }
@@ -216,10 +240,50 @@ impl PbsPoller {
         log::debug!("pbs: {} jobs in {:?}", jobs.len(), answer.took);
         self.list.is_partial = cut.is_some();
         self.list.notes = cut.into_iter().map(Into::into).collect();
+        self.track_departed(&jobs);
         self.listed = jobs;
         self.list.at = Some(now);
         self.list.error = None;
         self.watched.on_list();
+    }
+
+    /// Records the jobs that had nodes and have left the list, which may hold others again.
+    fn track_departed(&mut self, jobs: &[ListedJob]) {
+        let listed: BTreeSet<&JobId> = jobs.iter().map(|listed| &listed.job.id).collect();
+        let known = self.list.with_nodes().chain(&self.list.awaiting_outcome);
+        let left = known.filter(|job| !listed.contains(&job.id)).take(MAX_ENDED_JOBS).cloned();
+        self.list.awaiting_outcome = left.collect();
+        let ended = self.list.ended.iter().filter(|(id, _)| !listed.contains(id)).cloned();
+        self.list.ended = ended.collect();
+    }
+
+    /// Stores how jobs ended; those that the server still has are asked for again.
+    fn apply_outcomes(&mut self, answer: TimedAnswer<Result<Outcomes, SchedulerError>>) {
+        let found = match answer.value {
+            Ok(found) => {
+                self.outcomes.on_success(self.interval, answer.took);
+                self.outcome_error = None;
+                found
+            }
+            Err(error) => {
+                self.outcomes.on_failure(self.interval, answer.took);
+                let may_tell_later = error.is_of_server();
+                self.outcome_error = Some(error);
+                if may_tell_later {
+                    return;
+                }
+                Outcomes::new()
+            }
+        };
+        let mut ended = self.list.ended.to_vec();
+        self.list.awaiting_outcome.retain(|job| {
+            // A job that is not remembered has ended.
+            let outcome = found.get(&job.id).copied().unwrap_or(Some(JobOutcome::Unknown));
+            ended.extend(outcome.map(|outcome| (job.id.clone(), outcome)));
+            outcome.is_none()
+        });
+        let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
+        self.list.ended = ended.split_off(surplus).into();
     }
 
     fn apply_nodes(
@@ -350,12 +414,35 @@ async fn fetch_list() -> Result<ListedJobs, SchedulerError> {
     jobs::parse(&run("qstat", &["-t", "-f", "-F", "json"]).await?)
 }
 
+/// Asks how jobs ended, of which the server may remember some.
+async fn fetch_outcomes(jobs: Vec<JobId>) -> Result<Outcomes, SchedulerError> {
+    let mut words = vec!["-x", "-f", "-F", "json"];
+    words.extend(jobs.iter().map(JobId::as_str));
+    let answer = run_program_of("qstat", &words).await?;
+    if answer.succeeded || !answer.stdout.trim().is_empty() {
+        return outcomes::parse(&answer.stdout);
+    }
+    let error = SchedulerError::of_stderr(&PROFILE.words, PATTERNS, "qstat", &answer.stderr);
+    if error.kind == Kind::NoSuchJob { Ok(Outcomes::new()) } else { Err(error) }
+}
+
 async fn fetch_nodes() -> Result<PbsNodes, SchedulerError> {
     nodes::parse(&run("pbsnodes", &["-a", "-F", "json"]).await?)
 }
 
 /// Runs a command and returns what it prints. Times are in UTC: the program itself writes them in its own time zone.
 async fn run(program: &str, words: &[&str]) -> Result<String, SchedulerError> {
+    let answer = run_program_of(program, words).await?;
+    // Part of an answer is none: what is missing would look as if it did not exist.
+    if answer.succeeded {
+        Ok(answer.stdout)
+    } else {
+        Err(SchedulerError::of_stderr(&PROFILE.words, PATTERNS, program, &answer.stderr))
+    }
+}
+
+/// Runs a command of PBS to its end, whether it succeeds or not.
+async fn run_program_of(program: &str, words: &[&str]) -> Result<ProgramOutput, SchedulerError> {
     let args: Vec<OsString> = words.iter().map(OsString::from).collect();
     let call = ProgramCall {
         program: program.as_ref(),
@@ -373,12 +460,7 @@ async fn run(program: &str, words: &[&str]) -> Result<String, SchedulerError> {
     if answer.is_truncated {
         return Err(SchedulerError::new(words, Kind::TooLong, program, ""));
     }
-    // Part of an answer is none: what is missing would look as if it did not exist.
-    if answer.succeeded {
-        Ok(answer.stdout)
-    } else {
-        Err(SchedulerError::of_stderr(words, PATTERNS, program, &answer.stderr))
-    }
+    Ok(answer)
 }
 
 /// Reads the JSON that a program has printed.
@@ -429,6 +511,45 @@ mod tests {
         let of = |id: &str| own_job(&|name: &str| (name == "PBS_JOBID").then(|| id.to_owned()));
         assert_eq!(of("1[1].pbsserver").unwrap().shown_id, "1[1].pbsserver");
         assert_eq!(of("$(x)"), None);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_has_left_the_list_has_an_outcome_and_one_that_is_back_has_none() {
+        let mut poller = PbsPoller::new(JobFilter::default(), Duration::from_secs(30), Vec::new());
+        let now = Clock::system().now();
+        let list = |ids: &[&str]| {
+            let job =
+                |id: &&str| format!(r#""{id}":{{"job_state":"R","exec_vnode":"(gpu01:ngpus=1)"}}"#);
+            let jobs = ids.iter().map(job).collect::<Vec<_>>().join(",");
+            let value = jobs::parse(&format!(r#"{{"pbs_server":"s","Jobs":{{{jobs}}}}}"#));
+            TimedAnswer { value, took: Duration::ZERO }
+        };
+        let answer = |value| TimedAnswer { value, took: Duration::ZERO };
+        let id = |id: &str| JobId::new(id).unwrap();
+        let take = |poller: &mut PbsPoller, ids: &[&str]| {
+            poller.apply_jobs(list(ids), now);
+            poller.update_nodes(now);
+        };
+        take(&mut poller, &["1.s", "2.s", "3.s"]);
+        take(&mut poller, &["3.s"]);
+        let awaited: Vec<&str> =
+            poller.list.awaiting_outcome.iter().map(|job| job.id.as_str()).collect();
+        assert_eq!(awaited, ["1.s", "2.s"]);
+        let refused =
+            SchedulerError::of_stderr(&PROFILE.words, PATTERNS, "qstat", "Connection refused");
+        poller.apply_outcomes(answer(Err(refused)));
+        assert_eq!(poller.list.awaiting_outcome.len(), 2, "asked again");
+        poller.apply_outcomes(answer(Ok([(id("1.s"), Some(JobOutcome::Failed))].into())));
+        assert_eq!(poller.list.outcome(&id("1.s")), JobOutcome::Failed);
+        assert_eq!(poller.list.ended.len(), 2, "one that is not remembered has ended");
+        take(&mut poller, &["1.s"]);
+        assert_eq!(poller.list.outcome(&id("1.s")), JobOutcome::Unknown);
+        let none = "qstat: PBS is not configured to maintain job history";
+        let none = SchedulerError::of_stderr(&PROFILE.words, PATTERNS, "qstat", none);
+        poller.apply_outcomes(answer(Err(none)));
+        assert!(poller.list.awaiting_outcome.is_empty());
+        let notes = poller.listing(now).jobs.notes.clone();
+        assert!(notes[0].ends_with("job history; how jobs ended is not known"), "{notes:?}");
     }
 
     #[tokio::test]

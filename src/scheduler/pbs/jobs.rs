@@ -42,10 +42,10 @@ pub(super) struct ListedJobs {
 }
 
 #[derive(Deserialize)]
-struct JobsOutput {
+pub(super) struct JobsOutput {
     pbs_server: String,
     #[serde(rename = "Jobs", default)]
-    jobs: BTreeMap<String, Value>,
+    pub(super) jobs: BTreeMap<String, Value>,
 }
 
 /// The attributes of a job that are read. Its environment and its command line are not.
