@@ -141,6 +141,7 @@ impl DeviceRecord {
         if scope.filter.is_of_holders() {
             self.held_time.add_before(&unseen, holders.share(holder));
         }
+        holders.assumed_seconds += unseen.seconds() * holders.share(holder);
         holders.add_unseen([holder, holder], &unseen, None, Some((node, &self.uuid)));
     }
 

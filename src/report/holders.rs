@@ -21,6 +21,8 @@ pub(super) struct HolderSums {
     filter: ReportFilter,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
+    /// Seconds before the first values of devices, counted to those who held them then: nobody saw that.
+    pub(super) assumed_seconds: f64,
     /// The jobs that the scheduler listed with nodes at last; `None` if it listed none at any time.
     pub(super) listed_jobs: Option<BTreeSet<JobId>>,
 }

@@ -37,6 +37,7 @@ pub(super) fn summarize(
     report.notes.extend(same_machines(collector, names));
     report.notes.extend(filter_note(&scope.filter, names));
     report.notes.extend(certainty_note(collector));
+    report.notes.extend(assumption_note(collector));
     report.filter = shown_filter(&scope.filter, names);
     let holders: Vec<HolderNames> = collector
         .holders
@@ -101,6 +102,16 @@ fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
         ));
     }
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
+}
+
+/// Tells how much of what counts was before the first values, when nobody saw who held the devices.
+fn assumption_note(collector: &UsageCollector) -> Option<String> {
+    let hours = collector.holders.assumed_seconds / 3600.0;
+    (hours > 0.0).then(|| {
+        format!(
+            "{hours:.2} device-hours before the first values of devices are assumed to be of those who held them then"
+        )
+    })
 }
 
 /// Tells how much of what counts is not certain to be held by those to whom it is counted.

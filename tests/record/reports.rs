@@ -335,6 +335,8 @@ fn a_driver_that_hangs_from_the_start_and_recovers_was_not_seen_before() {
             }
             let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
             assert!(hang.text.contains("gave no values for up to "), "{}", hang.text);
+            let note = "device-hours before the first values of devices are assumed to be of those who held them then";
+            assert_eq!(report.notes.iter().filter(|one| one.ends_with(note)).count(), 1);
         }
     }
 }
