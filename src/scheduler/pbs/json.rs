@@ -14,19 +14,19 @@ const MAX_KEYS: usize = 4;
 
 /// Reads a text; the error says where it cannot be read.
 pub(super) fn read(text: &str) -> Result<Value, String> {
-    let mut reader = Reader { rest: text, keys: Vec::new() };
+    let mut reader = JsonReader { rest: text, keys: Vec::new() };
     let value = reader.value().filter(|_| reader.rest.trim().is_empty());
     value.ok_or_else(|| reader.place(text))
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     /// What has not been read.
     rest: &'a str,
     /// The keys of the values that are being read.
     keys: Vec<String>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn value(&mut self) -> Option<Value> {
         match self.next_letter()? {
             '{' => self.object(),

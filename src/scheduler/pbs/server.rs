@@ -13,12 +13,12 @@ use crate::scheduler::examination::ServerState;
 struct ServersOutput {
     pbs_version: Text,
     #[serde(rename = "Server")]
-    servers: BTreeMap<String, Server>,
+    servers: BTreeMap<String, PbsServer>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Server {
+struct PbsServer {
     server_state: Text,
     query_other_jobs: Option<Text>,
 }
