@@ -640,7 +640,7 @@ object! {
         /// Process id.
         pid: u32 = usage.used.pid,
         /// Start time in clock ticks since boot; identifies the process together with pid.
-        start_ticks: Option<u64> = process.map(|process| process.key.start_ticks),
+        start_ticks: Option<u64> = process.and_then(|process| process.key.start()),
         ..metrics: Metrics<'a, Usage> =
             Metrics { subject: Cow::Owned(usage), unknown_extra: None, unsampled },
         /// Ancestor processes, nearest first.

@@ -156,6 +156,7 @@ mod tests {
             key: ProcessKey { pid: *pid, start_ticks: 1 },
             cpu_ticks: Reading::default(),
             cpu_percent: Reading::default(),
+            running_seconds: Reading::default(),
             resident: Reading::default(),
             state: Reading::default(),
             threads: Reading::default(),

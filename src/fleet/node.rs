@@ -464,7 +464,7 @@ impl Node {
     pub fn run_time(&self, key: ProcessKey) -> Option<Duration> {
         let uptime = self.host.fast.uptime_seconds.get()?;
         let per_second = u64::from(self.hello.as_ref()?.host.ticks_per_second);
-        let started = key.start_ticks.checked_div(per_second)?;
+        let started = key.start()?.checked_div(per_second)?;
         Some(Duration::from_secs(uptime.checked_sub(started)?))
     }
 

@@ -12,9 +12,9 @@ use crate::fleet::node::{Host, Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
-    NodeName, NodeUpdate, Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading,
-    Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault, SourceFaultKind,
-    TransportKind, max_interval,
+    NodeName, NodeUpdate, Percent, ProcessKey, ProcessReading, ProcessState, ProcessStatics,
+    ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault,
+    SourceFaultKind, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -412,6 +412,8 @@ impl NodeBuilder {
         let mut tracked = Vec::with_capacity(reading.list.len());
         let mut list = Vec::with_capacity(reading.list.len());
         for process in reading.list {
+            let (started_at, running_seconds) =
+                running_time(&process, &self.node.host.fast, reading.at, per_second);
             let before = self.tracked_process(process.key);
             let known = before.map(|before| Arc::clone(&before.statics));
             let statics = process.statics.or(known).unwrap_or_default();
@@ -419,14 +421,11 @@ impl NodeBuilder {
             state.update_from(process.state);
             let mut threads = before.map_or_else(Reading::default, |before| before.threads);
             threads.update_from(process.threads);
-            let age = start_since_boot(process.key, per_second);
             let load = process.cpu_ticks.get().map(|ticks| {
                 cpu_load(before.and_then(|before| before.load), ticks, at, per_second)
             });
             let unknown =
                 Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
-            let is_possible = |up: u64| age.as_secs() <= up.saturating_add(MAX_START_SKEW);
-            let uptime = fast.uptime_seconds.and_then(|up| is_possible(up).then_some(up));
             list.push(Process {
                 key: process.key,
                 statics: Arc::clone(&statics),
@@ -435,8 +434,8 @@ impl NodeBuilder {
                 resident_share: share_reading(process.resident, fast.memory_total),
                 state,
                 threads,
-                started_at: uptime.zip(fast.booted_at).map(|(_, booted)| booted.plus(age)),
-                running_seconds: uptime.map(|up| up.saturating_sub(age.as_secs())),
+                started_at,
+                running_seconds,
             });
             tracked.push(TrackedProcess { key: process.key, statics, state, threads, load });
         }
@@ -526,11 +525,30 @@ fn cpu_load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) 
     CpuLoad { at, spent: ticks, percent }
 }
 
-/// Returns the time between boot and the start of a process.
-fn start_since_boot(key: ProcessKey, per_second: u32) -> Duration {
+/// Returns when a process that was read at this time started, and the seconds for which it runs: from the time between boot
+/// and its start, if that is known.
+fn running_time(
+    process: &ProcessReading,
+    host: &HostReading,
+    at: Timestamp,
+    per_second: u32,
+) -> (Reading<Timestamp>, Reading<u64>) {
+    let Some(ticks) = process.key.start() else {
+        let running = process.running_seconds;
+        return (running.map(|seconds| at.minus(Duration::from_secs(seconds))), running);
+    };
+    let start = since_boot(ticks, per_second);
+    let is_possible = |up: u64| start.as_secs() <= up.saturating_add(MAX_START_SKEW);
+    let uptime = host.uptime_seconds.and_then(|up| is_possible(up).then_some(up));
+    let started_at = uptime.zip(host.booted_at).map(|(_, booted)| booted.plus(start));
+    (started_at, uptime.map(|up| up.saturating_sub(start.as_secs())))
+}
+
+/// Returns the time between boot and a start that is told in clock ticks.
+fn since_boot(ticks: u64, per_second: u32) -> Duration {
     let per_second = u64::from(per_second.max(1));
-    let rest = key.start_ticks % per_second * 1_000 / per_second;
-    Duration::from_secs(key.start_ticks / per_second) + Duration::from_millis(rest)
+    let rest = ticks % per_second * 1_000 / per_second;
+    Duration::from_secs(ticks / per_second) + Duration::from_millis(rest)
 }
 
 fn share_reading(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
@@ -593,7 +611,7 @@ mod tests {
     use crate::fleet::Health;
     use crate::model::{
         BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, EventKind,
-        Fault, FaultKind, Freshness, HostFacts, KernelLine, ProcessReading, UsesReading,
+        Fault, FaultKind, Freshness, HostFacts, KernelLine, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -671,6 +689,7 @@ mod tests {
                     key,
                     cpu_ticks: Reading::Known(ticks),
                     cpu_percent: Reading::default(),
+                    running_seconds: Reading::default(),
                     resident: Reading::default(),
                     state: Reading::default(),
                     threads: Reading::default(),
@@ -1000,6 +1019,7 @@ mod tests {
                     key: ProcessKey { pid: 42, start_ticks: 20_050 },
                     cpu_ticks: Reading::Known(1),
                     cpu_percent: Reading::default(),
+                    running_seconds: Reading::default(),
                     resident: Reading::Known(Bytes(250)),
                     state,
                     threads: Reading::default(),
@@ -1055,7 +1075,7 @@ mod tests {
     fn a_process_cannot_be_older_than_its_host() {
         for (start_ticks, running, reason) in [
             (20_050, Some(300), None),
-            (u64::MAX, None, Some(Reason::Malformed)),
+            (u64::MAX - 1, None, Some(Reason::Malformed)),
             // The uptime may have been read a while ago.
             (60_000, Some(0), None),
             (900_000, None, Some(Reason::Malformed)),

@@ -35,7 +35,7 @@ pub fn process_rows(node: &Node) -> Vec<(usize, RowId)> {
         .collect();
     order.sort_by_key(|(key, index, _)| (*key, *index));
     let row_id = |(_, index, used): (_, usize, &DeviceUse)| {
-        let start_ticks = node.process(used.pid).map(|process| process.key.start_ticks);
+        let start_ticks = node.process(used.pid).and_then(|process| process.key.start());
         (index, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
     };
     order.into_iter().map(row_id).collect()

@@ -155,8 +155,18 @@ impl Source {
 pub struct ProcessKey {
     /// Process id on the node.
     pub pid: u32,
-    /// Start time in clock ticks since the node booted.
+    /// Start time in clock ticks since the node booted; [`Self::UNKNOWN_START`] if the source does not tell it.
     pub start_ticks: u64,
+}
+
+impl ProcessKey {
+    /// In place of a start that is not known.
+    pub const UNKNOWN_START: u64 = u64::MAX;
+
+    /// Returns the start time in clock ticks since the node booted, if it is known.
+    pub fn start(self) -> Option<u64> {
+        Some(self.start_ticks).filter(|ticks| *ticks != Self::UNKNOWN_START)
+    }
 }
 
 /// The id of a job as its scheduler has it: `8421`, `8421[3].server`, `fA2x`, `namespace/pod`.

@@ -16,6 +16,8 @@ pub struct ProcessReading {
     pub cpu_ticks: Reading<u64>,
     /// CPU use in percent of a core, where the source tells it and not the time.
     pub cpu_percent: Reading<f32>,
+    /// For how long it runs, where the source tells it and not when it started.
+    pub running_seconds: Reading<u64>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
     /// The kernel's process state.

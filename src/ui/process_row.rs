@@ -95,7 +95,7 @@ impl<'a> ProcessEntry<'a> {
     }
 
     pub(crate) fn start_ticks(self) -> Option<u64> {
-        self.process.map(|process| process.key.start_ticks)
+        self.process.and_then(|process| process.key.start())
     }
 
     /// Returns true if the entry has this identity. If either start time is unknown, the pid decides.

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::model::{
         Bytes, Celsius, CpuTicks, Device, Percent, ProcessState, Reading, Reason, SessionUpdate,
-        Watts,
+        UnseenReason, Watts,
     };
     use crate::wire::{Decoder, Delivery, RawUpdate};
 
@@ -318,9 +318,37 @@ mod tests {
         // Another process has the pid.
         let (_, sample) = decode(&mut decoder, &later.replace(" 157.0", " 3.0"), 100_004);
         assert_ne!(key(&sample), key(&before));
-        let (_, sample) = decode(&mut decoder, &later.replace(" 157.0", " NaN"), 100_006);
-        let found = sample.processes.unwrap();
-        assert!(found.list.is_empty() && found.unseen[0].pid == 18_216, "{found:?}");
+    }
+
+    #[test]
+    fn a_value_that_is_not_told_of_a_process_leaves_the_others() {
+        let page = fixture("nvitop-exporter-1.7.2");
+        let told = |page: &str| {
+            let processes = first(page).processes.unwrap();
+            assert!(processes.unseen.is_empty(), "{processes:?}");
+            processes.list[0].clone()
+        };
+        let known = told(&page);
+        let of_page = |from: &str, to: &str| told(&page.replace(from, to));
+        let silent = of_page(" 155.996291", " NaN");
+        assert_eq!(silent.key.start(), None);
+        assert_eq!(silent.running_seconds, Reading::Unknown(Reason::NotAvailable));
+        assert_eq!((silent.resident, silent.state), (known.resident, known.state));
+        assert!(silent.resident.get().is_some());
+        let odd = of_page(" 155.996291", " -1");
+        assert_eq!(odd.running_seconds, Reading::Unknown(Reason::Malformed));
+        // Of a host whose uptime is not told, only the start is not known.
+        let of_host = of_page(" 59113.986946344376", " NaN");
+        assert_eq!((of_host.key.start(), of_host.running_seconds), (None, Reading::Known(156)));
+        let lines = page.lines().filter(|line| !line.contains("process_running_time_Second"));
+        let unlisted = told(&lines.collect::<Vec<_>>().join("\n"));
+        assert_eq!(unlisted.running_seconds, Reading::Unknown(Reason::NotOffered));
+        // One that has ended is told of as such.
+        let ended = page
+            .replace(" 155.996291", " NaN")
+            .replace("status=\"sleeping\"", "status=\"terminated\"");
+        let ended = first(&ended).processes.unwrap();
+        assert!(ended.list.is_empty() && ended.unseen[0].why == UnseenReason::Gone, "{ended:?}");
     }
 
     #[test]
@@ -435,7 +463,7 @@ mod tests {
             )
         };
         let sample = first(&(0..10_000).map(process).collect::<String>());
-        assert_eq!(sample.processes.unwrap().unseen.len(), crate::wire::csv::MAX_USES);
+        assert_eq!(sample.processes.unwrap().list.len(), crate::wire::csv::MAX_USES);
         let long = format!("node_load1{{a=\"{}\"}} 1\nnode_load5 2", "x".repeat(10 << 20));
         assert_eq!(excerpt(&long).as_deref(), Some("node_load5 2"));
         // Any part of a real page may be missing or doubled.

@@ -109,6 +109,7 @@ impl NodeFixture {
             key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
             cpu_ticks: Reading::Known(0),
             cpu_percent: Reading::default(),
+            running_seconds: Reading::default(),
             resident: Reading::Known(Bytes(u64::from(pid % 37 + 4) << 30)),
             state: Reading::default(),
             threads: Reading::default(),

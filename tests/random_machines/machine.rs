@@ -300,6 +300,7 @@ impl Machine {
                 key: ProcessKey { pid, start_ticks: 1 },
                 cpu_ticks: Reading::default(),
                 cpu_percent: Reading::default(),
+                running_seconds: Reading::default(),
                 resident: Reading::default(),
                 state: Reading::default(),
                 threads: Reading::default(),

@@ -35,8 +35,10 @@ pub(super) fn process(sent: &body::Process) -> ProcessReading {
     let is_new = |sent: &&body::ProcessStatics| {
         sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent()
     };
+    // Where a probe tells of no start, there is no process.
+    let start_ticks = sent.start.min(ProcessKey::UNKNOWN_START - 1);
     let rest = ProcessReading {
-        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
+        key: ProcessKey { pid: sent.pid, start_ticks },
         resident: bytes(sent.rss),
         state: process_state(sent.state.as_deref()),
         statics: sent.statics.as_deref().filter(is_new).map(|sent| Arc::new(statics(sent))),

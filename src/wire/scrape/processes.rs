@@ -20,6 +20,8 @@ const MAX_COMMAND_LENGTH: usize = 512;
 const MAX_USER_LENGTH: usize = 64;
 /// CPU use of a process that uses more cores is wrong.
 const MAX_CPU_PERCENT: f64 = 102_400.0;
+/// A process that runs for longer is wrong: this is 32 years.
+const MAX_RUNNING_SECONDS: u64 = 1_000_000_000;
 /// Of a process whose start is told anew with less than this difference, it is the same: it is computed from two times.
 const MAX_START_JITTER: u64 = 3;
 /// Families about one process on one device.
@@ -98,7 +100,7 @@ pub(super) fn uses(page: &ScrapedPage<'_>) -> Vec<DeviceUse> {
 }
 
 /// Returns the processes. A host that has been up for `uptime` seconds tells when they started; a start that is known stays.
-/// One whose running time is not told has ended, or the exporter may not look at it.
+/// Of one that has ended, nothing but its name is told.
 pub(super) fn processes(
     page: &ScrapedPage<'_>,
     at: Timestamp,
@@ -108,29 +110,41 @@ pub(super) fn processes(
     let known = std::mem::take(starts);
     let (mut list, mut unseen) = (Vec::new(), Vec::new());
     for (pid, subject) in subjects(page, &PROCESS_FAMILIES, pid) {
-        let running = subject.number("process_running_time_Second").and_then(whole).get();
-        let start = running.zip(uptime).and_then(|(running, up)| up.checked_sub(running));
-        let Some(start) = start else {
-            let has_ended = subject.info.label("status") == Some("terminated");
-            let why = if has_ended { UnseenReason::Gone } else { UnseenReason::Hidden };
-            unseen.push(UnseenProcess { pid, why, statics: statics(subject.info) });
+        let running = running_seconds(subject.number("process_running_time_Second"));
+        let has_ended = subject.info.label("status") == Some("terminated");
+        if has_ended && running.get().is_none() {
+            let statics = statics(subject.info);
+            unseen.push(UnseenProcess { pid, why: UnseenReason::Gone, statics });
             continue;
-        };
-        let is_same = |before: &u64| start.abs_diff(*before) <= MAX_START_JITTER;
-        let start = known.get(&pid).copied().filter(is_same).unwrap_or(start);
-        starts.insert(pid, start);
-        let start_ticks = start * u64::from(TICKS_PER_SECOND);
-        list.push(reading(ProcessKey { pid, start_ticks }, &subject));
+        }
+        let start = running.get().zip(uptime).and_then(|(running, up)| up.checked_sub(running));
+        let start = start.map(|start| {
+            let is_same = |before: &u64| start.abs_diff(*before) <= MAX_START_JITTER;
+            known.get(&pid).copied().filter(is_same).unwrap_or(start)
+        });
+        starts.extend(start.map(|start| (pid, start)));
+        let ticks = |start: u64| start * u64::from(TICKS_PER_SECOND);
+        let start_ticks = start.map_or(ProcessKey::UNKNOWN_START, ticks);
+        list.push(reading(ProcessKey { pid, start_ticks }, running, &subject));
     }
     ProcessesReading { at, list, unseen }
 }
 
-fn reading(key: ProcessKey, subject: &Subject<'_>) -> ProcessReading {
+fn running_seconds(told: Reading<f64>) -> Reading<u64> {
+    told.and_then(|seconds| whole(seconds).filter(|seconds| *seconds < MAX_RUNNING_SECONDS))
+}
+
+fn reading(
+    key: ProcessKey,
+    running_seconds: Reading<u64>,
+    subject: &Subject<'_>,
+) -> ProcessReading {
     let cpu_percent = subject.number("process_cpu_percent_Percentage");
     ProcessReading {
         key,
         cpu_ticks: Reading::Unknown(Reason::NotOffered),
         cpu_percent: cpu_percent.and_then(cpu_share),
+        running_seconds,
         resident: mebibytes(subject.number("process_rss_memory_MiB")),
         state: text(subject.info, "status").and_then(|word| state(&word)),
         threads: Reading::Unknown(Reason::NotOffered),
