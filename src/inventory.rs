@@ -20,7 +20,7 @@ use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
 use crate::storage::{self, user_dirs};
-use crate::text::matches_pattern;
+use crate::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
 use crate::transport::{PageUrl, PageUrlError, Reach, Target};
 
 /// Maximum size of a host file, in bytes.
@@ -184,7 +184,8 @@ impl Roster {
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         self.add_lines(path, |roster, line| {
             let line = without_comment(line);
-            if line.contains("slots=") {
+            let is_option = |word: &str| word.contains("slots=") && !word.contains("://");
+            if line.split_whitespace().any(is_option) {
                 return Err(EntryError::MpiHostFile);
             }
             roster.add(line)?;
@@ -313,7 +314,7 @@ impl Roster {
     }
 
     fn add(&mut self, text: &str) -> Result<(), EntryError> {
-        self.expand(text)?.iter().try_for_each(|name| match name.strip_prefix(PageUrl::SCHEME) {
+        self.expand(text)?.iter().try_for_each(|name| match strip_scheme(name, HTTP) {
             Some(rest) => self.add_page(name, rest),
             None => self.insert(parse_target(name)?),
         })
@@ -329,7 +330,7 @@ impl Roster {
             return Ok(());
         }
         let authority = url.authority();
-        let with_path = format!("{authority}{}", url.path());
+        let with_path = format!("{authority}{}", escaped(url.path()));
         for name in [url.host(), &authority] {
             let name = NodeName::new(name)?;
             if !self.names.contains(&name) {
@@ -350,6 +351,16 @@ impl Roster {
         }
         Ok(())
     }
+}
+
+/// Returns a path with what no name of a node may hold, and the brackets of node sets, as URLs escape it.
+fn escaped(path: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@+/%".contains(letter);
+    let escape = |letter: char| match letter {
+        letter if is_plain(letter) => letter.to_string(),
+        letter => format!("%{:02X}", u32::from(letter)),
+    };
+    path.chars().map(escape).collect()
 }
 
 /// Returns the groups in `ClusterShell`'s folders: the system's, then the user's.
@@ -399,7 +410,7 @@ fn parse_target(text: &str) -> Result<Target, EntryError> {
     if text.starts_with("ssh://") {
         return parse_uri(text);
     }
-    if text.starts_with("https://") {
+    if strip_scheme(text, HTTPS).is_some() {
         return Err(EntryError::Https(text.to_owned()));
     }
     let name = NodeName::new(text)?;
@@ -516,17 +527,27 @@ mod tests {
             "http://gpu01:8000/other",
             "http://gpu01:9100/metrics",
             "gpu03",
-            "http://[::1]/metrics",
+            "HTTP://[::1]/metrics",
+            "hTTp://gpu01:8000/metrics?collect[]=cpu,load&job=1",
         ])
         .unwrap();
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
-        assert_eq!(names, ["gpu01", "gpu02", "gpu01:8000", "gpu01:8000/other", "gpu03", "::1"]);
+        let with_query = "gpu01:8000/metrics%3Fcollect%5B%5D%3Dcpu%2Cload%26job%3D1";
+        assert_eq!(
+            names,
+            ["gpu01", "gpu02", "gpu01:8000", "gpu01:8000/other", "gpu03", "::1", with_query]
+        );
+        let Reach::Page(url) = &roster.targets[6].reach else { panic!("no page") };
+        assert_eq!(url.to_string(), "http://gpu01:8000/metrics?collect[]=cpu,load&job=1");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hosts");
-        std::fs::write(&path, "http://gpu[05-06]:9100/metrics # pages\ngpu07\n").unwrap();
+        let text =
+            "http://gpu[05-06]:9100/metrics # pages\ngpu07\nHTTP://gpu08/?slots=1&a[]=b,c gpu09\n";
+        std::fs::write(&path, text).unwrap();
         let mut of_file = Roster::default();
         of_file.add_file(&path).unwrap();
-        assert_eq!(of_file.targets.len(), 3);
+        let names: Vec<_> = of_file.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu05", "gpu06", "gpu07", "gpu08", "gpu09"]);
         let Reach::Page(url) = &roster.targets[1].reach else { panic!("no page") };
         assert_eq!(url.to_string(), "http://gpu02:9100/metrics");
         assert!(matches!(roster.targets[4].reach, Reach::Ssh(_)));
@@ -586,6 +607,7 @@ mod tests {
             ("gpu[1", "'[' without ']'"),
             ("a;b", "contains ';'"),
             ("https://gpu01:9100/metrics", "forward its port"),
+            ("HTTPS://gpu01:9100/metrics?a=b,c", "forward its port"),
             ("http://:9100/metrics", "it has no host"),
             ("http://gpu01:0/metrics", "its port is not"),
         ] {

@@ -9,6 +9,8 @@
 //!   left to right.
 //! - `@gpu`, `@racks:r[1-2]`, `@*`: groups, from `ClusterShell`'s files (see [`Groups`]); `gpu*` and
 //!   `gpu0?` match among all nodes of the groups.
+//! - `http://gpu[01-04]:9100/metrics?a[]=b,c`: addresses of pages. What follows the host is literal, up to the next blank or
+//!   to a comma before another address.
 //!
 //! Where the two differ:
 //!

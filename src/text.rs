@@ -29,6 +29,17 @@ pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
     sanitize(text, limit).into()
 }
 
+/// What the addresses of pages begin with.
+pub const HTTP: &str = "http://";
+/// The same, where they are encrypted.
+pub const HTTPS: &str = "https://";
+
+/// Returns what follows the scheme of an address, which is in any case.
+pub fn strip_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
+    let (start, rest) = text.split_at_checked(scheme.len())?;
+    start.eq_ignore_ascii_case(scheme).then_some(rest)
+}
+
 /// Shown for unknown values.
 pub const UNKNOWN: &str = "–";
 

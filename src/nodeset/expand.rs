@@ -1,14 +1,18 @@
 //! Expands a node set to names: operands, operators, brackets, groups.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::nodeset::groups::{GroupError, GroupId, Groups, format_path};
 use crate::nodeset::ordered_names::OrderedNames;
 use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind};
-use crate::text::matches_pattern;
+use crate::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
 
 /// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;
+
+/// Maximum length of what follows the host in an address of a page, in bytes.
+const MAX_TAIL_LENGTH: usize = 1024;
 
 /// Maximum length of a range in an error, in characters.
 const MAX_QUOTED: usize = 32;
@@ -58,6 +62,8 @@ struct SetOperand<'a> {
     at: usize,
     /// The operator before it.
     operator: char,
+    /// What follows the host of an address of a page, which is literal.
+    tail: &'a str,
 }
 
 impl Expander<'_> {
@@ -99,6 +105,9 @@ impl Expander<'_> {
         source: Option<&str>,
     ) -> Result<Vec<String>, NodeSetError> {
         let names = self.expand_brackets(set, operand)?;
+        if !operand.tail.is_empty() {
+            return Ok(names.into_iter().map(|name| name + operand.tail).collect());
+        }
         let mut expanded = Vec::new();
         for name in names {
             if let Some(group) = name.strip_prefix('@') {
@@ -170,7 +179,7 @@ impl Expander<'_> {
             count = count.saturating_mul(piece.len());
             max_length += piece.iter().map(String::len).max().unwrap_or(0);
         }
-        if max_length > MAX_NAME_LENGTH {
+        if max_length > MAX_NAME_LENGTH || operand.tail.len() > MAX_TAIL_LENGTH {
             return Err(to_error(NodeSetErrorKind::TooLong));
         }
         if count > MAX_NAMES {
@@ -197,7 +206,14 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
     let mut start = None;
     // The operator that has no right operand yet.
     let mut pending_operator: Option<(char, usize)> = None;
+    let mut tail = 0..0;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
+        if start.is_none() && open_bracket.is_none() {
+            tail = address_tail(text, at);
+        }
+        if tail.contains(&at) {
+            continue;
+        }
         match letter {
             '[' if open_bracket.is_some() => return error_at(at, NodeSetErrorKind::Nested),
             '[' => open_bracket = Some(at),
@@ -215,8 +231,10 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
         }
         if let Some(from) = start.take() {
             let operator = pending_operator.take().map_or(',', |(operator, _)| operator);
-            let text = text.get(from..at).unwrap_or_default();
-            operands.push(SetOperand { text, at: from, operator });
+            let end = if tail.is_empty() { at } else { tail.start };
+            let tail = text.get(tail.clone()).unwrap_or_default();
+            let text = text.get(from..end).unwrap_or_default();
+            operands.push(SetOperand { text, at: from, operator, tail });
         }
         match (letter, pending_operator) {
             // Extra commas are ignored.
@@ -231,6 +249,39 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
         }
     }
     Ok(operands)
+}
+
+/// Returns where the part after the host is in the address of a page that begins at a byte of a set, if one does. It goes to
+/// the next blank, or to a comma before another address, and is taken as it stands.
+fn address_tail(set: &str, at: usize) -> Range<usize> {
+    let text = set.get(at..).unwrap_or_default();
+    let Some(rest) = after_scheme(text) else { return 0..0 };
+    let mut is_in_bracket = false;
+    let host_end = rest.find(|letter: char| {
+        match letter {
+            '[' => is_in_bracket = true,
+            ']' => is_in_bracket = false,
+            _ => {}
+        }
+        !is_in_bracket && (letter.is_whitespace() || "/?#,!&^".contains(letter))
+    });
+    let tail = host_end.and_then(|end| rest.get(end..)).unwrap_or_default();
+    if !tail.starts_with(['/', '?', '#']) {
+        return 0..0;
+    }
+    let begins_another =
+        |comma: usize| tail.get(comma + 1..).is_some_and(|other| after_scheme(other).is_some());
+    let is_end = |(at, letter): &(usize, char)| {
+        letter.is_whitespace() || (*letter == ',' && begins_another(*at))
+    };
+    let length = tail.char_indices().find(is_end).map_or(tail.len(), |(end, _)| end);
+    let from = set.len() - tail.len();
+    from..from + length
+}
+
+/// Returns what follows the scheme of the address of a page.
+fn after_scheme(text: &str) -> Option<&str> {
+    strip_scheme(text, HTTP).or_else(|| strip_scheme(text, HTTPS))
 }
 
 /// Splits an operand into alternatives: a literal text, or the numbers of a bracket.
@@ -416,6 +467,7 @@ mod tests {
         check("a b\tc", &["a", "b", "c"]);
         check("n[ 1 - 2 , 4 ]", &["n1", "n2", "n4"]);
         check("", &[]);
+        check("http://n[1-2]:9100/metrics", &["http://n1:9100/metrics", "http://n2:9100/metrics"]);
         check("n1,n[1-2],n1", &["n1", "n2"]);
         check("[1-2]", &["1", "2"]);
     }
@@ -447,6 +499,32 @@ mod tests {
         check("n[1-2]^n[2-3]", &["n1", "n3"]);
         check("n1^n2,n2!n1", &["n2"]);
         check("a!b,b&b", &["b"]);
+    }
+
+    #[test]
+    fn what_follows_the_host_of_an_address_is_literal() {
+        for address in [
+            "http://n1:9400/metrics?collect[]=cpu&collect[]=load",
+            "http://n1/metrics?job=1,2",
+            "http://n1/federate?match[]={job=\"a!b^c\"}&x=@all*",
+            "http://n1/a,b/[7]!c&d]",
+            "HTTP://n1?[",
+            "http://[::1]:9100/metrics?a[]=[::1]",
+            "https://n1/a?b,c",
+        ] {
+            check(address, &[address]);
+            check(&format!("x,{address} y!z"), &["x", address, "y"]);
+            check(&format!("x {address},http://n9/ y"), &["x", address, "http://n9/", "y"]);
+        }
+        check("http://n[1,3]/a[1-2] n7", &["http://n1/a[1-2]", "http://n3/a[1-2]", "n7"]);
+        check("http://n1,n2!n2,Http://n3", &["http://n1", "Http://n3"]);
+        check("http://n[1-2]/a !http://n2/a", &["http://n1/a"]);
+        for (text, column) in [("http://n[1/a", 9), ("http://n1]/a", 10), ("n1 http://n[x]/a", 13)]
+        {
+            assert_eq!(expand(text).expect_err(text).column, column, "{text}");
+        }
+        let long = format!("http://n1/{}", "a".repeat(MAX_TAIL_LENGTH));
+        assert!(expand(&long).unwrap_err().to_string().contains("longer than"));
     }
 
     #[test]
@@ -557,6 +635,8 @@ mod tests {
             ".",
             "%",
             "\n",
+            "http://",
+            "/",
         ];
         let mut rng = TestRng(7);
         for _ in 0..20_000 {
@@ -564,7 +644,10 @@ mod tests {
                 (0..rng.below(14)).map(|_| pieces[rng.below(pieces.len())]).collect();
             match expand(&text) {
                 Ok(names) => {
-                    let plain = |name: &&String| !name.contains(|c: char| "%*?@!&^,".contains(c));
+                    // No node has an address as its name.
+                    let plain = |name: &&String| {
+                        !name.contains("://") && !name.contains(|c: char| "%*?@!&^,".contains(c))
+                    };
                     let names: Vec<_> = names.iter().filter(plain).cloned().collect();
                     let folded = crate::nodeset::fold(&names);
                     let mut again = expand(&folded)

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::fault::ScrapeFault;
-use crate::text::excerpt;
+use crate::text::{HTTP, excerpt};
 
 /// A page that takes longer is given up.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,9 +50,6 @@ pub enum PageUrlError {
 }
 
 impl PageUrl {
-    /// What addresses begin with.
-    pub const SCHEME: &str = "http://";
-
     /// Parses what follows `http://`.
     pub fn parse(rest: &str) -> Result<Self, PageUrlError> {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -150,7 +147,7 @@ impl PageUrl {
 
 impl fmt::Display for PageUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", Self::SCHEME, self.authority(), self.path)
+        write!(f, "{}{}{}", HTTP, self.authority(), self.path)
     }
 }
 
