@@ -39,6 +39,12 @@ impl Timestamp {
         jiff::Timestamp::from_second(self.second()).unwrap_or_default().to_string()
     }
 
+    /// Parses the date of an HTTP response: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+        Some(Self(date.as_microsecond()))
+    }
+
     /// Returns how long ago `earlier` was; zero when it is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -210,6 +216,15 @@ mod tests {
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn dates_of_http_are_read() {
+        let parsed = Timestamp::from_http_date("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(parsed, Some(at(784_111_777)));
+        for odd in ["", "now", "784111777", "Sun, 06 Nov 1994"] {
+            assert_eq!(Timestamp::from_http_date(odd), None, "{odd}");
+        }
     }
 
     #[test]

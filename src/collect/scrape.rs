@@ -105,7 +105,7 @@ impl<'a> ScrapeSession<'a> {
         let page = self.url.fetch(self.limit).await;
         let text = page.and_then(|page| {
             let families = Exporter::wanted();
-            excerpt(&page).ok_or(ScrapeFault::OtherFamilies { families })
+            excerpt(&page.text, page.served_at).ok_or(ScrapeFault::OtherFamilies { families })
         });
         let fault = |fault| from_transport(&transport::Fault::Scrape(fault));
         text.map(RawUpdate::Scrape).map_err(fault)

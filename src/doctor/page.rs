@@ -34,10 +34,10 @@ pub(super) async fn add_steps(
         Ok(page) => page,
         Err(fault) => return steps.push(failed(PAGE, fault).with_duration(duration)),
     };
-    let size = page.len().div_ceil(1024);
+    let size = page.text.len().div_ceil(1024);
     let found = format!("{url} is served, {size} KiB of text; nothing else is asked of the host");
     steps.push(StepResult::ok(PAGE, found).with_duration(duration));
-    steps.push(match excerpt(&page) {
+    steps.push(match excerpt(&page.text, page.served_at) {
         None => failed("exporter", ScrapeFault::OtherFamilies { families: Exporter::wanted() }),
         Some(text) => {
             let exporters = Exporter::of_text(&text);

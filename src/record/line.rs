@@ -328,7 +328,7 @@ fn raw_update(raw: &LineJson<'_>) -> Option<RawUpdate> {
         return Some(RawUpdate::Frame(Box::new(frame)));
     }
     if let Some(text) = &raw.scrape {
-        return Some(RawUpdate::Scrape(excerpt(text)?));
+        return Some(RawUpdate::Scrape(excerpt(text, None)?));
     }
     session_update(raw).map(RawUpdate::Session)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, HOST, LOCATION, USER_AGENT};
+use hyper::header::{ACCEPT, DATE, HOST, LOCATION, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::fault::ScrapeFault;
 use crate::text::{HTTP, excerpt};
+use crate::time::Timestamp;
 
 /// A page that takes longer is given up.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,6 +35,15 @@ pub struct PageUrl {
     host: String,
     port: u16,
     path: String,
+}
+
+/// A page that has been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedPage {
+    /// The page.
+    pub text: String,
+    /// When its server sent it, by the server's clock, if it says so.
+    pub served_at: Option<Timestamp>,
 }
 
 /// Why a text is no address of a page.
@@ -94,15 +104,14 @@ impl PageUrl {
         }
     }
 
-    /// Reads the page; `limit` is the time for all of it, if the user has set one.
-    pub async fn fetch(&self, limit: Option<Duration>) -> Result<String, ScrapeFault> {
+    /// Reads the page, and when its server sent it, by the clock of the server; `limit` is the time for all of it, if the user has set one.
+    pub async fn fetch(&self, limit: Option<Duration>) -> Result<FetchedPage, ScrapeFault> {
         let limit = limit.unwrap_or(DEFAULT_TIMEOUT);
         let fetched = timeout(limit, Box::pin(self.fetch_all())).await;
-        let bytes = fetched.map_err(|_elapsed| ScrapeFault::TimedOut { after: limit })??;
-        String::from_utf8(bytes.into()).map_err(|_invalid| ScrapeFault::NotText)
+        fetched.map_err(|_elapsed| ScrapeFault::TimedOut { after: limit })?
     }
 
-    async fn fetch_all(&self) -> Result<Bytes, ScrapeFault> {
+    async fn fetch_all(&self) -> Result<FetchedPage, ScrapeFault> {
         let stream = self.connect().await?;
         let (mut sender, connection) = http1::Builder::new()
             .handshake(TokioIo::new(stream))
@@ -115,7 +124,7 @@ impl PageUrl {
         });
         // The connection does the work of the exchange. When it has ended, what it read is still there, or why it failed.
         tokio::select! {
-            bytes = &mut exchange => bytes,
+            page = &mut exchange => page,
             _ended = connection => exchange.await,
         }
     }
@@ -168,7 +177,9 @@ fn split_authority(text: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// Reads the body of a page. A redirection is not followed: it may lead anywhere.
-async fn read_body(response: Response<Incoming>) -> Result<Bytes, ScrapeFault> {
+async fn read_body(response: Response<Incoming>) -> Result<FetchedPage, ScrapeFault> {
+    let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+    let served_at = date.and_then(Timestamp::from_http_date);
     let status = response.status();
     if status != StatusCode::OK {
         let location = response.headers().get(LOCATION).filter(|_| status.is_redirection());
@@ -184,7 +195,8 @@ async fn read_body(response: Response<Incoming>) -> Result<Bytes, ScrapeFault> {
             ScrapeFault::Lost { why: excerpt(&error.to_string(), MAX_LOCATION_LENGTH) }
         }
     })?;
-    Ok(collected.to_bytes())
+    let text = String::from_utf8(collected.to_bytes().into());
+    Ok(FetchedPage { text: text.map_err(|_invalid| ScrapeFault::NotText)?, served_at })
 }
 
 /// Returns the fault of an exchange that broke off.
@@ -218,6 +230,7 @@ mod tests {
         });
         let url = PageUrl::parse(&format!("127.0.0.1:{port}/metrics?x=1")).unwrap();
         let page = url.fetch(Some(Duration::from_secs(if closes { 60 } else { 1 }))).await;
+        let page = page.map(|page| page.text);
         if closes {
             let request = serving.await.unwrap();
             assert!(request.starts_with("GET /metrics?x=1 HTTP/1.1\r\n"), "{request}");

@@ -17,12 +17,14 @@ use crate::time::Timestamp;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::scrape::node::Stalls;
 use crate::wire::scrape::page::ScrapedPage;
+use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
 
 mod host;
 mod node;
 mod nvitop;
 mod page;
+mod page_clock;
 mod processes;
 mod series;
 
@@ -32,6 +34,9 @@ const MAX_LINES: usize = 32_768;
 const MAX_LINE_LENGTH: usize = 16 << 10;
 /// Ticks per second in which times are told: a unit, not a clock.
 const TICKS_PER_SECOND: u32 = 100;
+
+/// The family, put before those of the page, that tells when its server sent it.
+const SERVED: &str = "http_date_seconds";
 
 table! {
     /// A program whose pages are read.
@@ -83,13 +88,19 @@ impl Exporter {
     }
 }
 
-/// Returns the lines of a page that are read; `None` if it has none.
-pub fn excerpt(page: &str) -> Option<Arc<str>> {
+/// Returns the lines of a page that are read, after one that says when its server sent it, by the server's clock; `None` if
+/// it has none.
+pub fn excerpt(page: &str, served_at: Option<Timestamp>) -> Option<Arc<str>> {
+    let is_of_exporter = |line: &&str| Exporter::ALL.iter().any(|exporter| exporter.has(line));
     let is_read = |line: &&str| {
-        line.len() <= MAX_LINE_LENGTH && Exporter::ALL.iter().any(|exporter| exporter.has(line))
+        line.len() <= MAX_LINE_LENGTH && (is_of_exporter(line) || series::family(line) == SERVED)
     };
     let lines: Vec<&str> = page.lines().filter(is_read).take(MAX_LINES).collect();
-    (!lines.is_empty()).then(|| lines.join("\n").into())
+    let text = lines.iter().any(is_of_exporter).then(|| lines.join("\n"))?;
+    Some(match served_at {
+        Some(at) => format!("{SERVED} {}\n{text}", at.second()).into(),
+        None => text.into(),
+    })
 }
 
 /// Decodes the pages of one session.
@@ -101,6 +112,7 @@ pub(super) struct ScrapeDecoder {
     hello: Option<Hello>,
     starts: ProcessStarts,
     stalls: Stalls,
+    page_clock: PageClock,
     /// Number of the next sample.
     next: u64,
 }
@@ -110,6 +122,7 @@ impl ScrapeDecoder {
     pub(super) fn decode(&mut self, text: &str, at: Timestamp) -> [Option<NodeUpdate>; 2] {
         let page = ScrapedPage::parse(text);
         let exporters = Exporter::of_text(text);
+        let at = self.page_clock.taken_at(&page, at);
         let hello = self.hello(&page, &exporters);
         let is_new = self.hello.as_ref() != Some(&hello);
         let hello = is_new.then(|| NodeUpdate::Hello(self.hello.insert(hello).clone()));
@@ -217,7 +230,7 @@ mod tests {
     /// Decodes a page that arrives at a second, with what was decoded before.
     fn decode(decoder: &mut Decoder, page: &str, second: i64) -> (Option<Hello>, Sample) {
         let (mut hello, mut sample) = (None, None);
-        let raw = RawUpdate::Scrape(excerpt(page).unwrap());
+        let raw = RawUpdate::Scrape(excerpt(page, None).unwrap());
         let at = Timestamp::from_micros(second * SECOND);
         for update in decoder.updates(&Delivery { at, raw }) {
             match update {
@@ -412,15 +425,68 @@ mod tests {
         assert_eq!(devices(&sample)[3].mig, Reading::Unknown(Reason::NotOffered));
     }
 
+    /// Returns how old a page is when it arrives at a second, sent at a second of its server's clock.
+    fn age(decoder: &mut Decoder, page: &str, second: i64, served: Option<i64>) -> f64 {
+        let at = Timestamp::from_micros(second * SECOND);
+        let served = served.map(|second| Timestamp::from_micros(second * SECOND));
+        let raw = RawUpdate::Scrape(excerpt(page, served).unwrap());
+        let updates = decoder.updates(&Delivery { at, raw });
+        let sample = updates.filter_map(|update| match update {
+            NodeUpdate::Sample(sample) => Some(sample),
+            NodeUpdate::Hello(_) | NodeUpdate::Session(_) | NodeUpdate::Event(_) => None,
+        });
+        at.since(sample.last().unwrap().host.unwrap().0).as_secs_f64()
+    }
+
+    #[test]
+    fn a_page_is_as_old_as_its_own_time_says() {
+        let mut decoder = Decoder::default();
+        let page = |now: u32| format!("node_load1 1\nnode_time_seconds {now}.75\n");
+        // The clock of its server is years behind.
+        assert!(age(&mut decoder, &page(500), 100_000, Some(500)).abs() < 1e-6);
+        assert!((age(&mut decoder, &page(500), 100_002, Some(502)) - 2.0).abs() < 1e-6);
+        assert!((age(&mut decoder, &page(500), 100_060, None) - 60.0).abs() < 1e-6);
+        assert!((age(&mut decoder, &page(501), 100_061, Some(561)) - 59.25).abs() < 1e-3);
+        // It has a later time than its server, or none is told: nothing is claimed.
+        assert!(age(&mut decoder, &page(900), 100_062, Some(700)).abs() < 1e-6);
+        assert!(age(&mut decoder, &page(950), 100_070, None).abs() < 1e-6);
+        for odd in ["NaN", "-Inf", "1e300", "-5"] {
+            let page = format!("node_load1 1\nnode_time_seconds {odd}\n");
+            assert!(age(&mut decoder, &page, 100_100, None).abs() < 1e-6, "{odd}");
+        }
+        // A recording keeps when it was sent, and is not led astray by the page.
+        let kept = excerpt(&page(500), Some(Timestamp::from_micros(560 * SECOND))).unwrap();
+        assert_eq!(excerpt(&kept, None), Some(Arc::clone(&kept)));
+        assert!((age(&mut Decoder::default(), &kept, 100_000, None) - 59.25).abs() < 1e-3);
+        let both = format!("{}{kept}", page(500));
+        assert!(age(&mut Decoder::default(), &both, 100_000, Some(500)).abs() < 1e-6);
+        assert_eq!(excerpt("http_date_seconds 7\n", None), None);
+    }
+
+    #[test]
+    fn a_page_of_nvitop_exporter_whose_uptime_stands_still_grows_old() {
+        let page = fixture("nvitop-exporter-1.7.2");
+        let mut decoder = Decoder::default();
+        let mut age = |page: &str, second| age(&mut decoder, page, second, Some(second));
+        assert!(age(&page, 100_000).abs() < 1e-6);
+        assert!((age(&page, 100_009) - 9.0).abs() < 1e-6);
+        let later = page.replace(" 59113.986946344376", " 59130.5");
+        assert!(age(&later, 100_020).abs() < 1e-6);
+        // The host was booted.
+        assert!(age(&page, 100_030).abs() < 1e-6);
+        let silent = page.replace(" 59113.986946344376", " NaN");
+        assert!(age(&silent, 100_040).abs() < 1e-6 && age(&silent, 100_050).abs() < 1e-6);
+    }
+
     #[test]
     fn a_page_of_neither_kind_is_none() {
         for page in ["", "<html>\n<a href='/metrics'>Metrics</a>", "go_threads 7\nup 1", "\u{0}\n"]
         {
-            assert_eq!(excerpt(page), None, "{page}");
+            assert_eq!(excerpt(page, None), None, "{page}");
         }
         assert!(Exporter::wanted().contains("node_cpu_seconds_total and others of node_exporter"));
         let page = "# HELP node_load1 x\nnode_load1 1\ngo_threads 7\n  node_load5 2 1700000000\n";
-        assert_eq!(excerpt(page).as_deref(), Some("node_load1 1\n  node_load5 2 1700000000"));
+        assert_eq!(excerpt(page, None).as_deref(), Some("node_load1 1\n  node_load5 2 1700000000"));
     }
 
     #[test]
@@ -455,7 +521,7 @@ mod tests {
             format!("gpu_utilization_Percentage{{uuid=\"GPU-{index}\",index=\"{index}\"}} 5\n")
         };
         let page: String = (0..100_000).map(line).collect();
-        assert_eq!(excerpt(&page).unwrap().lines().count(), MAX_LINES);
+        assert_eq!(excerpt(&page, None).unwrap().lines().count(), MAX_LINES);
         assert_eq!(devices(&first(&page)).len(), crate::wire::csv::MAX_DEVICES);
         let process = |pid: usize| {
             format!(
@@ -465,7 +531,7 @@ mod tests {
         let sample = first(&(0..10_000).map(process).collect::<String>());
         assert_eq!(sample.processes.unwrap().list.len(), crate::wire::csv::MAX_USES);
         let long = format!("node_load1{{a=\"{}\"}} 1\nnode_load5 2", "x".repeat(10 << 20));
-        assert_eq!(excerpt(&long).as_deref(), Some("node_load5 2"));
+        assert_eq!(excerpt(&long, None).as_deref(), Some("node_load5 2"));
         // Any part of a real page may be missing or doubled.
         let page = fixture("nvitop-exporter-1.7.2") + &fixture("node_exporter-1.5.0");
         let mut decoder = Decoder::default();
@@ -479,7 +545,7 @@ mod tests {
                 format!("{before}{after}"),
                 format!("{before}\"{{{after}"),
             ] {
-                if excerpt(&damaged).is_some() {
+                if excerpt(&damaged, None).is_some() {
                     decode(&mut decoder, &damaged, 100_000);
                 }
             }

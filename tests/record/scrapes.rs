@@ -41,7 +41,7 @@ fn page(second: u32) -> RawUpdate {
         format!("node_time_seconds {}\nnode_boot_time_seconds 1", 1_000 + second),
         "go_threads 7".to_owned(),
     ];
-    RawUpdate::Scrape(excerpt(&lines.join("\n")).unwrap())
+    RawUpdate::Scrape(excerpt(&lines.join("\n"), None).unwrap())
 }
 
 /// Records a node that is read each second, and returns its pictures at some of them.
