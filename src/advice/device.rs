@@ -46,6 +46,8 @@ pub const HIDDEN_PROCESS: &str = "log in as its user or as administrator to see 
 pub const UNREADABLE: &str =
     "install their driver and its tools; of other vendors, their own tools show the values";
 /// NVIDIA's devices are bound to another driver.
+/// Only some devices of a page are read.
+pub const LEFT_OUT: &str = "give the page of each host by itself";
 pub const UNBOUND: &str = "the node's NVIDIA devices are not bound to NVIDIA's driver";
 /// There are NVIDIA devices, and no tools.
 pub const NO_TOOLS: &str = "the node has NVIDIA devices: install the tools of their driver";

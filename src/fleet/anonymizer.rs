@@ -162,6 +162,7 @@ impl Anonymizer {
             },
             intervals: hello.intervals.clone(),
             backends: hello.backends.iter().map(backend).collect(),
+            devices_left_out: hello.devices_left_out,
             // Addresses are replaced, so that they match none.
             bus_devices: Vec::new(),
             commands: hello.commands.clone(),

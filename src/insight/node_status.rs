@@ -112,6 +112,7 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
     let unreadable = unreadable_note(node);
     notes.extend(backend_note(node, unreadable.is_some()));
     notes.extend(unreadable);
+    notes.extend(left_out_note(node));
     notes.extend(device_count::kernel_notes(node));
     notes.extend(device_count::notes(node, now));
     notes
@@ -251,6 +252,12 @@ pub(crate) fn device_label(node: &Node, device: &Device) -> String {
 fn unreadable_note(node: &Node) -> Option<Note> {
     let texts = node.hello.as_ref()?.unreadable_texts();
     (!texts.is_empty()).then_some(Note::UnreadableDevices(texts))
+}
+
+/// Says that only some of its devices are read.
+fn left_out_note(node: &Node) -> Option<Note> {
+    let more = node.hello.as_ref()?.devices_left_out;
+    (more > 0).then_some(Note::DevicesLeftOut { read: node.devices.len(), more })
 }
 
 /// Says why a node shows no devices, unless another note names those that cannot be read.

@@ -51,6 +51,8 @@ pub(crate) enum Note {
     UnlistedXid { code: u64, address: Arc<str> },
     /// It has fewer devices than the scheduler gives to jobs.
     BelowScheduler { found: usize, configured: usize },
+    /// How many devices are read, and how many there are more.
+    DevicesLeftOut { read: usize, more: usize },
     /// Accelerators that gtop cannot read, as texts.
     UnreadableDevices(Vec<String>),
     /// The scheduler gives it no jobs: its word, and how old that is if it is old.
@@ -155,6 +157,7 @@ impl Note {
             Self::UnlistedDevices(_) => "unlisted_devices",
             Self::UnlistedXid { .. } => "unlisted_xid",
             Self::BelowScheduler { .. } => "below_scheduler",
+            Self::DevicesLeftOut { .. } => "devices_left_out",
             Self::UnreadableDevices(_) => "unreadable_devices",
             Self::ClosedByScheduler { .. } => "scheduler_closed",
             Self::ReportedByScheduler { .. } => "scheduler_reported",
@@ -174,6 +177,7 @@ impl Note {
             | Self::SudoRefused(_)
             | Self::UnlistedDevices(_)
             | Self::BelowScheduler { .. }
+            | Self::DevicesLeftOut { .. }
             | Self::ClosedByScheduler { .. }
             | Self::Lags { .. } => Severity::Warning,
             Self::SourceFault { fault, .. } => {
@@ -229,6 +233,9 @@ impl Note {
             Self::UnlistedXid { code, address } => format!("Xid {code} of {address}"),
             Self::BelowScheduler { found, configured } => {
                 format!("{found} of the {configured} devices of the scheduler")
+            }
+            Self::DevicesLeftOut { read, more } => {
+                format!("only {read} devices are read, of at least {}", read + more)
             }
             Self::UnreadableDevices(list) => list.join("; "),
             Self::ClosedByScheduler { words, said, age }
@@ -299,6 +306,9 @@ impl Note {
             Self::BelowScheduler { .. } => {
                 "the scheduler gives jobs more devices than the node has: those that get the others fail"
             }
+            Self::DevicesLeftOut { .. } => {
+                "gtop reads no more devices of one node; the others are shown and counted nowhere"
+            }
             Self::UnreadableDevices(_) => {
                 "accelerators on its PCI bus of which gtop shows no values; they count nowhere"
             }
@@ -349,6 +359,7 @@ impl Note {
             Self::UnlistedDevices(_) => advice::device::UNLISTED,
             Self::UnlistedXid { code, .. } => advice::device::of_xid(*code),
             Self::BelowScheduler { .. } => advice::scheduler::BELOW_SCHEDULER,
+            Self::DevicesLeftOut { .. } => advice::device::LEFT_OUT,
             Self::UnreadableDevices(_) => advice::device::UNREADABLE,
             Self::ClosedByScheduler { words, .. } => {
                 return advice::scheduler::of_closed(words);
@@ -420,6 +431,7 @@ mod tests {
             Note::UnlistedDevices(vec![words.into()]),
             Note::UnlistedXid { code: 79, address: words.into() },
             Note::BelowScheduler { found: 7, configured: 8 },
+            Note::DevicesLeftOut { read: 256, more: 44 },
             Note::UnreadableDevices(vec![said()]),
             Note::ClosedByScheduler { words: WORDS, said: said(), age: None },
             Note::ReportedByScheduler {

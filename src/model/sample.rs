@@ -27,6 +27,8 @@ pub struct Hello {
     pub intervals: Vec<(Source, Duration)>,
     /// Each backend, and why it is absent.
     pub backends: Vec<BackendState>,
+    /// How many devices its source lists beyond those that are read.
+    pub devices_left_out: usize,
     /// PCI addresses of the devices that the driver of their vendor should list; none where some may be hidden.
     pub bus_devices: Vec<Arc<str>>,
     /// Commands the probe supports.

@@ -381,6 +381,7 @@ fn hello(sent: &body::Hello) -> Hello {
                 driver: driver_facts(backend),
             })
             .collect(),
+        devices_left_out: 0,
         bus_devices: sent.expected.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
         has_evidence: sent.evidence,

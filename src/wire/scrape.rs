@@ -16,6 +16,7 @@ use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::scrape::node::Stalls;
+use crate::wire::scrape::nvitop::ListedDevices;
 use crate::wire::scrape::page::ScrapedPage;
 use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
@@ -123,10 +124,12 @@ impl ScrapeDecoder {
         let page = ScrapedPage::parse(text);
         let exporters = Exporter::of_text(text);
         let at = self.page_clock.taken_at(&page, at);
-        let hello = self.hello(&page, &exporters);
+        let devices = exporters.contains(&Exporter::Nvitop).then(|| nvitop::devices(&page));
+        let devices_left_out = devices.as_ref().map_or(0, |devices| devices.left_out);
+        let hello = Hello { devices_left_out, ..self.hello(&page, &exporters) };
         let is_new = self.hello.as_ref() != Some(&hello);
         let hello = is_new.then(|| NodeUpdate::Hello(self.hello.insert(hello).clone()));
-        let sample = self.sample(&page, &exporters, at);
+        let sample = self.sample(&page, &exporters, devices, at);
         [hello, Some(NodeUpdate::Sample(Box::new(sample)))]
     }
 
@@ -151,9 +154,15 @@ impl ScrapeDecoder {
         }
     }
 
-    fn sample(&mut self, page: &ScrapedPage<'_>, exporters: &[Exporter], at: Timestamp) -> Sample {
+    fn sample(
+        &mut self,
+        page: &ScrapedPage<'_>,
+        exporters: &[Exporter],
+        devices: Option<ListedDevices>,
+        at: Timestamp,
+    ) -> Sample {
         let (host, slow) = self.host(page, exporters, at);
-        let has_nvitop = exporters.contains(&Exporter::Nvitop);
+        let has_nvitop = devices.is_some();
         let number = self.next;
         self.next += 1;
         let uptime = host.uptime_seconds.get();
@@ -162,7 +171,10 @@ impl ScrapeDecoder {
             is_complete: true,
             host: Some((at, host)),
             host_slow: Some((at, slow)),
-            backends: has_nvitop.then(|| device_readings(page, at)).into_iter().collect(),
+            backends: devices
+                .map(|devices| device_readings(page, devices, at))
+                .into_iter()
+                .collect(),
             processes: has_nvitop.then(|| processes::processes(page, at, uptime, &mut self.starts)),
             ..Sample::default()
         }
@@ -201,12 +213,16 @@ fn backend(source: Source, page: &ScrapedPage<'_>) -> BackendState {
     BackendState { source, absent: None, is_missing: false, fault: None, driver }
 }
 
-fn device_readings(page: &ScrapedPage<'_>, at: Timestamp) -> BackendReading {
-    let list = nvitop::devices(page);
+fn device_readings(
+    page: &ScrapedPage<'_>,
+    devices: ListedDevices,
+    at: Timestamp,
+) -> BackendReading {
+    let ListedDevices { list, left_out } = devices;
     BackendReading {
         source: nvitop_source(),
         slow_at: None,
-        devices: Some(DevicesReading { at, list, is_cut_short: false }),
+        devices: Some(DevicesReading { at, list, is_cut_short: left_out > 0 }),
         uses: Some(UsesReading { at, list: processes::uses(page), nameless: BTreeMap::default() }),
     }
 }
@@ -218,6 +234,7 @@ mod tests {
         Bytes, Celsius, CpuTicks, Device, Percent, ProcessState, Reading, Reason, SessionUpdate,
         UnseenReason, Watts,
     };
+    use crate::wire::csv::MAX_DEVICES;
     use crate::wire::{Decoder, Delivery, RawUpdate};
 
     const SECOND: i64 = 1_000_000;
@@ -522,7 +539,13 @@ mod tests {
         };
         let page: String = (0..100_000).map(line).collect();
         assert_eq!(excerpt(&page, None).unwrap().lines().count(), MAX_LINES);
-        assert_eq!(devices(&first(&page)).len(), crate::wire::csv::MAX_DEVICES);
+        let (hello, sample) = decode(&mut Decoder::default(), &page, 100_000);
+        assert_eq!(devices(&sample).len(), MAX_DEVICES);
+        assert!(sample.backends[0].devices.as_ref().unwrap().is_cut_short);
+        assert_eq!(hello.unwrap().devices_left_out, MAX_LINES - MAX_DEVICES);
+        let (hello, sample) = decode(&mut Decoder::default(), &line(7), 100_000);
+        assert_eq!(hello.unwrap().devices_left_out, 0);
+        assert!(!sample.backends[0].devices.as_ref().unwrap().is_cut_short);
         let process = |pid: usize| {
             format!(
                 "process_gpu_memory_MiB{{uuid=\"GPU-1\",pid=\"{pid}\"}} 5\nprocess_rss_memory_MiB{{pid=\"{pid}\"}} 5\n"

@@ -186,6 +186,7 @@ impl NodeFixture {
             sudo: None,
             reads_kernel_log: false,
             driver_loaded_at: None,
+            devices_left_out: 0,
             bus_devices: Vec::new(),
             probe: "python 3.11.2".into(),
             is_shell_probe: false,

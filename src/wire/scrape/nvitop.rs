@@ -1,6 +1,6 @@
 //! The families of nvitop-exporter: devices, and the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
@@ -155,14 +155,23 @@ impl DeviceSeries<'_> {
     }
 }
 
+/// The devices of a page.
+pub(super) struct ListedDevices {
+    pub(super) list: Vec<Device>,
+    /// How many more there are, which are not read.
+    pub(super) left_out: usize,
+}
+
 /// Returns the devices in the order of their indices; slices follow their device.
-pub(super) fn devices(page: &ScrapedPage<'_>) -> Vec<Device> {
+pub(super) fn devices(page: &ScrapedPage<'_>) -> ListedDevices {
     let mut found: BTreeMap<Arc<str>, DeviceSeries<'_>> = BTreeMap::new();
+    let mut left_out: BTreeSet<Arc<str>> = BTreeSet::new();
     for (family, series) in
         DEVICE_FAMILIES.iter().flat_map(|family| page.all(family).iter().map(|one| (*family, one)))
     {
         let Some(uuid) = identity(series) else { continue };
         if found.len() >= MAX_DEVICES && !found.contains_key(&uuid) {
+            left_out.insert(uuid);
             continue;
         }
         let device = found
@@ -184,17 +193,16 @@ pub(super) fn devices(page: &ScrapedPage<'_>) -> Vec<Device> {
         .filter_map(|(index, ..)| index.and_then(|(index, slice)| slice.map(|_| index)))
         .collect();
     let driver = driver(page);
-    list.into_iter()
-        .map(|(index, uuid, of)| {
-            let (whole, slice) = index.map_or((None, None), |(whole, slice)| (Some(whole), slice));
-            let parent = slice.and_then(|_| parents.get(&whole?).cloned());
-            let has_slices = slice.is_none() && whole.is_some_and(|whole| sliced.contains(&whole));
-            let index = Reading::checked(slice.or(whole));
-            let mig = if has_slices { Reading::Known(true) } else { Reading::Unknown(NOT_OFFERED) };
-            let statics = DeviceStatics { driver: driver.clone(), ..DeviceStatics::default() };
-            Device { uuid, parent, index, mig, statics: statics.shared(), ..device(&of) }
-        })
-        .collect()
+    let listed = list.into_iter().map(|(index, uuid, of)| {
+        let (whole, slice) = index.map_or((None, None), |(whole, slice)| (Some(whole), slice));
+        let parent = slice.and_then(|_| parents.get(&whole?).cloned());
+        let has_slices = slice.is_none() && whole.is_some_and(|whole| sliced.contains(&whole));
+        let index = Reading::checked(slice.or(whole));
+        let mig = if has_slices { Reading::Known(true) } else { Reading::Unknown(NOT_OFFERED) };
+        let statics = DeviceStatics { driver: driver.clone(), ..DeviceStatics::default() };
+        Device { uuid, parent, index, mig, statics: statics.shared(), ..device(&of) }
+    });
+    ListedDevices { list: listed.collect(), left_out: left_out.len() }
 }
 
 fn driver(page: &ScrapedPage<'_>) -> Reading<Arc<str>> {
