@@ -1,6 +1,7 @@
 //! What to do about devices.
 
 use crate::fleet::{HealthReason, SlowdownCause};
+use crate::model::Reason;
 
 const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
 const REPLACE: &str = "stop using it, and ask the administrator to have it replaced";
@@ -45,9 +46,9 @@ pub const HIDDEN_PROCESS: &str = "log in as its user or as administrator to see 
 /// Accelerators of which gtop shows no values.
 pub const UNREADABLE: &str =
     "install their driver and its tools; of other vendors, their own tools show the values";
-/// NVIDIA's devices are bound to another driver.
 /// Only some devices of a page are read.
 pub const LEFT_OUT: &str = "give the page of each host by itself";
+/// NVIDIA's devices are bound to another driver.
 pub const UNBOUND: &str = "the node's NVIDIA devices are not bound to NVIDIA's driver";
 /// There are NVIDIA devices, and no tools.
 pub const NO_TOOLS: &str = "the node has NVIDIA devices: install the tools of their driver";
@@ -90,6 +91,7 @@ pub const fn of_health(reason: &HealthReason) -> &'static str {
         | HealthReason::LoadWithoutProcess(_) => RESET,
         HealthReason::NoPermission => "ask the administrator for access to the devices",
         HealthReason::Gone(_) => GONE,
+        HealthReason::NotRead(Reason::NotOffered) => "give the host itself, to watch it over SSH",
         HealthReason::Driver(_) | HealthReason::NotRead(_) => "run nvidia-smi there by hand",
         HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
         HealthReason::RemapFailed | HealthReason::SramThreshold => REPLACE,

@@ -27,7 +27,8 @@ use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
 use crate::model::{
-    BackendState, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind, TransportKind,
+    BackendState, Device, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind,
+    TransportKind,
 };
 use crate::nodeset;
 use crate::process;
@@ -318,7 +319,7 @@ fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     out.write_all(text).and_then(|()| out.flush()).map_err(with_context)
 }
 
-/// Says which nodes are left out, which devices are not sound, and where the inherited list ends.
+/// Says which nodes are left out, which devices are not sound or not known to be, and where the inherited list ends.
 fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
     let Outcome { fleet, picks, .. } = outcome;
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -334,19 +335,38 @@ fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
     for (reason, names) in nodes {
         writeln!(err, "gtop: {}: {reason}", nodeset::fold(names))?;
     }
-    let unsound: Vec<String> =
-        picks.refused.iter().filter_map(|refused| passed_over(outcome, refused)).collect();
-    if let Some((shown, rest)) = unsound.split_at_checked(MAX_PASSED_OVER.min(unsound.len()))
-        && !shown.is_empty()
-    {
-        let more = if rest.is_empty() {
-            String::new()
-        } else {
-            format!("; and {} more, see --json", rest.len())
-        };
-        writeln!(err, "gtop: passed over: {}{more}", shown.join("; "))?;
-    }
+    let unsound = picks.refused.iter().filter_map(|refused| passed_over(outcome, refused));
+    print_some("passed over", &unsound.collect::<Vec<_>>(), err)?;
+    let unjudged = picks.picked.iter().filter_map(|picked| unjudged(outcome, picked));
+    print_some("picked", &unjudged.collect::<Vec<_>>(), err)?;
     picks.notice.iter().try_for_each(|notice| writeln!(err, "gtop: {notice}"))
+}
+
+/// Writes the first of some devices in a line, and how many more there are.
+fn print_some(what: &str, devices: &[String], err: &mut impl Write) -> io::Result<()> {
+    let (shown, rest) = devices.split_at(MAX_PASSED_OVER.min(devices.len()));
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let more = match rest.len() {
+        0 => String::new(),
+        count => format!("; and {count} more, see --json"),
+    };
+    writeln!(err, "gtop: {what}: {}{more}", shown.join("; "))
+}
+
+/// Returns a device that was picked although it is not known how sound it is.
+fn unjudged(Outcome { fleet, .. }: &Outcome, picked: &EligibleDevice) -> Option<String> {
+    let node = fleet.node(&picked.node)?;
+    let device = node.device(&picked.uuid).filter(|_| picked.health == Health::Unknown)?;
+    let reason = node.health_reasons(device).first()?;
+    Some(format!("{} {}", full_label(fleet, node, device), reason.text()))
+}
+
+/// Returns the label of a device, after that of its node if there are several.
+fn full_label(fleet: &Fleet, node: &Node, device: &Device) -> String {
+    let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
+    format!("{of_node}#{}", device_label(node, device))
 }
 
 /// Returns a device that was not picked because it is not sound or cannot be read, or has memory in use for nobody.
@@ -363,9 +383,7 @@ fn passed_over(outcome: &Outcome, refused: &Refused) -> Option<String> {
             is_unreadable(node, position, *now) || memory_of_nobody(node, position).is_some()
         }
     };
-    let label = device_label(node, device);
-    let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
-    is_unsound.then(|| format!("{of_node}#{label} {}", refused.reason))
+    is_unsound.then(|| format!("{} {}", full_label(fleet, node, device), refused.reason))
 }
 
 /// Returns how many devices are missing, and what to do.

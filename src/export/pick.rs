@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
+use crate::fleet::Health;
 use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, identifiers, variables};
 use crate::model::NodeName;
 use crate::time::Timestamp;
@@ -109,7 +110,8 @@ fn device_json(device: &EligibleDevice) -> Value {
         "memory_total_bytes": device.total_memory,
         "utilization_percent": device.utilization,
         "memory_utilization_percent": device.memory_utilization,
-        "degraded": device.is_degraded,
+        "health": device.health.as_str(),
+        "degraded": device.health == Health::Degraded,
         "loosened": device.loosened,
     })
 }

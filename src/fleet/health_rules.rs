@@ -116,6 +116,9 @@ impl Node {
         if device.is_partial {
             return Some(Reason::NotSampled);
         }
+        if self.is_read_from_page() {
+            return Some(Reason::NotOffered);
+        }
         let details = device.details.as_ref()?;
         let reasons = [
             details.recovery.reason(),
@@ -302,6 +305,7 @@ mod tests {
     use super::*;
     use crate::model::{
         Celsius, DeviceStatics, Event, FanSpeed, Hello, KernelLine, NodeName, Percent, Source,
+        TransportKind,
     };
     use crate::time::Timestamp;
 
@@ -620,6 +624,19 @@ mod tests {
         node.mark_sampled(&backend.slow(), Timestamp::default());
         node.health.forget();
         assert_eq!(node.health(&node.devices[1]), Health::Ok);
+    }
+
+    #[test]
+    fn the_health_of_a_device_on_a_page_of_metrics_is_unknown_unless_something_is_wrong() {
+        let mut node = node(1);
+        node.via = Some(TransportKind::Http);
+        let not_told = HealthReason::NotRead(Reason::NotOffered);
+        assert_eq!(node.health_reasons(&node.devices[0]), std::slice::from_ref(&not_told));
+        assert_eq!(node.health(&node.devices[0]), Health::Unknown);
+        node.devices[0].ecc_uncorrected = Reading::Known(1);
+        node.health.forget();
+        let reasons = [HealthReason::EccUncorrected(1), not_told];
+        assert_eq!(node.health_reasons(&node.devices[0]), reasons);
     }
 
     #[test]

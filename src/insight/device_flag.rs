@@ -63,9 +63,10 @@ const fn recovery_note(action: RecoveryAction) -> &'static str {
 impl DeviceFlag {
     /// Returns the flags of a device, the worst first.
     pub(crate) fn of(node: &Node, device: &Device) -> Vec<Self> {
-        // What has not come yet comes in a moment.
-        let is_told =
-            |reason: &&HealthReason| **reason != HealthReason::NotRead(Reason::NotSampled);
+        // What has not come yet comes in a moment, and what the source does not offer is no sign of anything.
+        let is_told = |reason: &&HealthReason| {
+            ![Reason::NotSampled, Reason::NotOffered].map(HealthReason::NotRead).contains(reason)
+        };
         let reasons = node.own_health_reasons(device).iter().filter(is_told).cloned();
         let mut flags: Vec<Self> = reasons.map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
@@ -296,6 +297,9 @@ impl DeviceFlag {
                 "the link to the host is slower than it can be, although the device works"
             }
             HealthReason::FanFailed => "the driver gets no answer from the fan",
+            HealthReason::NotRead(Reason::NotOffered) => {
+                "the source tells nothing of how sound the device is"
+            }
             HealthReason::NotRead(_) => {
                 "the driver cannot read the values that tell how sound the device is"
             }

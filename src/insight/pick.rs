@@ -9,7 +9,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Health};
 use crate::insight::pick::candidates::find_candidates;
 pub(crate) use crate::insight::pick::candidates::memory_of_nobody;
 use crate::model::{JobId, NodeName, Vendor};
@@ -64,7 +64,6 @@ pub enum Spread {
 
 /// A device that may be picked.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct EligibleDevice {
     pub node: NodeName,
     pub vendor: Vendor,
@@ -88,8 +87,8 @@ pub struct EligibleDevice {
     pub utilization: Option<f32>,
     /// Percent.
     pub memory_utilization: Option<f32>,
-    /// It works, and is slower or less reliable than it should be.
-    pub is_degraded: bool,
+    /// How sound it is; never faulty.
+    pub health: Health,
     /// It is busy, or others use it or may, and no limit tells how much they may.
     pub is_shared: bool,
     /// Number of limits that only the tolerance lets it meet.
@@ -129,7 +128,7 @@ impl Picks {
         let found = find_candidates(fleet, now, request);
         let mut candidates = found.candidates;
         if request.is_unsorted {
-            candidates.sort_by_key(|candidate| candidate.is_degraded);
+            candidates.sort_by_key(|candidate| candidate.health);
         } else {
             sort(fleet, &mut candidates);
         }
@@ -181,7 +180,7 @@ fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
 fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
     let key = |device: &EligibleDevice| {
         let memory = (Reverse(device.free_memory), Reverse(device.used_memory));
-        (device.is_degraded, device.loosened, device.is_shared, memory)
+        (device.health, device.loosened, device.is_shared, memory)
     };
     let share = |value: Option<f32>| value.unwrap_or(f32::INFINITY);
     let compare = |one: Option<f32>, other: Option<f32>| share(one).total_cmp(&share(other));
@@ -349,6 +348,7 @@ mod tests {
         DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
         Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
         RecoveryAction, RequestedJobs, SchedulerErrorKind, SchedulerNode, SchedulerNodes, Source,
+        TransportKind,
     };
     use crate::scheduler::SchedulerKind;
 
@@ -577,6 +577,19 @@ mod tests {
         );
         let request = PickRequest { allows_degraded: true, ..PickRequest::default() };
         assert_eq!(text(&picks(&one, &request)), "gpu01:0,2");
+    }
+
+    #[test]
+    fn a_device_whose_source_tells_nothing_of_health_comes_after_sound_ones() {
+        let mut page = node("page", vec![device(0, 95, 0.0), device(1, 95, 0.0)]);
+        page.via = Some(TransportKind::Http);
+        page.devices[1].ecc_uncorrected = Reading::Known(3);
+        let other = Device { uuid: "GPU-9".into(), ..device(0, 10, 0.0) };
+        let found = picks(&fleet(vec![page, node("gpu01", vec![other])]), &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:0 page:0");
+        let health: Vec<Health> = found.picked.iter().map(|device| device.health).collect();
+        assert_eq!(health, [Health::Ok, Health::Unknown]);
+        assert!(reason(&found, "GPU-1").starts_with("degraded: 3 uncorrected memory errors"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What `gtop pick` gives away keeps to the rules, whatever the machine.
 
+use gtop::internals::fleet::Health;
 use gtop::internals::insight::pick::{PickRequest, Picks};
 
 use crate::random_machines::machine::{GIB, Machine, NOW, Rng, Scheduling, Soundness, UnitFacts};
@@ -54,7 +55,8 @@ fn what_is_picked_keeps_to_the_rules() {
             let found = Picks::of(&fleet, NOW, &request);
             check(&machine, &request, &found);
             picked.0 += found.picked.len();
-            picked.1 += found.picked.iter().filter(|device| device.is_degraded).count();
+            picked.1 +=
+                found.picked.iter().filter(|device| device.health == Health::Degraded).count();
             picked.2 += found.picked.iter().filter(|device| device.is_slice).count();
         }
     }

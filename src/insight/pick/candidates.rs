@@ -168,7 +168,7 @@ impl NodeRules<'_> {
             used_memory: used,
             utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
-            is_degraded: self.node.health(device) != Health::Ok,
+            health: self.node.health(device),
             is_shared: !self.request.has_limits() && self.may_be_used_by_others(position, device),
             loosened: 0,
         })
@@ -207,6 +207,8 @@ impl NodeRules<'_> {
             Health::Unknown if *worst == HealthReason::NotRead(Reason::NotSampled) => {
                 Some("its health is not known yet; a longer --deadline helps".to_owned())
             }
+            // Nothing speaks against it, and it comes after those that are known to be sound.
+            Health::Unknown if *worst == HealthReason::NotRead(Reason::NotOffered) => None,
             Health::Unknown if !self.request.allows_degraded => {
                 Some(format!("{text}; --allow-degraded picks it"))
             }
