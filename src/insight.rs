@@ -339,7 +339,10 @@ enum ProblemKey {
     Down(FaultKind, Arc<str>),
     Source(&'static str, String),
     Device(String),
-    Stale,
+    Stale {
+        /// It is read from a page of metrics.
+        is_page: bool,
+    },
 }
 
 /// What to do about a problem.
@@ -384,7 +387,7 @@ fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProb
                 remedy: remedy.text(&nodes, reader),
                 nodes,
                 indices,
-                severity: if key == ProblemKey::Stale {
+                severity: if matches!(key, ProblemKey::Stale { .. }) {
                     Severity::Warning
                 } else {
                     Severity::Error
@@ -424,7 +427,10 @@ fn problem_keys(
         })
         .collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        all.push((ProblemKey::Stale, Remedy::Words(advice::source::of_stale(reader))));
+        let is_page = node.is_read_from_page();
+        let words =
+            if is_page { advice::source::OLD_PAGE } else { advice::source::of_stale(reader) };
+        all.push((ProblemKey::Stale { is_page }, Remedy::Words(words)));
     }
     let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
     let faults = worst.filter(|reason| {
@@ -450,7 +456,8 @@ impl ProblemKey {
             Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
             Self::Source(label, source) => format!("{label}: {source}"),
             Self::Device(label) => format!("device {label}"),
-            Self::Stale => "stale: no new samples".to_owned(),
+            Self::Stale { is_page: false } => "stale: no new samples".to_owned(),
+            Self::Stale { is_page: true } => "stale: old pages of metrics".to_owned(),
         }
     }
 }

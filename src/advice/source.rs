@@ -46,6 +46,10 @@ pub const fn of_stale(reader: Reader) -> &'static str {
     }
 }
 
+/// A page of metrics is old.
+pub const OLD_PAGE: &str =
+    "check the exporter on the host, and what serves its page: it measures nothing new";
+
 /// Returns the command that examines a node.
 pub fn examine(node: &str) -> String {
     format!("gtop doctor {node} examines it")

@@ -18,6 +18,8 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
+/// Once its newest values have come so often again, a node has told what it has to tell.
+const MIN_REPEATS: u8 = 2;
 /// Seconds by which a process may have started after the host's uptime was last read: the longest interval.
 const MAX_START_SKEW: u64 = 3_700;
 
@@ -39,6 +41,8 @@ pub struct NodeBuilder {
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
     has_two_samples: bool,
+    /// How often the last sample of the host was repeated.
+    repeats: u8,
     /// When processes were first read in this session.
     processes_since: Option<NodeTime>,
     /// The subject of the host's own history series: empty.
@@ -90,6 +94,7 @@ impl NodeBuilder {
             previous_counters: None,
             processes: Vec::new(),
             has_two_samples: false,
+            repeats: 0,
             processes_since: None,
             host_subject: "".into(),
             interval: Duration::MAX,
@@ -134,6 +139,7 @@ impl NodeBuilder {
             self.previous_counters = None;
             self.processes.clear();
             self.has_two_samples = false;
+            self.repeats = 0;
             self.processes_since = None;
             self.missing.on_session_end(&self.node);
         }
@@ -376,7 +382,11 @@ impl NodeBuilder {
         };
         let before = self.previous_counters.as_ref();
         match before.and_then(|before| Some((before, node_time.since(before.at)?))) {
-            Some((_, span)) if span < MIN_RATE_SPAN => {}
+            Some((_, span)) if span < MIN_RATE_SPAN => {
+                // Of a page that stands still, no more comes.
+                self.repeats = if span.is_zero() { self.repeats.saturating_add(1) } else { 0 };
+                self.has_two_samples |= self.repeats >= MIN_REPEATS;
+            }
             Some((before, span)) => {
                 self.has_two_samples = true;
                 node.host.cpu = cpu_utilization(before.cpu, now.cpu);
@@ -907,6 +917,17 @@ mod tests {
         };
         builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
         assert!(builder.node().is_settled);
+    }
+
+    #[test]
+    fn a_node_whose_values_stand_still_is_settled_without_rates() {
+        let mut builder = builder();
+        builder.on_sample(devices_sample(0, vec![device("GPU-1", 0, 50.0)]));
+        for is_settled in [false, false, true] {
+            builder.on_sample(host_sample(0, 1, 1, 0));
+            assert_eq!(builder.node().is_settled, is_settled);
+        }
+        assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
     if let NodeStatus::Stale(age) = status
         && faults.is_empty()
     {
-        notes.push(Note::Stale(age));
+        notes.push(Note::of_age(node, age));
     }
     notes.extend(faults);
     notes.extend(sudo_note(node));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::advice::{self, Advice, Known, Reader};
+use crate::fleet::Node;
 use crate::insight::Severity;
 use crate::insight::device_flag::{DeviceFlag, xid_meaning};
 use crate::model::{
@@ -29,6 +30,8 @@ pub(crate) enum Note {
     FirstSample,
     /// The newest values are this old.
     Stale(Duration),
+    /// The page of metrics from which it is read is this old.
+    OldPage(Duration),
     /// Values of its devices are this old, as they come seldom.
     Aged(Duration),
     /// Why it is down.
@@ -137,6 +140,11 @@ fn scheduler_text(words: &SchedulerWords, said: &str, age: Option<Duration>) -> 
 }
 
 impl Note {
+    /// Returns that the newest values of a node are this old.
+    pub(crate) fn of_age(node: &Node, age: Duration) -> Self {
+        if node.is_read_from_page() { Self::OldPage(age) } else { Self::Stale(age) }
+    }
+
     /// Returns its name for programs, which never changes.
     pub(crate) const fn id(&self) -> &'static str {
         match self {
@@ -146,6 +154,7 @@ impl Note {
             Self::StartingProbe => "starting_probe",
             Self::FirstSample => "first_sample",
             Self::Stale(_) => "stale",
+            Self::OldPage(_) => "old_page",
             Self::Aged(_) => "aged",
             Self::Down(_) => "down",
             Self::NextAttempt(_) => "next_attempt",
@@ -174,6 +183,7 @@ impl Note {
             Self::Down(_) | Self::UnlistedXid { .. } => Severity::Error,
             Self::SameMachine(_)
             | Self::Stale(_)
+            | Self::OldPage(_)
             | Self::SudoRefused(_)
             | Self::UnlistedDevices(_)
             | Self::BelowScheduler { .. }
@@ -221,6 +231,7 @@ impl Note {
             Self::StartingProbe => "starting the probe".to_owned(),
             Self::FirstSample => "waiting for the first sample".to_owned(),
             Self::Stale(age) => format!("stale {}", format_age(*age)),
+            Self::OldPage(age) => format!("stale {}: an old page", format_age(*age)),
             Self::Aged(age) => format!("{} old", format_age(*age)),
             Self::Down(fault) => fault.message(),
             Self::NextAttempt(next) => next.text(),
@@ -265,6 +276,9 @@ impl Note {
             Self::StartingProbe => "connected; the probe has not said hello yet",
             Self::FirstSample => "connected; the first values are on their way",
             Self::Stale(_) => "no new values: the numbers are old",
+            Self::OldPage(_) => {
+                "the time on its page of metrics stands still, or the page comes late: the numbers are old"
+            }
             Self::Aged(_) => {
                 "the driver's program takes long there, so values of devices come seldom"
             }
@@ -346,6 +360,7 @@ impl Note {
             Self::Down(fault) => return advice::for_fault(fault, &Known::of_node(node, reader)),
             Self::SameMachine(_) => advice::source::SAME_MACHINE,
             Self::Stale(_) => advice::source::of_stale(reader),
+            Self::OldPage(_) => advice::source::OLD_PAGE,
             Self::NextAttempt(_) if reader != Reader::Screen => "",
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
             Self::NextAttempt(NextAttempt::OnHostKey) => advice::source::ON_HOST_KEY,
@@ -417,6 +432,7 @@ mod tests {
             Note::StartingProbe,
             Note::FirstSample,
             Note::Stale(Duration::from_secs(9)),
+            Note::OldPage(Duration::from_secs(9)),
             Note::Aged(Duration::from_secs(9)),
             Note::Down(Box::new(Fault::new(FaultKind::Silent, words))),
             Note::NextAttempt(NextAttempt::Soon),

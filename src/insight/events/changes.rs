@@ -161,13 +161,10 @@ impl ChangeDetector {
         }
         match (NodeStatus::of(old, old_now), NodeStatus::of(new, self.at)) {
             (NodeStatus::Fresh, NodeStatus::Stale(age)) => {
-                let stale = Note::Stale(age);
+                let stale = Note::of_age(new, age);
                 let summary = EventSummary::plain(stale.severity(), "stale: no new samples");
-                self.add(
-                    MarkKind::Stale,
-                    new,
-                    summary.explained(stale.meaning(), advice::source::of_stale(Reader::Screen)),
-                );
+                let remedy = stale.advice(&new.name, Reader::Screen).text();
+                self.add(MarkKind::Stale, new, summary.explained(stale.meaning(), remedy));
             }
             (NodeStatus::Stale(_), NodeStatus::Fresh) => {
                 self.add_recovery(MarkKind::Over, new, "fresh again");
