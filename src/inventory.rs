@@ -86,7 +86,7 @@ pub enum EntryError {
     },
     /// A page that is only served encrypted.
     #[error(
-        "{0:?} is not read: gtop reads pages of metrics over http:// only; forward its port, as by `ssh -L`, or give the host itself, to watch it over SSH"
+        "{0:?} is not read: gtop reads pages of metrics over http:// only; forward its port, as by `ssh -L`, if the exporter speaks HTTP on its host, or give the host itself, to watch it over SSH"
     )]
     Https(String),
     /// A target without a host, or with an empty user.

@@ -28,20 +28,40 @@ pub enum ScrapeFault {
         /// What the system or the protocol says.
         why: String,
     },
+    /// The connection was made, and ended before anything came.
+    #[error("closed without an answer")]
+    Closed,
+    /// The answer began, and was not whole in time.
+    #[error("not whole within {} s", after.as_secs_f32())]
+    Late {
+        /// The limit.
+        after: Duration,
+    },
+    /// The connection ended before the page did.
+    #[error("the page breaks off")]
+    BrokenOff,
     /// Another protocol is spoken there.
     #[error("the answer is not HTTP")]
     NotHttp,
     /// The status is not 200.
-    #[error("HTTP status {status}{}", pointing(.location.as_deref()))]
+    #[error("HTTP status {status}{}{}", pointing(.location.as_deref()), saying(.says))]
     Status {
         /// The status.
         status: u16,
         /// Where a redirection leads, which is not followed.
         location: Option<String>,
+        /// The first line of a plain text that came with it; empty without one.
+        says: String,
     },
     /// The page is larger than gtop reads.
     #[error("larger than {} MiB", Self::MAX_PAGE_MIB)]
     TooLarge,
+    /// It is compressed, which was not asked for.
+    #[error("compressed: {encoding}")]
+    Compressed {
+        /// How.
+        encoding: String,
+    },
     /// It is not UTF-8.
     #[error("not a text")]
     NotText,
@@ -66,15 +86,23 @@ impl ScrapeFault {
             Self::NameNotFound
             | Self::Refused { .. }
             | Self::TimedOut { .. }
-            | Self::Lost { .. } => false,
-            Self::NotHttp
+            | Self::Lost { .. }
+            | Self::Closed => false,
+            Self::Late { .. }
+            | Self::BrokenOff
+            | Self::NotHttp
             | Self::Status { .. }
             | Self::TooLarge
+            | Self::Compressed { .. }
             | Self::NotText
             | Self::OtherFamilies { .. }
             | Self::OnlyPage => true,
         }
     }
+}
+
+fn saying(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
 fn pointing(location: Option<&str>) -> String {
