@@ -20,6 +20,11 @@ const MODULES: &[&str] = &[
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
+/// The folders of sources and the modules that each has. Where one has the name of its crate, the crate's other files belong
+/// to it.
+#[rustfmt::skip]
+const CRATES: &[(&str, &[&str])] = &[];
+
 /// Modules that a module must not import although they are below it.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("model", &["ssh", "process"]),
@@ -131,27 +136,36 @@ const WRITERS: &[&str] = &[
 struct Source {
     /// The top-level module the file belongs to.
     module: String,
-    /// The path below `src`, without the extension.
+    /// The path below the folder that has the module, without the extension.
     name: String,
     path: PathBuf,
     code: String,
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the folders of the sources, relative to the root.
+fn source_folders() -> Vec<PathBuf> {
+    let members = fs::read_dir(root().join("crates")).into_iter().flatten();
+    let names = members.map(|member| member.unwrap().file_name());
+    let members = names.map(|name| Path::new("crates").join(name).join("src"));
+    std::iter::once(PathBuf::from("src")).chain(members).collect()
+}
+
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
-    let mut folders = vec![root.clone()];
+    let mut folders = source_folders();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let inside = folder.join(entry.unwrap().file_name());
+            let path = root().join(&inside);
             if path.is_dir() {
-                folders.push(path);
+                folders.push(inside);
                 continue;
             }
-            let inside = path.strip_prefix(&root).unwrap();
-            let first = inside.iter().next().unwrap().to_str().unwrap();
-            let module = first.trim_end_matches(".rs").to_owned();
-            let name = inside.with_extension("").to_string_lossy().into_owned();
+            let (module, name) = place_of(&inside);
             let code = fs::read_to_string(&path).unwrap();
             found.push(Source { module, name, path, code });
         }
@@ -194,16 +208,38 @@ fn position(module: &str) -> Option<usize> {
     MODULES.iter().position(|known| *known == module)
 }
 
-/// Returns the top-level module of a file.
+/// Returns the top-level module of a file, and the path of the file from there, without the extension.
+fn place_of(path: &Path) -> (String, String) {
+    let whole = path.with_extension("").to_string_lossy().into_owned();
+    let Some(below) = whole.strip_prefix("crates/") else {
+        let name = whole.trim_start_matches("src/");
+        return (first_part(name), name.to_owned());
+    };
+    let (krate, name) = below.split_once("/src/").unwrap();
+    let modules = CRATES.iter().find(|(known, _)| *known == krate).map_or(&[][..], |(_, all)| all);
+    let first = first_part(name);
+    if first == "lib" {
+        let module = if modules.contains(&krate) { krate } else { "lib" };
+        return (module.to_owned(), module.to_owned());
+    }
+    if modules.contains(&&*first) {
+        return (first, name.to_owned());
+    }
+    (krate.to_owned(), format!("{krate}/{name}"))
+}
+
+fn first_part(path: &str) -> String {
+    path.split('/').next().unwrap_or_default().to_owned()
+}
+
 fn module_of(path: &Path) -> String {
-    let first = path.iter().next().unwrap().to_string_lossy();
-    first.trim_end_matches(".rs").to_owned()
+    place_of(path).0
 }
 
 #[test]
 fn no_module_imports_upward() {
     let mut wrong = String::new();
-    for (user, files) in imports::graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+    for (user, files) in imports::graph(root()) {
         let module = module_of(&user);
         if module == "lib" {
             continue;
@@ -301,8 +337,7 @@ fn table_after<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn the_map_names_rooms_files_and_types_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let code: String = sources().into_iter().map(|source| source.code).collect();
     for row in table_after(&page, "## Words") {
         let name = row[2].trim_matches('`');
@@ -327,8 +362,10 @@ fn the_map_names_rooms_files_and_types_that_exist() {
     let words = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     let mut files =
         words.filter(|word| [".rs", ".py", ".sh"].iter().any(|end| word.ends_with(end)));
-    let places = ["", "src", "src/ui"].map(|place| root.join(place));
-    let missing = files.find(|file| !places.iter().any(|place| place.join(file).exists()));
+    let mut places = source_folders();
+    places.extend(["", "src/ui"].map(PathBuf::from));
+    let exists = |file: &&str| places.iter().any(|place| root().join(place).join(file).exists());
+    let missing = files.find(|file| !exists(file));
     assert_eq!(missing, None, "no such file");
 }
 
@@ -344,13 +381,14 @@ fn the_checks_find_violations() {
 
 #[test]
 fn every_file_is_a_module() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rust_files = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect::<Vec<_>>()
     };
-    let mut open = vec![root.join("src/lib.rs"), root.join("tests/main.rs")];
+    let mut open: Vec<PathBuf> =
+        source_folders().iter().map(|folder| root().join(folder).join("lib.rs")).collect();
+    open.push(root().join("tests/main.rs"));
     while let Some(parent) = open.pop() {
         let code = fs::read_to_string(&parent).unwrap();
         let is_root = ["lib", "main"].iter().any(|name| parent.file_stem().unwrap() == *name);

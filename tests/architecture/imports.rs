@@ -1,4 +1,4 @@
-//! The import graph of the crate: which file uses which, by what it names.
+//! The import graph of the workspace: which file uses which, by what it names.
 //!
 //! Parses every module with `syn`, collects the paths it names (imports, types, expressions, patterns, macro
 //! arguments) and follows each to the file that defines its item, through re-exports and globs. Methods are not
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// The segments of a path, such as `["crate", "fleet", "Node"]`; of a module without `crate`.
+/// The segments of a path, such as `["crate", "fleet", "Node"]`; of a module with the name of its crate for `crate`.
 type Segments = Vec<String>;
 
 /// Re-exports followed before a path counts as unknown: a name may be imported from itself.
@@ -39,11 +39,26 @@ enum Target {
 /// Files, relative to the root of the sources, and the files each uses.
 pub(crate) type Graph = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// Returns the import graph of the crate whose `lib.rs` is in the folder `root`.
+/// Returns the import graph of the crates in a folder: of the one in `src`, and of those below `crates`.
 pub(crate) fn graph(root: &Path) -> Graph {
     let mut modules = Modules::default();
-    modules.read(root, Path::new("lib.rs"), Vec::new());
+    for krate in crates(root) {
+        let folder = if krate == "gtop" { "src".into() } else { member_folder(&krate) };
+        modules.read(root, &folder.join("lib.rs"), vec![krate]);
+    }
     modules.graph()
+}
+
+/// Returns the names of the crates, as paths have them.
+fn crates(root: &Path) -> Vec<String> {
+    let members = fs::read_dir(root.join("crates")).into_iter().flatten();
+    let names = members.map(|member| member.unwrap().file_name().to_string_lossy().into_owned());
+    names.map(|name| format!("gtop_{name}")).chain(["gtop".to_owned()]).collect()
+}
+
+/// Returns the folder of the sources of a member.
+fn member_folder(krate: &str) -> PathBuf {
+    Path::new("crates").join(krate.trim_start_matches("gtop_")).join("src")
 }
 
 #[derive(Default)]
@@ -67,7 +82,9 @@ impl Modules {
             if let Some(items) = items {
                 self.add(root, file, child, &items);
             } else {
-                let folder = if path.is_empty() { PathBuf::new() } else { file.with_extension("") };
+                let is_root = path.len() == 1;
+                let folder =
+                    if is_root { file.parent().unwrap().into() } else { file.with_extension("") };
                 self.read(root, &folder.join(name).with_extension("rs"), child);
             }
         }
@@ -102,9 +119,12 @@ impl Modules {
         let depth = depth.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
         let mut target = match first.as_str() {
-            "crate" => Target::Module(Vec::new()),
+            "crate" => Target::Module(vec![from.first()?.clone()]),
             "self" => Target::Module(from.clone()),
             "super" => Target::Module(from.split_last()?.1.to_vec()),
+            name if self.0.contains_key(std::slice::from_ref(first)) => {
+                Target::Module(vec![name.to_owned()])
+            }
             name => self.find(from, name, depth)?,
         };
         for name in rest {
