@@ -27,7 +27,7 @@ use crate::metrics::{HOST, Value, device_fields, is_slow_host_metric};
 use crate::model::NodeName;
 use crate::query::DisplaySelection;
 use crate::source::replay::Recordings;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Watches nodes in the background until it is dropped.
 ///

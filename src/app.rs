@@ -11,14 +11,14 @@ use crate::cli::{self, Cli, CliCommand, ConfigAction, TransportChoice};
 use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::inventory::{InventoryError, PodError};
-use crate::process;
 use crate::record::{RecordError, RecordingError};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
 use crate::ssh;
-use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
 use crate::ui::{StopReason, StopSignals};
+use gtop_local::process;
+use gtop_local::storage::WriteError;
 
 mod config_command;
 mod demo;

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 mod args;
 mod connection;

@@ -18,8 +18,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::collect::park::{NoDelay, ParkPolicy};
 use crate::collect::requests::RequestQueue;
 use crate::model::Focus;
-use crate::time::Clock;
 use crate::transport::Transport;
+use gtop_local::time::Clock;
 
 mod backoff;
 mod fault;

@@ -14,9 +14,9 @@ use crate::model::declare::table;
 use crate::model::{NodeName, SchedulerProfile};
 use crate::scheduler::SchedulerError;
 use crate::ssh::{Trace, with_trace};
-use crate::text::excerpt;
-use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
+use gtop_local::text::excerpt;
+use gtop_local::time::Clock;
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use crate::model::{
     Allocation, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes, SchedulerProfile,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 mod anonymizer;
 mod devices;

@@ -22,8 +22,8 @@ use crate::model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
-use crate::text::width_of;
-use crate::time::Timestamp;
+use gtop_local::text::width_of;
+use gtop_local::time::Timestamp;
 
 mod device_count;
 pub(crate) mod device_flag;

@@ -19,9 +19,9 @@ pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
-use crate::storage::{self, user_dirs};
-use crate::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
 use crate::transport::{PageUrl, PageUrlError, Reach, Target};
+use gtop_local::storage::{self, user_dirs};
+use gtop_local::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
 
 /// Maximum size of a host file, in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;

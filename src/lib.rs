@@ -22,8 +22,6 @@ mod doctor;
 #[warn(missing_docs)]
 mod export;
 #[warn(missing_docs)]
-mod fault;
-#[warn(missing_docs)]
 mod fleet;
 mod insight;
 mod inventory;
@@ -34,7 +32,6 @@ mod model;
 #[warn(missing_docs)]
 mod nodeset;
 mod probe;
-mod process;
 mod query;
 mod record;
 mod report;
@@ -44,11 +41,6 @@ mod serve;
 mod sim;
 mod source;
 mod ssh;
-mod storage;
-#[warn(missing_docs)]
-mod text;
-#[warn(missing_docs)]
-mod time;
 mod training;
 mod transport;
 mod ui;
@@ -61,12 +53,17 @@ pub use crate::app::run_program;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
+    pub use gtop_local::fault;
+    pub use gtop_local::process;
+    pub use gtop_local::storage;
+    pub use gtop_local::text;
+    pub use gtop_local::time;
     macro_rules! modules {
         ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
     }
 
     modules! {
-        advice app cli collect config doctor export fault fleet insight inventory metrics model nodeset probe
-        process query record report runs scheduler serve sim source ssh storage text time training transport ui wire
+        advice app cli collect config doctor export fleet insight inventory metrics model nodeset probe
+        query record report runs scheduler serve sim source ssh training transport ui wire
     }
 }

@@ -11,7 +11,7 @@ use crate::model::{
     Bytes, Celsius, ComputeMode, Device, FabricHealth, FabricState, FanSpeed, JobState, Megahertz,
     Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub use amd::DEVICE_AMD;
 pub use chart::{

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::model::declare::table;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub use filter::ReportFilter;
 pub use filter_check::{NothingMatched, UnmatchedName};

@@ -25,7 +25,7 @@ use crate::model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfil
 use crate::scheduler::pbs::PbsPoller;
 use crate::scheduler::slurm::SlurmPoller;
 use crate::ssh::SchedulerAddresses;
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 pub mod claim;
 mod error;

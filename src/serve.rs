@@ -18,8 +18,8 @@ use crate::query::DisplaySelection;
 use crate::serve::access::OwnNames;
 use crate::serve::connections::Connections;
 use crate::serve::responder::Responder;
-use crate::storage::PrivateSocket;
-use crate::time::Clock;
+use gtop_local::storage::PrivateSocket;
+use gtop_local::time::Clock;
 
 pub use access::{Token, TokenError};
 pub use tls::{Tls, TlsError};
@@ -241,7 +241,7 @@ mod examples {
     use super::*;
     use crate::fleet::{Fleet, Node};
     use crate::model::NodeName;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     /// Returns a fleet of one node.
     pub(super) fn fleet_of(name: &str) -> Fleet {

@@ -34,11 +34,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use crate::fault::Origin;
-pub use crate::fault::ssh::{
-    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, Recourse, SshProgramCause,
-    UnansweredReason, join_names,
-};
 pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::ssh::command::{CommandSignal, RemoteCommand, RemoteTerminal, TerminalSize};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv};
@@ -53,6 +48,11 @@ pub use crate::ssh::login::{LoginEvent, LoginHost, MasterLogin};
 pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};
 pub use crate::ssh::trace::{
     ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,
+};
+pub use gtop_local::fault::Origin;
+pub use gtop_local::fault::ssh::{
+    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, Recourse, SshProgramCause,
+    UnansweredReason, join_names,
 };
 
 use crate::ssh::auth::Login;
@@ -100,7 +100,7 @@ pub struct ClientOptions {
     pub ssh_program: PathBuf,
     /// Open `ControlMaster` connections of the user are used; `Transport` decides it by its mode.
     pub uses_masters: bool,
-    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`](crate::process::PARENT_GUARD).
+    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`](gtop_local::process::PARENT_GUARD).
     pub parent_guard: Option<PathBuf>,
     /// The parts of the environment that the configuration refers to.
     pub env: LocalEnv,

@@ -20,24 +20,24 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-pub use crate::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
 pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::page::{PageUrl, PageUrlError};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepScript};
+pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
 
 use crate::model::{NodeName, Privilege};
-use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
     self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
     KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget,
 };
-use crate::storage::WriteError;
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
+use gtop_local::process::LocalProcess;
+use gtop_local::storage::WriteError;
 
 /// Timeout for the settings of a host that a connection to has failed; they were read for it.
 const LOGIN_FACTS_TIMEOUT: Duration = Duration::from_secs(2);

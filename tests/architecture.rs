@@ -23,7 +23,9 @@ const MODULES: &[&str] = &[
 /// The folders of sources and the modules that each has. Where one has the name of its crate, the crate's other files belong
 /// to it.
 #[rustfmt::skip]
-const CRATES: &[(&str, &[&str])] = &[];
+const CRATES: &[(&str, &[&str])] = &[
+    ("local", &["time", "text", "storage", "process", "fault"]),
+];
 
 /// Modules that a module must not import although they are below it.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[

@@ -12,9 +12,9 @@ use crate::advice::connection::startup::of_command;
 use crate::advice::known::{Known, shell_quoted};
 use crate::advice::reader::Reader;
 use crate::advice::steps::Advice;
-use crate::fault::ssh::Fault as SshFault;
-use crate::fault::{Fault as Cause, SshProgramCause};
 use crate::model::{Fault, FaultKind};
+use gtop_local::fault::ssh::Fault as SshFault;
+use gtop_local::fault::{Fault as Cause, SshProgramCause};
 
 mod algorithms;
 mod authentication;
@@ -113,7 +113,7 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
 mod tests {
     use super::*;
     use crate::advice::connection::examples::plain;
-    use crate::fault::{LoaderCause, StepCause};
+    use gtop_local::fault::{LoaderCause, StepCause};
 
     #[test]
     fn each_kind_of_fault_has_advice() {

@@ -12,8 +12,8 @@ use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::sim::{FleetSpec, SimNode, serve};
 use crate::ssh::{Fault, FixedProfile, Profile, SshTarget};
-use crate::time::Clock;
 use crate::transport::{Reach, Target};
+use gtop_local::time::Clock;
 
 /// A running simulated fleet. Dropping it stops the servers.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use tokio::time::{Instant, MissedTickBehavior, timeout};
 use crate::inventory::{JobTargets, Roster};
 use crate::model::{JobId, JobList};
 use crate::scheduler::PollRequest;
-use crate::time::Clock;
 use crate::transport::Target;
+use gtop_local::time::Clock;
 
 /// Maximum wait for the scheduler before the screen starts.
 pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -13,9 +13,9 @@ use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
 use crate::inventory::{Roster, user_groups};
 use crate::ssh::ClientOptions;
-use crate::storage::user_dirs;
-use crate::time::Clock;
 use crate::transport::{ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode};
+use gtop_local::storage::user_dirs;
+use gtop_local::time::Clock;
 
 /// The command line and settings, and what every connection needs.
 pub(super) struct Env {

@@ -13,8 +13,8 @@ use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
 use crate::fleet::Anonymizer;
 use crate::source::replay::{LostLines, Recordings};
-use crate::storage::StreamFile;
 use crate::ui::StopSignals;
+use gtop_local::storage::StreamFile;
 
 /// A table has names of users: only its owner reads it, until they change that.
 const MODE: u32 = 0o600;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::storage::{PrivateSocket, socket_folder};
+use gtop_local::storage::{PrivateSocket, socket_folder};
 
 /// How long to wait for files to be closed if no more can be opened, and for the first program.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -15,8 +15,8 @@ use crate::model::{
     UnknownHost,
 };
 use crate::ssh::{Fault, HostKeyStatus, HostOffer, KnownHostEntry};
-use crate::storage::WriteError;
 use crate::transport::{Target, Transport};
+use gtop_local::storage::WriteError;
 
 /// What is known of the keys of some nodes.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use crate::app::monitor::Monitor;
 use crate::app::{AppError, check_settings, load_settings, printer, targets, watch};
 use crate::cli::{self, Cli};
 use crate::fleet::{Fleet, FleetReader};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A running collection with what it needs. Dropping it ends it.
 pub(crate) struct Watcher {

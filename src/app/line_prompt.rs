@@ -20,8 +20,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::app::limits;
 use crate::app::prompt_place::PromptPlace;
-use crate::process::run_askpass;
 use crate::ssh::Secret;
+use gtop_local::process::run_askpass;
 
 /// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1024;

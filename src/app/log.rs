@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::storage::{LogFile, WriteError};
-use crate::text::sanitize;
-use crate::time::Clock;
+use gtop_local::storage::{LogFile, WriteError};
+use gtop_local::text::sanitize;
+use gtop_local::time::Clock;
 
 /// Writes log records to a file. Of russh only warnings: its lower levels log the data it sends.
 struct FileLog {

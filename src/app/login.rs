@@ -20,15 +20,15 @@ use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
-use crate::fault::ConnectPhase;
 use crate::model::TransportKind;
 use crate::nodeset;
-use crate::process::Output;
 use crate::ssh::{self, AskpassServer, Client, LoginEvent, LoginHost, SshTarget};
-use crate::storage::socket_folder;
-use crate::text;
 use crate::transport::{self, Reach, Target, Transport};
 use crate::ui::StopSignals;
+use gtop_local::fault::ConnectPhase;
+use gtop_local::process::Output;
+use gtop_local::storage::socket_folder;
+use gtop_local::text;
 
 /// What is run on a node to see that it is reachable, and what it prints.
 const CHECK_COMMAND: &str = "echo gtop-login";

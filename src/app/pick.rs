@@ -20,7 +20,6 @@ use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fault::Fault;
 use crate::fleet::{Fleet, Health, Node, SourceState, is_memory_refused};
 use crate::insight::node_status::device_label;
 use crate::insight::pick::{
@@ -31,10 +30,11 @@ use crate::model::{
     TransportKind,
 };
 use crate::nodeset;
-use crate::process;
-use crate::time::Timestamp;
 use crate::transport::Target;
 use crate::ui::StopSignals;
+use gtop_local::fault::Fault;
+use gtop_local::process;
+use gtop_local::time::Timestamp;
 
 mod on_node;
 mod reserving;

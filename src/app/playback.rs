@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use crate::model::PlaybackCommand;
 use crate::record::Recorder;
 use crate::source::replay::{PlaybackHandle, Player, Recordings};
-use crate::time::Timestamp;
 use crate::ui::FleetSource;
+use gtop_local::time::Timestamp;
 
 /// Starts a player; it ends when nobody can command it any more.
 pub(super) fn start(

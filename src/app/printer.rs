@@ -20,9 +20,9 @@ use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::model::{Fault, FaultKind, Link, Unanswered};
 use crate::query::DisplaySelection;
-use crate::time::Timestamp;
 use crate::ui::{DisplayOptions, RenderContext, report};
 use crate::ui::{StopSignals, Theme, render_text};
+use gtop_local::time::Timestamp;
 
 /// Prints snapshots of the fleet.
 pub(super) struct Printer<'a> {

@@ -8,7 +8,7 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::{ProbeOptions, ScriptChoice, TransportChoice};
 use crate::model::Privilege;
 use crate::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
-use crate::process::account::Account;
+use gtop_local::process::account::Account;
 
 /// Stands for the name of a node if none is given.
 const NODE: &str = "NODE";

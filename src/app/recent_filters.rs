@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::query::{read_recent_filters, remember_filter};
-use crate::storage::{self, NewFile, WriteError, user_dirs};
+use gtop_local::storage::{self, NewFile, WriteError, user_dirs};
 
 const MAX_BYTES: u64 = 64 << 10;
 /// Filters name users and jobs.

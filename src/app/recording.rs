@@ -14,9 +14,9 @@ use crate::fleet::FleetReader;
 use crate::insight::events::MarkObserver;
 use crate::model::RecorderState;
 use crate::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
-use crate::text::sanitize;
-use crate::time::{Clock, format_duration};
 use crate::ui::StopSignals;
+use gtop_local::text::sanitize;
+use gtop_local::time::{Clock, format_duration};
 
 /// Maximum time between two looks at what has happened.
 const MARK_INTERVAL: Duration = Duration::from_secs(1);

@@ -19,15 +19,15 @@ use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
 use crate::inventory::Roster;
 use crate::model::{JobList, RequestedJobs};
-use crate::process::{ProgramCall, run_program};
 use crate::report::{
     ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
     report_rntop_logs,
 };
 use crate::source::replay::Recordings;
-use crate::storage::{self, NewFile, TemporaryFolder};
-use crate::text::{counted, sanitize};
-use crate::time::{Timestamp, format_duration};
+use gtop_local::process::{ProgramCall, run_program};
+use gtop_local::storage::{self, NewFile, TemporaryFolder};
+use gtop_local::text::{counted, sanitize};
+use gtop_local::time::{Timestamp, format_duration};
 
 /// A report names users: only its owner reads it, until they change that.
 const MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o755 };

@@ -9,8 +9,8 @@ use crate::fleet::FleetReader;
 use crate::insight::runs::Runs;
 use crate::model::{RunId, RunReply, RunRequest, RunResponse};
 use crate::runs::{OutputPlace, RunsClient};
-use crate::time::Clock;
 use crate::ui::{RunFeed, SettingsEvent};
+use gtop_local::time::Clock;
 
 /// What the screen needs of runs.
 pub(super) struct RunsOnScreen {

@@ -24,9 +24,9 @@ use crate::inventory::{Roster, user_groups};
 use crate::model::{NodeName, RunId, RunList};
 use crate::nodeset::{self, Groups};
 use crate::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
-use crate::time::{Clock, Timestamp};
 use crate::transport::{Reach, Target};
 use crate::ui::RunFeed;
+use gtop_local::time::{Clock, Timestamp};
 
 pub(super) use csv_files::CsvError;
 

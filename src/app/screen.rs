@@ -20,12 +20,12 @@ use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
 use crate::model::{HostKeyReply, NodeName, PlaybackCommand};
 use crate::record::Recorder;
-use crate::time::Clock;
 use crate::ui;
 use crate::ui::{
     FleetSource, NodeReply, NodeRequest, SettingsEvent, StopReason, SuspendedTask, UiContext,
     UiRequest,
 };
+use gtop_local::time::Clock;
 
 /// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;

@@ -18,9 +18,9 @@ use crate::fleet::FleetReader;
 use crate::model::JobList;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
 use crate::source::replay::Recordings;
-use crate::storage::user_dirs;
-use crate::time::Clock;
 use crate::ui::StopSignals;
+use gtop_local::storage::user_dirs;
+use gtop_local::time::Clock;
 
 /// Serves until a signal ends gtop.
 pub(super) fn run(

@@ -8,15 +8,15 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::process::account::Account;
 use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::scheduler::SchedulerKind;
-use crate::storage::user_dirs;
 use crate::ui::{
     Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
 };
 use crate::ui::{ChartMetric, KeyScheme};
 use crate::ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
+use gtop_local::process::account::Account;
+use gtop_local::storage::user_dirs;
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
 const MAX_VISIBLE_DEVICES: usize = 1024;

@@ -21,8 +21,8 @@ use crate::inventory::{
 use crate::model::{JobId, NodeName, SchedulerWords};
 use crate::nodeset;
 use crate::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
-use crate::storage::user_dirs;
 use crate::transport::{Reach, Target};
+use gtop_local::storage::user_dirs;
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {

@@ -11,10 +11,10 @@ use crate::advice::shell_quoted;
 use crate::app::AppError;
 use crate::inventory::Roster;
 use crate::model::{NodeName, OutputFile};
-use crate::process::{ProgramCall, ProgramError, run_program};
 use crate::ssh::SshTarget;
-use crate::text::sanitize;
 use crate::transport::{Reach, Transport};
+use gtop_local::process::{ProgramCall, ProgramError, run_program};
+use gtop_local::text::sanitize;
 
 /// Maximum time for tmux to open a window.
 const WINDOW_TIMEOUT: Duration = Duration::from_secs(5);

@@ -19,8 +19,8 @@ use crate::app::privacy::Privacy;
 use crate::collect::CollectorConfig;
 use crate::export::{RNTOP_HEADER, RntopLog};
 use crate::fleet::FleetReader;
-use crate::storage::{LineFile, WriteError};
-use crate::time::Clock;
+use gtop_local::storage::{LineFile, WriteError};
+use gtop_local::time::Clock;
 
 /// Maximum time for the last rows to be written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
 use crate::config::{Setting, SettingKind, settings};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Options of other monitors and of Slurm's commands, and their equivalents in gtop.
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[

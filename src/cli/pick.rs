@@ -13,7 +13,7 @@ use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArg
 use crate::config::JOBS;
 use crate::config::SECTIONS;
 use crate::insight::pick::{PickRequest, Spread};
-use crate::storage::reservations::{MAX_RESERVATION, ReservationEnd};
+use gtop_local::storage::reservations::{MAX_RESERVATION, ReservationEnd};
 
 /// How long devices are reserved by default: programs need a minute before they use them.
 const DEFAULT_RESERVATION: Duration = Duration::from_secs(120);

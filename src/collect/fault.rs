@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::fault::{LoaderCause, StepCause};
 use crate::model::{Fault, FaultKind as Kind, TransportKind};
-use crate::process::Exit;
 use crate::ssh::{self, SshProgramCause};
 use crate::transport;
+use gtop_local::fault::{LoaderCause, StepCause};
+use gtop_local::process::Exit;
 
 /// Turns a fault of the transport into one of the model.
 ///

@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::model::{Focus, NodeName};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn policy() -> (watch::Sender<CollectorConfig>, ParkPolicy) {
         let (config, receiver) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));

@@ -16,14 +16,14 @@ use crate::model::{
     Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError, SessionUpdate,
 };
 use crate::probe::{self, ProbeCommand};
-use crate::process::Output;
-use crate::text::sanitize;
-use crate::time::Clock;
 use crate::transport::{self, Channel, Target, Transport};
 use crate::wire::{
     self, Body, Delivery, DeliverySink, Frame, FrameReader, MalformedFrame, RawUpdate, Received,
     body,
 };
+use gtop_local::process::Output;
+use gtop_local::text::sanitize;
+use gtop_local::time::Clock;
 
 /// A probe that is silent for this long, and for five intervals, is given up.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);

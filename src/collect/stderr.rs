@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::process::Output;
-use crate::text::sanitize;
 use crate::transport::Channel;
+use gtop_local::process::Output;
+use gtop_local::text::sanitize;
 
 /// How much of the standard error is kept.
 const MAX_TAIL_BYTES: usize = 1024;

@@ -281,7 +281,7 @@ fn toml_text(value: &DeValue<'_>) -> String {
 
 /// Removes control characters from a text of a file, and truncates it, for messages.
 fn sanitized(text: &str) -> String {
-    crate::text::sanitize(text, 60)
+    gtop_local::text::sanitize(text, 60)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use toml::de::DeValue;
 
 use crate::metrics::current_aliases;
 use crate::query::{SortColumn, nearest};
-use crate::text::{is_unprintable, sanitize};
 use crate::ui::ColumnSpec;
+use gtop_local::text::{is_unprintable, sanitize};
 
 /// Validates a text; returns what is wrong with it.
 pub type Check = fn(&str) -> Result<(), &'static str>;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::storage::{self, NewFile, WriteError, user_dirs};
+use gtop_local::storage::{self, NewFile, WriteError, user_dirs};
 
 use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
 

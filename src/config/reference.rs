@@ -133,7 +133,7 @@ mod tests {
     use crate::metrics::made_up;
     use crate::model::{Celsius, Device, NodeName, Reading};
     use crate::query::{Filter, complete};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     #[test]
     fn a_metric_of_one_entry_is_in_settings_filters_json_schema_and_help() {

@@ -13,9 +13,9 @@ use crate::model::{
     BackendState, Device, DeviceFault, NodeUpdate, Reading, Reason, Sample, Source, SourceFault,
     SourceFaultKind, UnreadableDevices,
 };
-use crate::text::sanitize;
-use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoder};
+use gtop_local::text::sanitize;
+use gtop_local::time::{Clock, Timestamp};
 
 /// Maximum wait for all interfaces; the probe reports a slow call after three seconds.
 const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);

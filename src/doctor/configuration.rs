@@ -3,8 +3,8 @@
 use crate::advice::Known;
 use crate::doctor::StepResult;
 use crate::ssh::{EffectiveOption, Profile};
-use crate::text::excerpt;
 use crate::transport::{Reach, Target};
+use gtop_local::text::excerpt;
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
 /// reported, the others only if set.

@@ -11,8 +11,8 @@ use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
 };
-use crate::text::excerpt;
 use crate::transport;
+use gtop_local::text::excerpt;
 
 /// Maximum length of an error message, in characters.
 const MAX_LINE_CHARS: usize = 900;

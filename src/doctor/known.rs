@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 
 use crate::advice::{Known, PublicKey};
-use crate::storage::user_dirs;
 use crate::transport::{Reach, Target};
+use gtop_local::storage::user_dirs;
 
 /// Maximum number of bytes read from a public key file; large certificates have a few thousand.
 const MAX_KEY_BYTES: u64 = 16 * 1024;

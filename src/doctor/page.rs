@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use crate::advice::{self, Known};
 use crate::doctor::StepResult;
 use crate::model::{NodeUpdate, Sample};
-use crate::text::counted;
-use crate::time::Clock;
 use crate::transport::{self, PageUrl, ScrapeFault};
 use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
+use gtop_local::text::counted;
+use gtop_local::time::Clock;
 
 /// The step that reads the page.
 pub(super) const PAGE: &str = "page";

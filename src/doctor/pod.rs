@@ -6,7 +6,7 @@ use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
 use crate::model::{NodeName, NodeNameError};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Returns the report on the search for a pod, which took `took`.
 pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Report, NodeNameError> {

@@ -5,15 +5,15 @@ use tokio::time::{Instant, timeout};
 use crate::advice::{self, Known};
 use crate::collect::{Handshake, LoaderError, ShellHistory};
 use crate::doctor::{StepResult, StepStatus, backends, sudo};
-use crate::fault;
 use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
-use crate::process::Output;
-use crate::text::sanitize;
-use crate::time::{Clock, Timestamp};
 use crate::transport::{Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
 use crate::wire::job_of_cgroup;
+use gtop_local::fault;
+use gtop_local::process::Output;
+use gtop_local::text::sanitize;
+use gtop_local::time::{Clock, Timestamp};
 
 /// Maximum time to find out why the node does not run Python.
 const REASONS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

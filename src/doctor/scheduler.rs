@@ -15,9 +15,9 @@ use crate::nodeset;
 use crate::scheduler::slurm::fetch_node_addresses;
 use crate::scheduler::{JobFilter, ListedNode, SchedulerError, SchedulerKind, ServerState};
 use crate::ssh::SchedulerAddresses;
-use crate::text::sanitize;
-use crate::time::Clock;
 use crate::transport::{Target, Transport};
+use gtop_local::text::sanitize;
+use gtop_local::time::Clock;
 
 /// Maximum number of nodes of jobs that are examined.
 const MAX_NODES: usize = 8;

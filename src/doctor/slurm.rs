@@ -10,7 +10,7 @@ use crate::doctor::{SLOW_ANSWER, StepResult, StepStatus};
 use crate::model::SchedulerErrorKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::slurm::{PROFILE, of_stderr, run_command_within};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Time limit of commands that answer in milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);

@@ -9,7 +9,7 @@ use crate::export::output_field::OutputRows;
 use crate::export::time_format::TimeFormat;
 use crate::fleet::Fleet;
 use crate::metrics::Value;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Writes the header.
 pub fn write_csv_header(out: &mut impl Write, fields: &[OutputField]) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::export::exposition::text::{ExpositionText, Labels};
 use crate::fleet::{Fleet, Node};
 use crate::model::{Device, Space};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub use crate::export::exposition::metric_choice::{MetricChoice, UnknownMetric};
 

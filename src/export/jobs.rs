@@ -8,8 +8,8 @@ use crate::insight::node_status::device_label;
 use crate::model::{Allocation, Device, Job, JobState};
 use crate::nodeset;
 use crate::query::DisplaySelection;
-use crate::text::counted;
-use crate::time::{Timestamp, format_age, format_duration};
+use gtop_local::text::counted;
+use gtop_local::time::{Timestamp, format_age, format_duration};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;

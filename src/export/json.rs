@@ -28,7 +28,7 @@ use crate::model::{
     LinkCounters, NodeName, Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState,
     TpuCore, TransportKind, UnreadableDevices, Watts,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub use schema::write_json_schema;
 

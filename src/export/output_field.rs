@@ -12,7 +12,7 @@ use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, d
 use crate::model::declare::table;
 use crate::model::{Device, JobId, Reason};
 use crate::query::{DisplaySelection, nearest};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 table! {
     /// A value of a device that is not a metric.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::fleet::Health;
 use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, identifiers, variables};
 use crate::model::NodeName;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Version of the schema of the JSON.
 const SCHEMA: u32 = 1;

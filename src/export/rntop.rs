@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use crate::fleet::{Fleet, Node};
 use crate::model::{Bytes, Device, NodeName, Percent};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The first line of the file.
 pub const RNTOP_HEADER: &str = "timestamp,node,index,utilization,memory_used,memory_total\n";

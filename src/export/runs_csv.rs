@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use crate::export::csv::text_cell;
 use crate::insight::runs::{Liveness, RunRow, RunTime};
 use crate::model::{Bytes, MetricValue, RunLimits, RunStatus, UserResources};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The columns of a matrix before those of custom metrics. Epochs count from 1, as on the screen.
 const MATRIX_COLUMNS: &str = "timestamp_iso,status,phase,epoch,total_epochs,batch,total_batches,loss,learning_rate,samples,\

@@ -17,7 +17,7 @@ use crate::fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
 use crate::model::{Device, JobId, NodeName, Reason, Source, stale_after};
 use crate::source::replay::{FoldedChange, FoldedLine};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Devices of a table; hostile recordings could name any number.
 const MAX_DEVICES: usize = 1 << 20;

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// How times are written in tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

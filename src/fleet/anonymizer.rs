@@ -445,7 +445,7 @@ mod tests {
         JobDeviceFiles, JobOutcome, KernelLine, Percent, ProcessKey, SchedulerErrorKind, Source,
         SourceFaultKind, UnseenReason,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     /// Every name of the test contains one of these, nested in others or on its own.
     const SECRETS: [&str; 8] =

@@ -14,7 +14,7 @@ use crate::model::{
     BackendReading, Bytes, Device, DeviceDetails, DeviceFault, DeviceUse, DevicesReading, Event,
     EventKind, Reading, Reason, RecoveryAction, Source, UsesReading,
 };
-use crate::time::{ClockOffset, NodeTime, Timestamp};
+use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Maximum number of devices of a node, over all its sources.
 const MAX_DEVICES: usize = 1024;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Event, KernelLine, Source};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of lines of the kernel that are kept of an event.
 const MAX_LINES: usize = 8;

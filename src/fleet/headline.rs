@@ -5,7 +5,7 @@ use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
 use crate::model::SchedulerNode;
 use crate::model::declare::table;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 table! {
     /// What a node counts as, with its word: exactly one of these.

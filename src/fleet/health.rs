@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::fleet::lasting::SlowdownCause;
 use crate::model::declare::table;
 use crate::model::{DeviceFault, Reason, RecoveryAction};
-use crate::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_duration};
 
 table! {
     /// How sound a device is.

@@ -307,7 +307,7 @@ mod tests {
         Celsius, DeviceStatics, Event, FanSpeed, Hello, KernelLine, NodeName, Percent, Source,
         TransportKind,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     /// Returns a node of healthy devices under load.
     fn node(count: u32) -> Node {

@@ -116,7 +116,7 @@ mod tests {
         BackendReading, DeviceUse, DevicesReading, Link, NodeName, ProcessKey, ProcessReading,
         ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn device_use(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {
         DeviceUse { device: device.into(), pid, memory, ..DeviceUse::default() }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::Percent;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Points per series in a chunk.
 const CHUNK_POINTS: usize = 25;

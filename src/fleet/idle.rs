@@ -177,7 +177,7 @@ mod tests {
         Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, Job, JobList,
         Link, NodeName, NodeState, RequestedJobs, SchedulerNode, SchedulerNodes, Source,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     /// Returns a node with a device of this utilization, on which a process holds this many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {

@@ -103,7 +103,7 @@ impl JobLookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     #[test]
     fn a_job_is_pending_in_each_partition_that_it_may_start_in() {

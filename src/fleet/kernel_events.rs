@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
     use crate::model::{DeviceStatics, Event, EventKind, NodeName, Reading, Source};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_micros(1_000_000_000 + millis * 1000)

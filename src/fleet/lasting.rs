@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::declare::table;
 use crate::model::{Device, DeviceRates, Percent, Throttle};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 table! {
     /// What slows a device down, beyond its ordinary limits.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Source, stale_after};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Full load, in percent.
 const FULL_LOAD: f32 = 99.0;

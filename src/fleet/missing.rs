@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fleet::node::Node;
 use crate::model::{Device, DeviceFault, DevicesReading, Event, EventKind, Reading, Source};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A driver that lists no device at all is likely being loaded: its devices are gone only after this.
 const RELOAD_TIME: Duration = Duration::from_secs(15);

@@ -15,7 +15,7 @@ use crate::model::{
     ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
     SourceFaultKind, TransportKind, UnseenProcess, UnseenReason, stale_after,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of different events kept per node.
 const MAX_EVENTS: usize = 64;

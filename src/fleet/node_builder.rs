@@ -16,7 +16,7 @@ use crate::model::{
     ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault,
     SourceFaultKind, TransportKind, max_interval,
 };
-use crate::time::{ClockOffset, NodeTime, Timestamp};
+use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Once its newest values have come so often again, a node has told what it has to tell.
 const MIN_REPEATS: u8 = 2;

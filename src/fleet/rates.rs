@@ -7,7 +7,7 @@ use crate::fleet::node::Traffic;
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, Percent, Reading, Reason,
 };
-use crate::time::NodeTime;
+use gtop_local::time::NodeTime;
 
 /// Minimum time between two samples for a rate.
 pub(super) const MIN_RATE_SPAN: Duration = Duration::from_millis(250);
@@ -108,7 +108,7 @@ fn bytes_per_second(bytes: u64, span: Duration) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{ClockOffset, Timestamp};
+    use gtop_local::time::{ClockOffset, Timestamp};
 
     fn at(millis: i64) -> NodeTime {
         ClockOffset::default().node_time(Timestamp::from_micros(millis * 1_000))

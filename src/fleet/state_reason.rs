@@ -7,7 +7,7 @@ use crate::fleet::idle::{
 use crate::fleet::node::Node;
 use crate::model::Device;
 use crate::model::declare::table;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 table! {
     /// Why a device is not free, or not known to be. How sound it is has reasons of its own, [`HealthReason`].

@@ -376,7 +376,7 @@ mod tests {
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
         Percent, Reading, SchedulerErrorKind, SchedulerNode, Source,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()

@@ -5,7 +5,7 @@ use crate::fleet::headline::{DeviceCount, NodeCount};
 use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Totals over a group of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

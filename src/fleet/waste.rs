@@ -15,7 +15,7 @@ use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::{Node, SourceState};
 use crate::fleet::user::User;
 use crate::model::{Device, DeviceUse, NodeName, stale_after};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
 const MAX_BRIDGED_GAP: Duration = Duration::from_secs(90);

@@ -3,7 +3,7 @@
 use crate::fleet::{Node, SourceState};
 use crate::insight::note::Note;
 use crate::model::{Device, SourceFault, SourceFaultKind};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Says which devices a node lacks; nothing while that is not certain.
 pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {

@@ -6,7 +6,7 @@ use crate::advice::device as advice;
 use crate::fleet::{Health, HealthReason, Node, SlowdownCause, is_busy, unexplained_memory};
 use crate::insight::Severity;
 use crate::model::{Bytes, Device, Reason, RecoveryAction};
-use crate::time::format_duration;
+use gtop_local::time::format_duration;
 
 /// Why a device needs attention.
 #[derive(Clone, Debug, PartialEq)]
@@ -355,7 +355,7 @@ mod tests {
             HealthReason::Lost,
             HealthReason::NeedsReset,
             HealthReason::NoPermission,
-            HealthReason::Gone(crate::time::Timestamp::default()),
+            HealthReason::Gone(gtop_local::time::Timestamp::default()),
             HealthReason::Driver("broken".into()),
         ];
         DeviceFlag::examples().into_iter().chain(faults.map(DeviceFlag::Health)).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Fleet, JobHoldings, Node, job_holdings};
 use crate::insight::FleetView;
 use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The jobs that have nodes, in the order in which the view steps through them.
 #[derive(Debug, Default)]

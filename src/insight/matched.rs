@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Fleet, Node};
 use crate::model::NodeName;
 use crate::query::{Filter, NodeMatch};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The nodes and devices that match a filter.
 #[derive(Clone, Debug, Default)]

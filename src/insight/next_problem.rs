@@ -7,7 +7,7 @@ use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, Severity};
 use crate::model::{Device, NodeName};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// How sick a node is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

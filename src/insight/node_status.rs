@@ -14,8 +14,8 @@ use crate::model::{
     Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SourceFault,
     SudoState,
 };
-use crate::text::UNKNOWN;
-use crate::time::Timestamp;
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {

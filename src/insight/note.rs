@@ -12,8 +12,8 @@ use crate::insight::device_flag::{DeviceFlag, xid_meaning};
 use crate::model::{
     Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
 };
-use crate::text::excerpt_line;
-use crate::time::{format_age, format_duration};
+use gtop_local::text::excerpt_line;
+use gtop_local::time::{format_age, format_duration};
 
 /// A note on a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
     use crate::fleet::HealthReason;
     use crate::model::{FaultKind, UNNAMED_SCHEDULER};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     const WORDS: &SchedulerWords = &UNNAMED_SCHEDULER.words;
 

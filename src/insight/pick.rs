@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, Health};
 use crate::insight::pick::candidates::find_candidates;
 pub(crate) use crate::insight::pick::candidates::memory_of_nobody;
 use crate::model::{JobId, NodeName, Vendor};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 mod candidates;
 mod held;

@@ -10,7 +10,7 @@ use crate::model::{
     Bytes, FoundProcess, JobId, Link, NodeName, Percent, ProcessState, Progress, Run, RunHost,
     RunList, RunProcess, RunStatus,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub mod times;
 

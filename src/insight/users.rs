@@ -11,7 +11,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
 use crate::model::{Bytes, Device, JobId, NodeName};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Usage of one user. Sums cover fresh nodes only.
 #[derive(Clone, Debug, Default)]

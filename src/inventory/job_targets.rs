@@ -9,8 +9,8 @@ use tokio::time::sleep_until;
 use crate::inventory::{Roster, ssh_reach};
 use crate::model::{Job, NodeName, SchedulerProfile};
 use crate::scheduler::{Listing, PollRequest, Scheduler, nodes_of_jobs};
-use crate::time::{Clock, Timestamp};
 use crate::transport::{Reach, Target};
+use gtop_local::time::{Clock, Timestamp};
 
 /// A scheduler whose jobs' nodes are watched, and targets that are watched in addition.
 #[derive(Debug)]

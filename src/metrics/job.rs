@@ -2,7 +2,7 @@
 
 use crate::metrics::{Field, Value, ValueKind, fields};
 use crate::model::Job;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A job and the current time.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fleet::{Node, Process};
 use crate::metrics::{Field, Value, ValueKind, fields};
 use crate::model::{Device, DeviceUse, JobId, ProcessStatics, Reading, Reason, UnseenProcess};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A process on one device: the values of the driver and of the kernel.
 #[derive(Clone, Debug)]

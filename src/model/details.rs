@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 use crate::model::reading::{Reading, Reason};
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
-use crate::time::NodeTime;
+use gtop_local::time::NodeTime;
 
 /// Declares a group of readings that are updated one by one.
 macro_rules! readings {

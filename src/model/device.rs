@@ -10,7 +10,7 @@ use crate::model::reading::{Reading, Reason};
 use crate::model::tpu::TpuDetails;
 use crate::model::unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 use crate::model::vendor::Vendor;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Why a device throttles; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::id::JobId;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The evidence of one node. What is `None` or empty could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::model::health::RecoveryAction;
 use crate::model::id::Source;
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// The Xid with which the driver tells that another recovery action is needed.
 const RECOVERY_XID: u64 = 154;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault;
 use crate::model::declare::table;
-use crate::time::Timestamp;
+use gtop_local::fault;
+use gtop_local::time::Timestamp;
 
 /// The state of the connection to a node.
 #[derive(Clone, Debug, Default, PartialEq)]

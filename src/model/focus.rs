@@ -1,7 +1,7 @@
 //! The node that is sampled as often as its sources allow.
 
 use crate::model::id::NodeName;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The node in focus.
 #[derive(Clone, Debug, PartialEq, Eq)]

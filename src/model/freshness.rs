@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::id::Source;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Freshness of one source, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use crate::model::id::JobId;
 use crate::model::pci::{PciFunction, UnreadableDevices};
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Static properties of a host.
 #[derive(Clone, Debug, Default, PartialEq)]

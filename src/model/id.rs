@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use crate::text;
+use gtop_local::text;
 
 /// The name of a node as given by the user, or a label and a host if hosts are addresses: `w3 10.130.0.25`.
 ///

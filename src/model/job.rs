@@ -10,7 +10,7 @@ use crate::model::device_evidence::ProvedIndices;
 use crate::model::id::{JobId, NodeName};
 use crate::model::scheduler::SchedulerProfile;
 use crate::model::scheduler_node::{SchedulerNode, SchedulerNodes};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
 const RUN_TIME_STEP: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::NodeName;
 use crate::model::declare::table;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Speeds of playing, in recorded seconds per second.
 pub const SPEEDS: [f32; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];

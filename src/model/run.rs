@@ -7,7 +7,7 @@ use crate::model::declare::table;
 use crate::model::id::{NodeName, ProcessKey};
 use crate::model::process::ProcessState;
 use crate::model::unit::Bytes;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Identifies a run among all folders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

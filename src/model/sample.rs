@@ -12,7 +12,7 @@ use crate::model::id::Source;
 use crate::model::pci::UnreadableDevices;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::model::sudo::SudoState;
-use crate::time::{ClockOffset, Timestamp};
+use gtop_local::time::{ClockOffset, Timestamp};
 
 /// The first frame of a probe, about itself and its host.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::declare::table;
 use crate::model::id::NodeName;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// One node as its scheduler reports it. Texts are safe to show.
 #[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]

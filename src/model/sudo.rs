@@ -38,7 +38,7 @@ table! {
         /// There is no Python that is started as root.
         Python = ("python", "no Python 3.6 in /usr/bin, and sh is never run as root"),
         /// It runs in a step of a job.
-        Step = ("step", crate::fault::NO_ROOT_IN_STEP),
+        Step = ("step", gtop_local::fault::NO_ROOT_IN_STEP),
         /// Anything else.
         Failed = ("failed", "sudo failed"),
     }

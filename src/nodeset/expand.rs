@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::nodeset::groups::{GroupError, GroupId, Groups, format_path};
 use crate::nodeset::ordered_names::OrderedNames;
 use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind};
-use crate::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
+use gtop_local::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
 
 /// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;

@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::text::sanitized_chars;
+use gtop_local::text::sanitized_chars;
 
 /// Maximum number of known names listed in an error.
 const MAX_LISTED: usize = 8;

@@ -1,7 +1,7 @@
 //! The filters used last, the newest first, as a file keeps them: one per line.
 
 use crate::query::{Filter, MAX_FILTER_LENGTH};
-use crate::text::is_unprintable;
+use gtop_local::text::is_unprintable;
 
 /// The maximum number of filters kept.
 pub const MAX_RECENT_FILTERS: usize = 50;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Device, DeviceFault, Reading, Source, Vendor};
 use crate::record::value::{from_seconds, to_seconds};
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum number of devices of one line.
 pub(super) const MAX_GONE: usize = 64;
@@ -61,7 +61,7 @@ impl GoneDeviceLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     #[test]
     fn a_device_that_is_gone_is_read_as_it_was_written() {

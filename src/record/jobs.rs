@@ -13,7 +13,7 @@ use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
 use crate::scheduler::{SchedulerKind, profile_of};
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 const MAX_TEXT_LENGTH: usize = 1000;
 

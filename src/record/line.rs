@@ -13,9 +13,9 @@ use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
 use crate::record::marks::MarkLine;
 use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
 use crate::wire::{Frame, RawUpdate, excerpt};
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// The version of the format. A reader accepts this version and earlier ones.
 pub(super) const FORMAT: u32 = 1;

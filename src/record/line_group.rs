@@ -3,7 +3,7 @@
 use crate::model::Mark;
 use crate::record::line;
 use crate::record::recording::is_pause;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Marks of one segment.
 const MAX_MARKS: usize = 1000;

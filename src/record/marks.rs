@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Mark, MarkKind, NodeName, Severity};
 use crate::record::value::node_name;
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 const MAX_TEXT_LENGTH: usize = 1000;
 /// Maximum number of nodes of a mark.

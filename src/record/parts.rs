@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Returns the path of a part: the file's, with the time at which the part begins.
 pub(super) fn part_path(path: &Path, from: Timestamp) -> PathBuf {

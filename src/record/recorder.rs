@@ -20,9 +20,9 @@ use crate::model::{
 use crate::record::line::{self, Header};
 use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
-use crate::time::{Clock, ClockOffset, Timestamp, format_duration};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
+use gtop_local::time::{Clock, ClockOffset, Timestamp, format_duration};
 
 /// A group closes after this time, or with this many bytes of lines.
 const GROUP_SPAN: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
 use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
 use crate::record::marks::MarkLine;
 use crate::record::parts;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Indexes of one file; a recorder writes one per minute.
 const MAX_INDEXES: usize = 1 << 20;
@@ -351,7 +351,7 @@ impl Recording {
     /// Returns what of the file cannot be played, as found so far.
     pub fn loss(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let name = crate::text::sanitize(&name, 60);
+        let name = gtop_local::text::sanitize(&name, 60);
         match (self.damaged, self.torn) {
             (0, 0) => None,
             (0, torn) => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::nodeset;
 use crate::record::value::{from_seconds, to_seconds};
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 const MAX_TEXT_LENGTH: usize = 300;
 /// Maximum number of partitions, and of features, of a node.
@@ -138,7 +138,7 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     #[test]
     fn what_a_scheduler_says_of_nodes_is_read_as_it_was_written() {

@@ -17,8 +17,8 @@ use crate::record::line_group::LineGroup;
 use crate::record::marks::MarkLine;
 use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError, is_pause};
-use crate::storage::{self, AppendError, AppendFile, NewFile, WriteError};
-use crate::time::Timestamp;
+use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
+use gtop_local::time::Timestamp;
 
 /// Command lines and user names of others are in it.
 const NEW_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };

@@ -14,7 +14,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Different errors of the devices of a node.
 const MAX_ERRORS: usize = 256;

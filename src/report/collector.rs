@@ -18,7 +18,7 @@ use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::scope::ReportScope;
 use crate::report::usage::DeviceValues;
 use crate::source::replay::{FoldedChange, FoldedLine};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of holders of which it is noted where else they were.
 const MAX_ELSEWHERE: usize = 1_000;

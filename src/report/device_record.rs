@@ -12,7 +12,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Different command lines that are kept.
 const MAX_COMMANDS: usize = 2_000;

@@ -1,7 +1,7 @@
 //! Energy of a device: power × time, corrected by the driver's counter wherever that has moved on.
 
 use crate::report::intervals::TimeIntervals;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// No device draws more power, in watts: today's draw up to 1,400.
 const MAX_WATTS: f64 = 10_000.0;

@@ -13,7 +13,7 @@ use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
-use crate::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_duration};
 
 /// Findings of a report.
 const MAX_FINDINGS: usize = 60;

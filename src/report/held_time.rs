@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::report::intervals::TimeIntervals;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// When a device was held by those that a report counts. A gap counts if the samples before and after it both show that.
 #[derive(Debug, Default)]

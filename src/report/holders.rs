@@ -10,7 +10,7 @@ use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Pairs of users and jobs that are kept apart; those that come later are added up under one name.
 const MAX_HOLDERS: usize = 20_000;

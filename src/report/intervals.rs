@@ -1,6 +1,6 @@
 //! Lists of intervals of time: when something was watched, was there, or was down.
 
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Intervals, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

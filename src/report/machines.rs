@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Hello, Link, MachineId, NodeName};
 use crate::report::intervals::TimeIntervals;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The name that each machine counts under.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{EventReport, UsageReport};
 use crate::source::replay::{LostLines, Recordings};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Threads at most: others use the machine, too.
 const MAX_THREADS: usize = 4;

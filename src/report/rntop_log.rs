@@ -22,7 +22,7 @@ use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};
 use crate::report::{NothingMatched, ReportRequest, UsageReport};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Bytes of a line; a longer one is not a row.
 const MAX_LINE: u64 = 4_096;

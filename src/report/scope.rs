@@ -3,7 +3,7 @@
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepGrid;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// What is recorded, and how it is divided.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::fleet::DeviceState;
 use crate::report::usage::DeviceValues;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Steps of a chart: as many as a screen can show.
 const MAX_STEPS: i64 = 720;

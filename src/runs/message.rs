@@ -9,7 +9,7 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Begins each message.
 const SENTINEL: &[u8] = b"\x1eruns1 ";

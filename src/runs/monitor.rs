@@ -15,8 +15,8 @@ use crate::runs::client::{Inner, RunsClient, growth_of};
 use crate::runs::message::Message;
 use crate::runs::session::{ScriptSpec, SessionCommand, SessionEvent, index_as_session, supervise};
 use crate::runs::store::Store;
-use crate::time::Clock;
 use crate::transport::{Target, Transport};
+use gtop_local::time::Clock;
 
 /// Capacity of the queue of commands to one script; a full queue refuses requests.
 const COMMAND_QUEUE_SIZE: usize = 64;

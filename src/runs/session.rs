@@ -11,10 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use crate::collect::{Backoff, ShellHistory, start_script};
 use crate::model::Fault;
 use crate::probe::{self, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT};
-use crate::process::Output;
 use crate::runs::message::{Answer, Message, MessageReader, command};
-use crate::text::sanitize;
 use crate::transport::{Channel, Target, Transport};
+use gtop_local::process::Output;
+use gtop_local::text::sanitize;
 
 /// A script that sends nothing for this long and five intervals does not answer.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -15,11 +15,11 @@ use crate::model::{
 use crate::runs::message::{
     ChangedRun, ChangedRuns, FileText, ListedProcess, LogTail, Processes, ScriptHello, clean,
 };
-use crate::time::{ClockOffset, Timestamp};
 use crate::training::log_progress::progress_of_log;
 use crate::training::natural_order;
 use crate::training::progress::parse_progress;
 use crate::training::variables::parse_variables;
+use gtop_local::time::{ClockOffset, Timestamp};
 
 /// Maximum number of runs of one folder; the script sends no more.
 const MAX_RUNS: usize = 5_000;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::{JobList, JobListError, SchedulerErrorKind, SchedulerWords};
-use crate::process::ProgramError;
-use crate::text::sanitize;
-use crate::time::Timestamp;
+use gtop_local::process::ProgramError;
+use gtop_local::text::sanitize;
+use gtop_local::time::Timestamp;
 
 /// An error of a scheduler's program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::{JobList, RequestedJobs, SchedulerProfile};
 use crate::scheduler::user_name::{own_uid, own_user_name, user_name};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Which jobs to list; an empty field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

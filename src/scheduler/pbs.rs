@@ -18,7 +18,6 @@ use crate::model::{
     SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 use crate::nodeset;
-use crate::process::{ProgramCall, ProgramOutput, run_program};
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::examination::{ListedNode, ServerState};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
@@ -26,8 +25,9 @@ use crate::scheduler::user_name::user_name;
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
 use crate::ssh::SchedulerAddresses;
-use crate::text::sanitize;
-use crate::time::{Clock, Timestamp};
+use gtop_local::process::{ProgramCall, ProgramOutput, run_program};
+use gtop_local::text::sanitize;
+use gtop_local::time::{Clock, Timestamp};
 
 mod jobs;
 mod json;

@@ -40,7 +40,7 @@ use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 mod address_poll;
 mod command;

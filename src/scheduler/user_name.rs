@@ -1,7 +1,7 @@
 //! Names of users, as this machine itself knows them: a directory service may be slow.
 
-use crate::process::account::{Account, read_passwd};
-use crate::text::sanitize;
+use gtop_local::process::account::{Account, read_passwd};
+use gtop_local::text::sanitize;
 
 /// Returns the uid of this process, which stands for its user.
 pub fn own_uid() -> String {

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 
-use crate::storage::{self, NewFile, WriteError};
+use gtop_local::storage::{self, NewFile, WriteError};
 
 const MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 /// Characters of a token; fewer could be guessed.

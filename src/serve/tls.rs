@@ -12,8 +12,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::{self, ServerConfig};
 use webpki::{EndEntityCert, KeyUsage};
 
-use crate::storage::{self, FileVersion};
-use crate::time::Clock;
+use gtop_local::storage::{self, FileVersion};
+use gtop_local::time::Clock;
 
 /// Bytes of a file of certificates.
 const MAX_BYTES: u64 = 1 << 20;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::model::{Link, NodeName, SessionUpdate, TransportKind};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::scenario::FleetSpec;
-use crate::time::Timestamp;
 use crate::wire::body::{Body, Sample};
 use crate::wire::{Delivery, Frame, RawUpdate, encode_text};
+use gtop_local::time::Timestamp;
 
 /// Nodes that send a sample per second.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::scheduler::SchedulerKind;
 use crate::sim::rng::Rng;
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Job names by a word of the command line.
 const JOB_NAMES: [(&str, &str); 9] = [

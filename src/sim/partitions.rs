@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::{Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{WorkloadKind, node_workloads};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// One node in this many is in the interactive partition too, beside the one where its job runs.
 const INTERACTIVE_EVERY: u32 = 24;

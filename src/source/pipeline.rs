@@ -63,9 +63,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::PublishIntervals;
-    use crate::time::Timestamp;
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, RawUpdate, Received, encode};
+    use gtop_local::time::Timestamp;
 
     fn delivery(second: i64, body: &Body) -> Delivery {
         let mut reader = FrameReader::default();

@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, FleetStore};
 use crate::model::Mark;
 use crate::record::{MAX_PAUSE, Recording, RecordingError, Segment};
 use crate::source::replay::fold::Fold;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 pub use lost::LostLines;
 pub use player::{PlaybackHandle, Player};
@@ -69,7 +69,7 @@ impl Recordings {
         let headers = self.0.iter().filter_map(|recording| recording.header());
         let mut titles: Vec<&str> = headers.map(|header| header.title.as_str()).collect();
         titles.dedup();
-        crate::text::sanitize(&titles.join(" and "), 200)
+        gtop_local::text::sanitize(&titles.join(" and "), 200)
     }
 
     /// Returns what cannot be played; `None` if the files are whole.

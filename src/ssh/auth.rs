@@ -21,9 +21,6 @@ use russh::keys::HashAlg;
 use russh::keys::agent::AgentSessionBinding;
 use russh::{MethodKind, MethodSet};
 
-use crate::fault::ssh::{
-    ConnectPhase, Fault, NO_KEY, TOO_MANY_FAILURES, UnansweredReason, job_required,
-};
 use crate::ssh::auth::agent::{AgentConnection, AgentHandle};
 use crate::ssh::auth::candidates::{
     Credential, CredentialCandidate, KeySigner, KeySources, LeftOut,
@@ -35,8 +32,11 @@ use crate::ssh::config::HostSettings;
 use crate::ssh::connection::session::{End, SshSession};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::trace::{self, ConnectEvent, CredentialOutcome};
-use crate::text;
-use crate::time::Clock;
+use gtop_local::fault::ssh::{
+    ConnectPhase, Fault, NO_KEY, TOO_MANY_FAILURES, UnansweredReason, job_required,
+};
+use gtop_local::text;
+use gtop_local::time::Clock;
 
 /// The methods gtop supports.
 const SUPPORTED: [MethodKind; 2] = [MethodKind::PublicKey, MethodKind::KeyboardInteractive];

@@ -46,11 +46,11 @@ use std::time::Duration;
 
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
 
-pub(crate) use crate::fault::Origin;
-use crate::fault::ssh::Fault;
-use crate::process::account::Account;
 use crate::ssh::config::resolved::ResolvedOptions;
-use crate::text;
+pub(crate) use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::process::account::Account;
+use gtop_local::text;
 
 /// The default key files of OpenSSH.
 const DEFAULT_KEYS: [&str; 7] =

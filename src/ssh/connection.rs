@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What an SSH session runs over: TCP, a channel of another session, the pipes of a program.

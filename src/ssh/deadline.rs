@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
 
 /// A deadline, and the fault when it passes.
 #[derive(Debug, Clone, Copy)]

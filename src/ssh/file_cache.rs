@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::storage::{self, FileVersion};
+use gtop_local::storage::{self, FileVersion};
 
 /// Largest file that is read, in bytes; key and `known_hosts` files are far smaller.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;

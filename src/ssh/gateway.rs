@@ -16,7 +16,6 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::fault::ssh::{Fault, Recourse};
 use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::dial::BindOptions;
 use crate::ssh::connection::session::{ConnectionState, SshSession};
@@ -24,7 +23,8 @@ use crate::ssh::connection::{Attributed, Underlay};
 use crate::ssh::file_cache::lock;
 use crate::ssh::gateway::tunnel::{Tunnel, tunnel};
 use crate::ssh::trace;
-use crate::text;
+use gtop_local::fault::ssh::{Fault, Recourse};
+use gtop_local::text;
 
 const MAX_SESSIONS: usize = 16;
 

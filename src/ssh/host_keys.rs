@@ -16,11 +16,11 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate};
 
-use crate::fault::Origin;
-use crate::fault::ssh::{Fault, HostKeyChange};
 use crate::ssh::config::KnownHostName;
 use crate::ssh::host_keys::certificate::is_same_algorithm;
 use crate::ssh::host_keys::known_hosts::{HostEntry, KnownHosts, Marker};
+use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::{Fault, HostKeyChange};
 
 /// What the `known_hosts` files say about a key of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]

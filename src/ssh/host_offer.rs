@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::fault::ssh::Fault;
 use crate::ssh::connection::session;
 use crate::ssh::gateway::{Gateway, ResolvedRoute};
 use crate::ssh::host_keys::HostKeyStatus;
@@ -11,7 +10,8 @@ use crate::ssh::host_keys::verifier::HostKeyPolicy;
 use crate::ssh::host_keys::writer::{self, KnownHostEntry, OfferedKey};
 use crate::ssh::trace::RouteSummary;
 use crate::ssh::{Client, ConnectPlan, Profile, SshTarget, shutting_down};
-use crate::storage::WriteError;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::storage::WriteError;
 
 /// Further attempts at a server that is too slow for the limit.
 const SLOW_ATTEMPTS: usize = 2;

@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::fault::ssh::{Fault, SshProgramCause};
-use crate::process::{BackgroundProgram, Exit, Launch, Output, OutputTail};
 use crate::ssh::Client;
 use crate::ssh::config::{HostQuery, HostSettings, LocalEnv, Route};
 use crate::ssh::gateway::{Gateway, ResolvedRoute};
@@ -23,8 +21,10 @@ use crate::ssh::program::LOGIN_OPTIONS;
 use crate::ssh::program::control_master::{connection_id, control_path};
 use crate::ssh::program::stderr::{self, SshStderr};
 use crate::ssh::target::SshTarget;
-use crate::storage::socket_folder;
-use crate::text;
+use gtop_local::fault::ssh::{Fault, SshProgramCause};
+use gtop_local::process::{BackgroundProgram, Exit, Launch, Output, OutputTail};
+use gtop_local::storage::socket_folder;
+use gtop_local::text;
 
 /// Most bytes of stderr that are kept.
 const MAX_STDERR: usize = 8192;

@@ -7,9 +7,6 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::fault::ssh::{ConnectPhase, Fault};
-use crate::fault::{LoginFacts, UnknownHostKey};
-use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
 use crate::ssh::config::resolve::HasAddress;
 use crate::ssh::config::{
@@ -21,7 +18,10 @@ use crate::ssh::host_keys::writer;
 use crate::ssh::program;
 use crate::ssh::target::SshTarget;
 use crate::ssh::{Client, ClientState, shutting_down};
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::fault::{LoginFacts, UnknownHostKey};
+use gtop_local::process::{NotStarted, ProgramError};
+use gtop_local::text;
 
 /// Timeout for reading the files, for name lookups, and for `ssh -G`.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);

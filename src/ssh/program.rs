@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::process::{ProgramCall, ProgramError, ProgramOutput, run_program};
 use crate::ssh::config;
+use gtop_local::process::{ProgramCall, ProgramError, ProgramOutput, run_program};
 
 /// Options passed to every ssh. The first value of an option counts, so these override the configuration.
 pub(crate) const OPTIONS: [&str; 13] = [

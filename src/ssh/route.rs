@@ -7,8 +7,6 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::fault::ssh::{ConnectPhase, Fault, Recourse};
-use crate::process::Launch;
 use crate::ssh::SshTarget;
 use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::Stream;
@@ -23,7 +21,9 @@ use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::control_master::connection_id;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ConnectPlan, LOGIN_TIMEOUT};
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault, Recourse};
+use gtop_local::process::Launch;
+use gtop_local::text;
 
 /// Most gateways in one route.
 const MAX_JUMPS: usize = 16;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
 
-use crate::fault::ssh::Fault;
+use gtop_local::fault::ssh::Fault;
 
 /// A node reached over SSH.
 #[derive(Debug, Clone, PartialEq)]

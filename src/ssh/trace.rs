@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use crate::fault::Origin;
-use crate::fault::ssh::ConnectPhase;
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;
-use crate::text;
+use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::ConnectPhase;
+use gtop_local::text;
 
 /// Most events kept per trace: an agent may hold many keys.
 const MAX_EVENTS: usize = 256;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::model::{Estimate, FileResources, MetricValue, Progress, RunStatus, RunVariable};
-use crate::text::sanitize;
-use crate::time::Timestamp;
 use crate::training::variables::variable_of_value;
+use gtop_local::text::sanitize;
+use gtop_local::time::Timestamp;
 
 /// Maximum length of names and texts in characters.
 const MAX_TEXT: usize = 300;
@@ -150,7 +150,8 @@ fn text_of(value: Option<&Value>) -> Option<Arc<str>> {
 /// Returns a path as it is; one with control characters cannot be told apart when shown, and is left out.
 fn path_of(value: Option<&Value>) -> Option<Arc<str>> {
     let path = value?.as_str()?;
-    let is_shown_as_it_is = path.len() <= 4_096 && !path.chars().any(crate::text::is_unprintable);
+    let is_shown_as_it_is =
+        path.len() <= 4_096 && !path.chars().any(gtop_local::text::is_unprintable);
     (is_shown_as_it_is && !path.is_empty()).then(|| path.into())
 }
 

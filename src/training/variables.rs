@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{RunVariable, VariableKind};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Maximum number of variables.
 const MAX_VARIABLES: usize = 500;

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::fault::Fault;
 use crate::ssh::connection::channel::SshChannel;
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::ControlMaster;
@@ -12,6 +11,7 @@ use crate::ssh::{self, ConnectPhase, RemoteCommand};
 use crate::transport::fallback::{AuthMethods, SshProgramAccess};
 use crate::transport::openssh::SshCall;
 use crate::transport::{Reach, ScrapeFault, Target, Transport, TransportMode};
+use gtop_local::fault::Fault;
 
 /// A command on a node, started or ready to be.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::fault::Fault;
 use crate::model::TransportKind;
-use crate::process::{LocalProcess, Output};
 use crate::ssh;
 use crate::ssh::connection::channel::SshChannel;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
+use gtop_local::fault::Fault;
+use gtop_local::process::{LocalProcess, Output};
 
 /// Timeout for writing to the command's stdin.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use tokio::time::timeout;
 
-use crate::fault::Fault;
-use crate::process::Launch;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT};
 use crate::transport::Transport;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession};
+use gtop_local::fault::Fault;
+use gtop_local::process::Launch;
 
 /// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";

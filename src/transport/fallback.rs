@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::fault::Fault;
-use crate::process::Launch;
 use crate::ssh::config::{HostQuery, HostSettings};
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::{self, ControlMaster};
@@ -14,6 +12,8 @@ use crate::ssh::{self, ConnectPhase, Recourse, RemoteCommand};
 use crate::transport::channel::Channel;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession, SshCall};
 use crate::transport::{Target, Transport, TransportMode};
+use gtop_local::fault::Fault;
+use gtop_local::process::Launch;
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -252,8 +252,8 @@ pub(crate) fn merge_faults(native: ssh::Fault, program: ssh::Fault) -> ssh::Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::NotStarted;
     use crate::ssh::config::LocalEnv;
+    use gtop_local::process::NotStarted;
 
     fn settings(methods: &str) -> HostSettings {
         let query = HostQuery { host: "gpu01".to_owned(), user: None, port: None };

@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::fault::Fault;
 use crate::model::TransportKind;
-use crate::process::{
-    EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
-};
 use crate::ssh;
 use crate::ssh::config::{HostQuery, HostSettings};
 use crate::ssh::program::OPTIONS;
 use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::stderr::{self, SshStderr};
-use crate::text;
+use gtop_local::fault::Fault;
+use gtop_local::process::{
+    EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
+};
+use gtop_local::text;
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;

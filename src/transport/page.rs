@@ -17,9 +17,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::fault::ScrapeFault;
-use crate::text::{HTTP, excerpt};
-use crate::time::Timestamp;
+use gtop_local::fault::ScrapeFault;
+use gtop_local::text::{HTTP, excerpt};
+use gtop_local::time::Timestamp;
 
 /// A page that takes longer is given up.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,6 +1,5 @@
 //! Chooses between SSH and a job step for a node.
 
-use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
 use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
@@ -9,6 +8,7 @@ use crate::ssh::{ConnectPhase, Recourse};
 use crate::transport::channel::Channel;
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::{Reach, Target, Transport, TransportMode};
+use gtop_local::fault::{Fault, StepCause};
 
 impl Transport {
     /// Updates the user's running jobs by node.

@@ -7,12 +7,12 @@ use crate::model::{
     RequestError, RunId, RunRequest, Signal,
 };
 use crate::query::SortOrder;
-use crate::time::Timestamp;
 use crate::ui::View;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
 use crate::ui::widgets::list::Movement;
+use gtop_local::time::Timestamp;
 
 /// What a key or a click asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 /// Queries the background colour (OSC 11).
 pub(super) const BACKGROUND_QUERY: &str = "\x1b]11;?\x07";

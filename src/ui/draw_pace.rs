@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Minimum time between two draws while nodes arrive.
 const ARRIVAL_INTERVAL: Duration = Duration::from_millis(50);

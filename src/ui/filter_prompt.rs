@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use crate::fleet::Fleet;
 use crate::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
-use crate::text::counted;
 use crate::ui::RenderContext;
 use crate::ui::filter_prompt::menu::CompletionMenu;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::line_editor::LineEditor;
+use gtop_local::text::counted;
 
 mod menu;
 pub(crate) mod syntax;

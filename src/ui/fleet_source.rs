@@ -4,8 +4,8 @@ use tokio::sync::watch;
 
 use crate::fleet::{Fleet, FleetReader};
 use crate::model::Playback;
-use crate::time::Clock;
 use crate::ui::timeline::Timeline;
+use gtop_local::time::Clock;
 
 /// A fleet and the time it is shown at.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::Node;
 use crate::model::{Focus, Link, Source};
-use crate::time::{Timestamp, format_age};
+use gtop_local::time::{Timestamp, format_age};
 
 /// How long a focus lasts. The probe ends it by itself a little later.
 const FOCUS_DURATION: Duration = Duration::from_secs(60);

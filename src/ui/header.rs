@@ -4,13 +4,13 @@ use crate::fleet::{DeviceCount, Node, Totals};
 use crate::insight::FleetView;
 use crate::model::{Link, RecorderState, SudoState};
 use crate::query::SortOrder;
-use crate::time::{format_age, format_duration};
 use crate::ui::View;
 use crate::ui::input::Click;
 use crate::ui::timeline::time_text;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{interval, percent, power_text};
 use crate::ui::{RenderContext, ScreenState};
+use gtop_local::time::{format_age, format_duration};
 
 /// Returns the header: at most `most` lines, and at most three.
 pub(crate) fn lines(
@@ -370,8 +370,8 @@ mod tests {
     use crate::fleet::Fleet;
     use crate::model::NodeName;
     use crate::query::Filter;
-    use crate::time::Timestamp;
     use crate::ui::DisplayOptions;
+    use gtop_local::time::Timestamp;
 
     fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::text::is_unprintable;
-use crate::time::Timestamp;
+use gtop_local::text::is_unprintable;
+use gtop_local::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {

@@ -10,7 +10,6 @@ use crate::insight::note::Note;
 use crate::insight::{FleetView, RowId};
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
-use crate::text::counted;
 use crate::ui::action::{
     Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
 };
@@ -25,6 +24,7 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::{RenderContext, View};
+use gtop_local::text::counted;
 
 /// The views, and which of them is shown.
 #[derive(Clone, Debug, Default)]
@@ -560,11 +560,11 @@ mod tests {
         Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,
     };
     use crate::query::Filter;
-    use crate::time::Timestamp;
     use crate::ui::action::{FleetAction, NodeAction};
     use crate::ui::display_options::DisplayOptions;
     use crate::ui::selection::JobSelection;
     use crate::ui::widgets::list::Movement;
+    use gtop_local::time::Timestamp;
 
     fn fleet_view(names: &[&str]) -> FleetView {
         let node = |name: &&str| {

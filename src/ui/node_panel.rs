@@ -6,7 +6,6 @@ use crate::fleet::Node;
 use crate::insight::{RowId, process_rows};
 use crate::model::NodeName;
 use crate::query::SortOrder;
-use crate::text::width_of;
 use crate::ui::action::ProcessAction;
 use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
@@ -18,6 +17,7 @@ use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::SharedSelection;
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::list::{Movement, Viewport};
+use gtop_local::text::width_of;
 
 pub(crate) mod attributes;
 pub(crate) mod chart;

@@ -6,9 +6,9 @@ use crate::fleet::{Node, Process};
 use crate::model::{
     Device, DeviceUse, JobId, NodeName, ProcessStatics, Reading, UnseenProcess, Vendor,
 };
-use crate::time::Timestamp;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::time::Timestamp;
 
 /// Identity of a process on one device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

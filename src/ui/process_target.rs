@@ -9,8 +9,8 @@ use crate::insight::FleetView;
 use crate::model::{
     Link, NodeName, ProcessKey, ProcessState, Reason, SudoState, UnseenProcess, UnseenReason,
 };
-use crate::text::width_of;
 use crate::ui::widgets::line::{Tone, truncate};
+use gtop_local::text::width_of;
 
 /// Maximum width of the command in a short description.
 const MAX_COMMAND_WIDTH: u16 = 24;

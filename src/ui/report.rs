@@ -8,14 +8,14 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, notes};
 use crate::model::{Link, Percent};
 use crate::nodeset;
-use crate::text::{UNKNOWN, width_of};
-use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::header;
 use crate::ui::node_panel::panel;
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::format_age;
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::model::{Fault, FaultKind, NodeName};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     #[test]
     fn nodes_without_a_sample_are_listed_with_their_state() {

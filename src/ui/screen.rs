@@ -16,8 +16,6 @@ use crate::model::{
     RunList, RunReply, RunRequest,
 };
 use crate::query::{Filter, remember_filter};
-use crate::text::sanitized_chars;
-use crate::time::Timestamp;
 use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
 };
@@ -48,6 +46,8 @@ use crate::ui::views::{events, job};
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
+use gtop_local::text::sanitized_chars;
+use gtop_local::time::Timestamp;
 
 /// How long a message is shown.
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);

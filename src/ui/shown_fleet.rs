@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
 use crate::query::Filter;
-use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::display_options::DisplayOptions;
+use gtop_local::time::Timestamp;
 
 /// A snapshot that stays on the screen.
 #[derive(Debug)]

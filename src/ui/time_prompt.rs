@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::time_prompt::time_text::{TimeContext, outside, parse_time};
 use crate::ui::timeline;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
+use gtop_local::time::Timestamp;
 
 pub(super) mod time_text;
 

@@ -4,9 +4,9 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 use crate::model::{Mark, MarkKind, Playback, Severity};
-use crate::time::Timestamp;
 use crate::ui::input::Click;
 use crate::ui::widgets::line::{Line, Symbol, Tone, truncate};
+use gtop_local::time::Timestamp;
 
 /// The bar is not drawn narrower than this for the sake of text beside it.
 const MIN_BAR_WIDTH: u16 = 20;

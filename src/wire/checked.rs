@@ -9,8 +9,8 @@ use crate::model::{
     Bytes, Celsius, ComputeMode, FabricHealth, FabricState, FanSpeed, Megahertz, Percent, Reading,
     Reason, RecoveryAction, Throttle, Watts,
 };
-use crate::text::sanitize_shared;
 use crate::wire::raw::Raw;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum length of a name from a node.
 pub(super) const MAX_NAME_LENGTH: usize = 96;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::model::{
     Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Reading, Reason,
 };
-use crate::text::sanitize_shared;
 use crate::wire::body::{self, Apps, Csv};
 use crate::wire::checked::{Decode as _, missing_reason, pair, read_cell, text_cell};
+use gtop_local::text::sanitize_shared;
 
 pub(crate) use slices::Slices;
 

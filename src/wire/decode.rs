@@ -10,14 +10,14 @@ use crate::model::{
     Reason, Sample, SessionUpdate, Source, SourceFault, SourceFaultKind, Space, SudoState,
     UsesReading, Vendor,
 };
-use crate::text::sanitize_shared;
-use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Raw};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::delivery::{Delivery, RawUpdate};
 use crate::wire::scrape::ScrapeDecoder;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::{ClockOffset, Timestamp};
 
 pub use answer::decode_response;
 pub use process::job_of_cgroup;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::SessionUpdate;
-use crate::time::Timestamp;
 use crate::wire::frame::Frame;
+use gtop_local::time::Timestamp;
 
 /// What arrived from a node, or what happened to its session.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-use crate::text::sanitize;
 use crate::wire::MalformedFrame;
 use crate::wire::body::Body;
 use crate::wire::reassemble::{self, Fragment, Reassembler};
+use gtop_local::text::sanitize;
 
 /// Prefix of a frame's JSON.
 const SENTINEL: &[u8] = b"\x1egtop1 ";

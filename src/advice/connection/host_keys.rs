@@ -4,8 +4,8 @@ use crate::advice::connection::algorithms::is_old;
 use crate::advice::known::{Known, shell_quoted, shell_quoted_path};
 use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
-use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
-use crate::fault::{Origin, UnknownHostKey};
+use gtop_local::fault::ssh::{Fault as SshFault, HostKeyChange};
+use gtop_local::fault::{Origin, UnknownHostKey};
 
 /// Returns what to do if the host key of a node cannot be fetched to be trusted.
 pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::advice::connection::examples::{plain, text};
-    use crate::fault::LoginFacts;
+    use gtop_local::fault::LoginFacts;
 
     #[test]
     fn a_changed_key_of_all_users_is_removed_by_root() {

@@ -1,7 +1,7 @@
 //! What to do about a page of metrics that is not read.
 
 use crate::advice::steps::Advice;
-use crate::fault::ScrapeFault;
+use gtop_local::fault::ScrapeFault;
 
 pub(super) const PAGE_NOT_REACHED: &str =
     "check that the exporter runs on the host, and listens on an address that this machine reaches";

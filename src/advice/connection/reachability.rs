@@ -2,7 +2,7 @@
 
 use crate::advice::known::Known;
 use crate::advice::steps::Step;
-use crate::fault::ConnectPhase;
+use gtop_local::fault::ConnectPhase;
 
 pub(super) const START_SSHD: &str = "systemctl start sshd || systemctl start ssh";
 

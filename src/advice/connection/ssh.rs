@@ -6,8 +6,8 @@ use crate::advice::connection::kinds::FILE_LIMIT;
 use crate::advice::connection::reachability::START_SSHD;
 use crate::advice::known::{Known, shell_quoted, shell_quoted_path};
 use crate::advice::steps::{Advice, Step};
-use crate::fault::ssh::Fault as SshFault;
-use crate::fault::{ConnectPhase, KeyFileProblem, SshProgramCause, UnknownHostKey};
+use gtop_local::fault::ssh::Fault as SshFault;
+use gtop_local::fault::{ConnectPhase, KeyFileProblem, SshProgramCause, UnknownHostKey};
 
 pub(super) fn use_ssh_program(nodes: &str) -> Step {
     Step::run("use the ssh program", format!("gtop --transport ssh {nodes}"))
@@ -238,9 +238,9 @@ mod tests {
     use super::*;
     use crate::advice::connection::examples::{known, plain, text};
     use crate::advice::connection::for_fault;
-    use crate::fault::ssh::HostKeyChange;
-    use crate::fault::{LoginFacts, Origin};
     use crate::model::{Fault, FaultKind};
+    use gtop_local::fault::ssh::HostKeyChange;
+    use gtop_local::fault::{LoginFacts, Origin};
 
     #[test]
     fn each_program_gets_the_node_in_its_own_syntax() {

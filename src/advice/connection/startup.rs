@@ -3,7 +3,7 @@
 use crate::advice::known::Known;
 use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
-use crate::fault::{LoaderCause, StepCause};
+use gtop_local::fault::{LoaderCause, StepCause};
 
 /// Returns what to do about a login shell that starts the probe late.
 pub fn of_slow_shell(known: &Known) -> Advice {

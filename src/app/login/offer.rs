@@ -13,12 +13,12 @@ use crate::app::monitor::Monitor;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
-use crate::fault::Fault as Cause;
 use crate::fleet::{Fleet, Node};
 use crate::model::{Link, NodeName};
 use crate::nodeset;
 use crate::transport::{Target, Transport};
 use crate::ui::{StopReason, SuspendedTask};
+use gtop_local::fault::Fault as Cause;
 
 /// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
 const LINK_TIMEOUT: Duration = Duration::from_secs(2);

@@ -10,9 +10,9 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::PickOptions;
 use crate::fleet::Fleet;
 use crate::insight::pick::{PickRequest, Picks};
-use crate::storage::reservations::{PickLock, Reservations};
-use crate::time::Timestamp;
 use crate::ui::StopSignals;
+use gtop_local::storage::reservations::{PickLock, Reservations};
+use gtop_local::time::Timestamp;
 
 /// A choice takes milliseconds: whoever keeps others from picking for so long does not pick.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -21,9 +21,9 @@ use crate::model::{
 };
 use crate::nodeset;
 use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
-use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
+use gtop_local::time::Timestamp;
 
 /// The scheduler is asked for at least this part of the time: a node may take all the rest without an answer.
 const SCHEDULER_SHARE: u32 = 4;

@@ -17,8 +17,8 @@ use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 use crate::insight::runs::{RunRow, Runs};
 use crate::model::{RunId, RunStatus};
-use crate::storage::{self, AppendError, AppendFile, LineFile, NewFile, WriteError};
-use crate::time::Timestamp;
+use gtop_local::storage::{self, AppendError, AppendFile, LineFile, NewFile, WriteError};
+use gtop_local::time::Timestamp;
 
 /// The first rows wait for the first answers.
 const FIRST_ROWS_AFTER: Duration = Duration::from_millis(1500);

@@ -315,7 +315,7 @@ mod tests {
         Bytes, DeviceDetails, DeviceFault, DeviceStatics, Link, NodeName, Percent, Reading, Source,
         Watts,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

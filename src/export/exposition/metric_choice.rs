@@ -85,7 +85,7 @@ impl MetricChoice {
 fn unknown(name: &str, known: &BTreeSet<String>) -> UnknownMetric {
     let names = known.iter().map(String::as_str).chain(["core", "all"]);
     let near = query::nearest_several(name, names, MAX_NEAR).join(", ");
-    UnknownMetric { name: crate::text::excerpt_line(name), near }
+    UnknownMetric { name: gtop_local::text::excerpt_line(name), near }
 }
 
 #[cfg(test)]

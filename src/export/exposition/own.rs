@@ -15,7 +15,7 @@ use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Writes all families.
 pub(super) fn write(

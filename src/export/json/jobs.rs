@@ -11,7 +11,7 @@ use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
 use crate::model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 object! {
     /// The scheduler's job list: its age, its error and notes.

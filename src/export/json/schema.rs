@@ -479,7 +479,7 @@ mod tests {
     use crate::export::write_json;
     use crate::fleet::Fleet;
     use crate::model::NodeName;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
     use serde_json::Value as Json;
 
     fn schema() -> Json {

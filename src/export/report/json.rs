@@ -13,7 +13,7 @@ use crate::report::{
     CommandReport, DeviceReport, EventReport, JobReport, NodeReport, ReportFilter, ReportFinding,
     ReportSteps, UsageReport, UsageSummary, UserReport,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// The version of the format.
 const SCHEMA: u32 = 1;

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::export::report::STATES;
 use crate::report::{UsageReport, UsageSummary};
-use crate::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_duration};
 
 /// How each report begins.
 pub(super) const MARK: &str = "# gtop report: ";

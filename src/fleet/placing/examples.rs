@@ -14,7 +14,7 @@ use crate::model::{
     ProcessStatics, Reading, UnseenProcess, UnseenReason, Vendor,
 };
 use crate::scheduler::SchedulerKind;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 impl Node {
     /// The same node, whose scheduler's daemon lists the devices with these minor numbers in this order.

@@ -11,7 +11,7 @@ use crate::fleet::node::Node;
 use crate::fleet::placing::device_map::DeviceMap;
 use crate::fleet::placing::numbering::NodeUnits;
 use crate::model::{ConfigurationState, Job, ProvedIndices, SchedulerNode};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A daemon whose start the scheduler and the node tell this much apart is the same: their clocks differ.
 const SAME_START: Duration = Duration::from_secs(60);

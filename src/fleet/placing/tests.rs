@@ -13,7 +13,7 @@ use crate::model::{
     Source,
 };
 use crate::scheduler::SchedulerKind;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_micros(second * 1_000_000)

@@ -19,7 +19,7 @@ use crate::model::{
     Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, MarkKind, NodeName,
     SourceFaultKind, Throttle,
 };
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Stands for the nodes in a remedy, so that equal events of many nodes are one.
 pub(super) const HOST: &str = "HOST";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::insight::events::changes::{EventSummary, ObservedEvent};
 use crate::model::NodeName;
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of entries: different events, or the same event on different nodes or devices.
 const MAX_ENTRIES: usize = 1_000;

@@ -11,8 +11,8 @@ use crate::insight::events::rows;
 use crate::insight::node_status::device_label;
 use crate::model::{Mark, MarkKind, NodeName};
 use crate::nodeset;
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// What is told later than this happened before gtop watched: the kernel's log goes back to the boot.
 const MAX_TELLING_DELAY: Duration = Duration::from_secs(30);

@@ -14,8 +14,8 @@ use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
 use crate::model::{Event, EventKind, NodeName, RecoveryAction, bus_address};
 use crate::nodeset;
-use crate::text::UNKNOWN;
-use crate::time::Timestamp;
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::Timestamp;
 
 /// The events that devices of a snapshot reported.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ impl EventRows {
     }
 
     fn push(&mut self, row: EventRow) {
-        use crate::text::width_of;
+        use gtop_local::text::width_of;
         self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_detail) * 2);
         self.widths.1 = self.widths.1.max(width_of(&row.devices));
         self.list.push(row);

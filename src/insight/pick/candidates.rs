@@ -11,8 +11,8 @@ use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
 use crate::model::{
     Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, Reason, Vendor,
 };
-use crate::text;
-use crate::time::Timestamp;
+use gtop_local::text;
+use gtop_local::time::Timestamp;
 
 /// The devices that meet all limits, and all others.
 #[derive(Debug, Default)]

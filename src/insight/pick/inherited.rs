@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Fleet, Node};
 use crate::model::Device;
-use crate::text;
+use gtop_local::text;
 
 /// A device: the node's position in the fleet and the device's in the node.
 pub(super) type Place = (usize, usize);

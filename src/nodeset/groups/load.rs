@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::nodeset::groups::conf::GroupsConf;
 use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, shorten, yaml};
-use crate::storage;
-use crate::text::sanitized_chars;
+use gtop_local::storage;
+use gtop_local::text::sanitized_chars;
 
 /// Maximum size of a file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;

@@ -11,8 +11,8 @@ use crate::model::{Device, Job};
 use crate::query::filter::lexer::{last_word, quoted, word_end};
 use crate::query::filter::operand::example;
 use crate::query::filter::{Comparison, FilterField, StateWord};
-use crate::text::is_unprintable;
-use crate::time::Timestamp;
+use gtop_local::text::is_unprintable;
+use gtop_local::time::Timestamp;
 
 /// The maximum number of completions; the others are counted.
 const MAX_COMPLETIONS: usize = 60;

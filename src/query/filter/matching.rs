@@ -12,7 +12,7 @@ use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, Predicate};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// What of a node matches a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

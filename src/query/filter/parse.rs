@@ -8,7 +8,7 @@ use crate::query::filter::lexer::{FilterToken, TokenKind, tokens};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, FilterError, FilterField, MAX_FILTER_LENGTH, Predicate};
-use crate::text::excerpt;
+use gtop_local::text::excerpt;
 
 const MAX_TERMS: usize = 32;
 /// The maximum depth of parentheses and negations.

@@ -11,7 +11,7 @@ use crate::query::filter::operand::Operand;
 use crate::query::filter::parse::parse;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, MAX_FILTER_LENGTH, Predicate};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 const FRAGMENTS: [&str; 38] = [
     "util",

@@ -13,8 +13,8 @@ use super::read_json;
 use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number};
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::scheduler::SchedulerError;
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of jobs.
 const MAX_JOBS: usize = 20_000;

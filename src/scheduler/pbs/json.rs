@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Maximum nesting of values.
 const MAX_DEPTH: usize = 32;

@@ -12,7 +12,7 @@ use crate::model::{
     Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode,
 };
 use crate::scheduler::SchedulerError;
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 65_536;

@@ -12,8 +12,8 @@ use super::job_detail::{DetailReader, JobDetail};
 use super::queue::{self, Queue};
 use crate::model::{Job, JobId, NodeName, SchedulerErrorKind};
 use crate::nodeset;
-use crate::process::{ProgramCall, ProgramOutput, run_program, stream_program};
 use crate::scheduler::{JobFilter, SchedulerError};
+use gtop_local::process::{ProgramCall, ProgramOutput, run_program, stream_program};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);

@@ -17,7 +17,7 @@ use crate::model::{
 };
 use crate::scheduler::SchedulerError;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Up to this many jobs are queried one by one. Each is a request to the controller, which may allow a user no more than
 /// 30 at once (`rl_bucket_size`); the records of all jobs are one.
@@ -514,7 +514,7 @@ mod tests {
         let departed: BTreeMap<_, _> = [(JobId::new("7").unwrap(), "x".to_owned())].into();
         let list = list(0..0);
         let unreached = error::of_stderr("scontrol", "Unable to contact the controller");
-        let missing = crate::process::ProgramError::NotFound;
+        let missing = gtop_local::process::ProgramError::NotFound;
         let missing = error::of_run_error("scontrol", &missing, 30);
         for (is_cut, error, told) in [
             (false, Some(unreached), 0),

@@ -2,9 +2,9 @@
 
 use super::PROFILE;
 use crate::model::SchedulerErrorKind;
-use crate::process::ProgramError;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::error::ErrorPatterns;
+use gtop_local::process::ProgramError;
 
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: ErrorPatterns = &[

@@ -11,7 +11,7 @@ use super::command::run_command;
 use super::job_state::outcome;
 use crate::model::{Job, JobOutcome};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::text::sanitize;
+use gtop_local::text::sanitize;
 
 /// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;

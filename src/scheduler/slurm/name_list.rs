@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::queue::is_empty_value;
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum length of a name of a partition or a feature, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 64;

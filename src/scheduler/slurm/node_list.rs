@@ -15,8 +15,8 @@ use super::queue::{self, MAX_NODES, is_empty_value};
 use super::{command, error};
 use crate::model::{NodeName, SchedulerNode, SchedulerNodes};
 use crate::scheduler::SchedulerError;
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// Precedes each field.
 const FIELD_SEPARATOR: char = '\u{1f}';

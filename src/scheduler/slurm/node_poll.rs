@@ -10,7 +10,7 @@ use crate::scheduler::SchedulerError;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::wait::WAIT_PER_QUERY_TIME;
 use crate::scheduler::watched_nodes::WatchedNodes;
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 /// Nodes are listed this many times less often than jobs.
 const JOB_LISTS_PER_NODE_LIST: u32 = 10;

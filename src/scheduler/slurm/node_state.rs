@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{NodeFlag, NodeState, SchedulerNode};
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum length of a state that is kept as it was printed, in characters.
 const MAX_STATE_CHARS: usize = 80;

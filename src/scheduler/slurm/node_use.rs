@@ -16,8 +16,8 @@ use super::time_format::parse_time;
 use super::{command, error};
 use crate::model::{Allocation, Job, NodeName, SchedulerNode};
 use crate::scheduler::SchedulerError;
-use crate::text::sanitize_shared;
-use crate::time::{Clock, Timestamp};
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::{Clock, Timestamp};
 
 /// Begins each record.
 const MARKER: &str = "NodeName=";

@@ -16,7 +16,7 @@ use super::time_format::{parse_duration, parse_time};
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::nodeset;
 use crate::scheduler::JobFilter;
-use crate::text::{sanitize, sanitize_shared};
+use gtop_local::text::{sanitize, sanitize_shared};
 
 /// Maximum number of jobs.
 pub(super) const MAX_JOBS: usize = 20_000;

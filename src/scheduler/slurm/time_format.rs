@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Parses a time: a Unix time, as requested, or local time if they ignore the request. `None` for
 /// `N/A`, `Unknown` and the like.

@@ -8,7 +8,7 @@ use super::error;
 use super::node_use::{self, NodeUse};
 use crate::scheduler::SchedulerError;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 /// Without a newer list of jobs, the nodes are queried this many times less often.
 const INTERVALS_WITHOUT_LIST: u32 = 2;

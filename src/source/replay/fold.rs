@@ -9,8 +9,8 @@ use crate::fleet::{Node, NodeBuilder};
 use crate::model::{JobList, Link, NodeName, SessionUpdate};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
 use crate::source::replay::{LostLines, Recordings, is_continued};
-use crate::time::Timestamp;
 use crate::wire::{Decoder, Delivery, RawUpdate};
+use gtop_local::time::Timestamp;
 
 /// A node that two files have is taken from the one that has had it, until that is silent for this long.
 const SILENCE: Duration = Duration::from_secs(90);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_duration};
 
 /// The lines that a walk over recordings could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::model::{Mark, NodeName};
 use crate::record::{Content, Cursor, Read, RecordedLine, Recording};
 use crate::source::replay::Recordings;
-use crate::time::Timestamp;
 use crate::wire::RawUpdate;
+use gtop_local::time::Timestamp;
 
 /// The marks of a moment are at most this far apart.
 const MOMENT_SPAN: Duration = Duration::from_secs(1);

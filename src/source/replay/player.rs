@@ -14,7 +14,7 @@ use crate::model::{Playback, PlaybackCommand, SPEEDS};
 use crate::source::replay::Recordings;
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::moments::MarkedMoment;
-use crate::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp};
 
 /// Time between two steps of a playback.
 const STEP: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fleet::Fleet;
 use crate::source::replay::fold::Fold;
 use crate::source::replay::{Recordings, fleet_of};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// Snapshots at equal distances, without the gaps of the recordings.
 #[derive(Debug)]

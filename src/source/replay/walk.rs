@@ -8,7 +8,7 @@ use crate::fleet::Node;
 use crate::model::{JobList, NodeName};
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::{LostLines, Recordings, is_continued};
-use crate::time::Timestamp;
+use gtop_local::time::Timestamp;
 
 /// A change, and where it comes from.
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::fault::ssh::Fault;
 use crate::ssh::file_cache::lock;
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::text;
 
 /// Timeout for listing the keys.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);

@@ -10,12 +10,12 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
-use crate::fault::ssh::{Fault, KeyFileProblem};
 use crate::ssh::auth::Login;
 use crate::ssh::auth::identity::KeyFile;
 use crate::ssh::host_keys::certificate;
-use crate::text;
-use crate::time::Timestamp;
+use gtop_local::fault::ssh::{Fault, KeyFileProblem};
+use gtop_local::text;
+use gtop_local::time::Timestamp;
 
 /// Signature algorithms used only if the configuration lists them.
 const DEPRECATED: [&str; 4] =

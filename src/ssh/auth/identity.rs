@@ -10,10 +10,10 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, PrivateKey, PublicKey, decode_secret_key};
 
-use crate::fault::ssh::Fault;
 use crate::ssh::auth::prompt::Secret;
 use crate::ssh::auth::short_key::read_short_key;
 use crate::ssh::file_cache::{self, FileCache};
+use gtop_local::fault::ssh::Fault;
 
 /// The permission bits a private key must not have.
 const GROUP_AND_OTHERS: u32 = 0o077;

@@ -7,12 +7,12 @@ use russh::MethodKind;
 use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as ServerPrompt};
 use tokio::time::Instant;
 
-use crate::fault::ssh::{ConnectPhase, Fault, UnansweredReason};
 use crate::ssh::auth::prompt::{Prompt, PromptQueue};
 use crate::ssh::auth::{Attempt, AuthOutcome, Tried};
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::trace::{self, CredentialOutcome};
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault, UnansweredReason};
+use gtop_local::text;
 
 /// Most prompts in one request.
 const MAX_PROMPTS: usize = 8;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
-use crate::fault::ssh::{Fault, UnansweredReason};
+use gtop_local::fault::ssh::{Fault, UnansweredReason};
 
 /// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;

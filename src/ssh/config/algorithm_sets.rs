@@ -3,7 +3,7 @@
 //! The lists are those of OpenSSH 9.2, with the key exchanges of later versions.
 
 use crate::ssh::config::lexer::{self, ListMatch};
-use crate::text::matches_pattern;
+use gtop_local::text::matches_pattern;
 
 /// The algorithms of one kind.
 #[derive(Debug, PartialEq, Eq)]

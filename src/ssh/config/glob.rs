@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::text;
+use gtop_local::text;
 
 /// Most matches of one pattern.
 const MAX_MATCHES: usize = 4096;

@@ -8,8 +8,6 @@ use std::time::Duration;
 use hmac::digest::Digest;
 use sha1::Sha1;
 
-use crate::fault::ssh::Fault;
-use crate::process::account::Account;
 use crate::ssh::config::KnownHostName;
 use crate::ssh::config::options::{self, OptionValueKind, Support};
 use crate::ssh::config::resolved::ResolvedOptions;
@@ -18,7 +16,9 @@ use crate::ssh::config::{
     AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
     HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host, check_user,
 };
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::process::account::Account;
+use gtop_local::text;
 
 /// The default of `PreferredAuthentications`.
 const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";

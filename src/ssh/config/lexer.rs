@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::matches_pattern;
+use gtop_local::text::matches_pattern;
 
 /// Word separators.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];

@@ -1,9 +1,9 @@
 //! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
-use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostQuery, values};
 use crate::ssh::target::{Profile, SshTarget};
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::text;
 
 impl HostQuery {
     /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.

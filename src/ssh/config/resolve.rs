@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fault::ssh::Fault;
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::config::options::{OptionSpec, OptionValueKind};
 use crate::ssh::config::parse::{Criterion, MatchAttribute, Pattern};
@@ -12,7 +11,8 @@ use crate::ssh::config::tree::{Block, BlockCondition, ConfigTree, Directive, Ssh
 use crate::ssh::config::{
     AddressFamily, ConfigError, HostQuery, LocalEnv, Origin, defaults, values,
 };
-use crate::text::matches_pattern;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::text::matches_pattern;
 
 /// Most files of `IdentityFile` and of `CertificateFile`.
 const MAX_FILES: usize = 100;

@@ -6,13 +6,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fault::ssh::Fault;
-use crate::process::account::Account;
 use crate::ssh::config::options::OptionSpec;
 use crate::ssh::config::parse::{self, Criterion, LineError, MatchAttribute, ParsedLine, Pattern};
 use crate::ssh::config::{ConfigError, LocalEnv, Origin, glob};
-use crate::storage::FileVersion;
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::process::account::Account;
+use gtop_local::storage::FileVersion;
+use gtop_local::text;
 
 /// Maximum depth of includes.
 const MAX_DEPTH: usize = 16;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use russh::{AlgorithmKind, Preferred, cipher, client, compression, kex, mac};
 
-use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::ssh::config::algorithm_sets;
 use crate::ssh::config::{HostSettings, KeepAlive};
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::text;
 
 /// The default key exchanges. Those russh prefers cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[

@@ -1,7 +1,7 @@
 //! The version line of an SSH server, found among other lines before it, with the limits of OpenSSH.
 
-use crate::fault::ssh::Fault;
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::text;
 
 /// Most lines before the version line, as in OpenSSH (`SSH_MAX_PRE_BANNER_LINES`).
 const MAX_LINES: usize = 1024;

@@ -7,13 +7,13 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::timeout;
 
-use crate::fault::ssh::{ConnectPhase, Fault};
-use crate::process::Output;
 use crate::ssh::command::{CommandSignal, RemoteCommand, TerminalSize};
 use crate::ssh::connection::algorithms;
 use crate::ssh::connection::output_queue::CAPACITY;
 use crate::ssh::connection::session::SshSession;
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::process::Output;
+use gtop_local::text;
 
 /// Most bytes given to russh at once: its outgoing buffer keeps the largest size, and its queue grows by 17 KiB
 /// with every 32 chunks, so chunks must be neither large nor many.

@@ -9,11 +9,11 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::ssh::config::AddressFamily;
 use crate::ssh::deadline::Deadline;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::text;
 
 /// Most name lookups at once. One that hangs keeps its permit until the resolver gives up.
 const MAX_LOOKUPS: usize = 32;

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::process::Output;
 use crate::ssh::file_cache::lock;
+use gtop_local::process::Output;
 
 /// Most chunks of output that wait to be read; then the connection waits.
 pub(crate) const CAPACITY: usize = 16;

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::fault::ssh::{ConnectPhase, Fault, seconds_text};
-use crate::process::{Launch, OutputTail, PipedProgram, ProcessGroup};
 use crate::ssh::connection::{Attributed, Underlay};
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::stderr;
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault, seconds_text};
+use gtop_local::process::{Launch, OutputTail, PipedProgram, ProcessGroup};
+use gtop_local::text;
 
 /// Most bytes of stderr that are kept, the last ones.
 const MAX_STDERR: usize = 2048;

@@ -7,8 +7,6 @@ use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
 use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
-use crate::fault::ssh::{ConnectPhase, Fault};
-use crate::process::{Exit, Output};
 use crate::ssh::connection::algorithms::{self, SshParams};
 use crate::ssh::connection::cancellable_stream::{self, CancelGuard};
 use crate::ssh::connection::output_queue::OutputQueue;
@@ -19,7 +17,9 @@ use crate::ssh::host_keys::Verification;
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
 use crate::ssh::trace::{self, ConnectEvent, Trace};
-use crate::text;
+use gtop_local::fault::ssh::{ConnectPhase, Fault};
+use gtop_local::process::{Exit, Output};
+use gtop_local::text;
 
 /// Most channel refusals kept until they are read.
 const MAX_REFUSALS: usize = 64;

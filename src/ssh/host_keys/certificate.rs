@@ -8,8 +8,8 @@ use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
 use russh::keys::{Algorithm, Certificate, HashAlg};
 
 use crate::ssh::config::algorithm_sets::AUTHORITIES;
-use crate::text;
-use crate::time::Timestamp;
+use gtop_local::text;
+use gtop_local::time::Timestamp;
 
 /// RSA keys shorter than this are refused, in bits; OpenSSH's default.
 const MIN_RSA_BITS: u32 = 1024;

@@ -15,10 +15,10 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{HashAlg, PublicKey};
 use sha1::Sha1;
 
-use crate::fault::Origin;
-use crate::fault::ssh::Fault;
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::file_cache;
+use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::Fault;
 
 /// Prefix of a hashed name.
 const HASH_PREFIX: &str = "|1|";

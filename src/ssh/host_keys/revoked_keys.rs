@@ -13,10 +13,10 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, HashAlg, PublicKey};
 use sha1::Sha1;
 
-use crate::fault::ssh::Fault;
 use crate::ssh::file_cache;
 use crate::ssh::host_keys::revoked_keys::krl::Krl;
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::text;
 
 /// A revocation list.
 #[derive(Debug)]

@@ -24,8 +24,6 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, PublicKeyOrCertificate};
 
-use crate::fault::Origin;
-use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostKeyCheck, HostSettings};
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::ssh::host_keys::certificate;
@@ -33,7 +31,9 @@ use crate::ssh::host_keys::known_hosts;
 use crate::ssh::host_keys::revoked_keys::RevokedKeys;
 use crate::ssh::host_keys::writer;
 use crate::ssh::host_keys::{HostKeyEntries, HostKeyStatus, Verification};
-use crate::time::{Clock, Timestamp};
+use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::time::{Clock, Timestamp};
 
 /// How to decide about a node's host key.
 #[derive(Debug, Clone)]

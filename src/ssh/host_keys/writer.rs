@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex};
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
 
-use crate::fault::ssh::Fault;
 use crate::ssh::config::{self, HostSettings};
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::known_hosts::{self, KnownHosts};
 use crate::ssh::host_keys::{HostKeyEntries, HostKeyStatus, Verification};
-use crate::storage::{self, NewFile, WriteError};
+use gtop_local::fault::ssh::Fault;
+use gtop_local::storage::{self, NewFile, WriteError};
 
 /// The modes with which `ssh` creates the file and its folder.
 const FILE_MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };

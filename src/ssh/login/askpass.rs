@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::ssh::auth::prompt::Secret;
-use crate::text;
+use gtop_local::text;
 
 /// The variable that makes gtop the `SSH_ASKPASS` of ssh: it holds the name of the socket.
 pub const ASKPASS_VARIABLE: &str = "GTOP_ASKPASS";

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::storage::{self, NewFile};
+use gtop_local::storage::{self, NewFile};
 
 /// Most bytes of a record.
 const MAX_BYTES: u64 = 4096;

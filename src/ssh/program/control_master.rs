@@ -15,13 +15,13 @@ use tokio::time::timeout;
 
 use sha1::{Digest as _, Sha1};
 
-use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostQuery, HostSettings, LocalEnv};
 use crate::ssh::program::{OPTIONS, run};
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ClientState};
-use crate::storage::socket_folder;
-use crate::text;
+use gtop_local::fault::ssh::Fault;
+use gtop_local::storage::socket_folder;
+use gtop_local::text;
 
 /// Timeout for the check of a master, and for the file system of its socket.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::fault::Origin;
-use crate::fault::ssh::{
+use crate::ssh::config::Route;
+use gtop_local::fault::Origin;
+use gtop_local::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, SshProgramCause, TOO_MANY_FAILURES, job_required,
 };
-use crate::ssh::config::Route;
-use crate::text;
+use gtop_local::text;
 
 const NO_BANNER: &str = "kex_exchange_identification: ";
 

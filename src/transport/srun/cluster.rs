@@ -9,14 +9,14 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, JobOutcome};
-use crate::process::{NotStarted, ProgramCall, run_program};
 use crate::scheduler::slurm;
 use crate::ssh::file_cache::lock;
-use crate::text;
-use crate::time::{Clock, Timestamp};
 use crate::transport::srun::{cluster_cache, messages};
+use gtop_local::fault::{Fault, StepCause};
+use gtop_local::process::{NotStarted, ProgramCall, run_program};
+use gtop_local::text;
+use gtop_local::time::{Clock, Timestamp};
 
 /// Timeout for a Slurm command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::storage::{self, NewFile};
-use crate::time::Timestamp;
+use gtop_local::storage::{self, NewFile};
+use gtop_local::time::Timestamp;
 
 /// How long an entry is valid.
 pub const CLUSTER_CACHE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);

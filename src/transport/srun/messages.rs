@@ -1,10 +1,10 @@
 //! Turns the messages of srun and slurmstepd into faults.
 
-use crate::fault::{Fault, StepCause};
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::process::{Exit, NotStarted};
-use crate::text;
+use gtop_local::fault::{Fault, StepCause};
+use gtop_local::process::{Exit, NotStarted};
+use gtop_local::text;
 
 /// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
 /// still needs those for the controller's address and authentication.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::insight::runs::RunRow;
 use crate::model::{DeletionPlan, RunId, RunReply, RunRequest, RunResponse};
-use crate::text::counted;
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::Units;
+use gtop_local::text::counted;
 
 /// Files visible at once; the list scrolls.
 const MAX_ROWS: usize = 12;

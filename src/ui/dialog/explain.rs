@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use crate::insight::ViewVersion;
-use crate::time::Timestamp;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
+use gtop_local::time::Timestamp;
 
 /// The explanation of a row, scrolled to a line.
 #[derive(Clone, Debug, PartialEq)]

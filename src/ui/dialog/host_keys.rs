@@ -8,8 +8,6 @@ use crate::model::{
     FaultKind, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link,
     NodeName, RefusedHost, RequestError, UnknownHost,
 };
-use crate::text::counted;
-use crate::text::{sanitized_chars, width_of};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -17,6 +15,8 @@ use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::{RenderContext, View};
+use gtop_local::text::counted;
+use gtop_local::text::{sanitized_chars, width_of};
 
 /// Longest answer: the fingerprints of a large cluster.
 const MAX_ANSWER_BYTES: usize = 1 << 20;

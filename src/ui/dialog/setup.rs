@@ -4,7 +4,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::text::{UNKNOWN, width_of};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -13,6 +12,7 @@ use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
 use checklist::Checklist;
+use gtop_local::text::{UNKNOWN, width_of};
 
 mod checklist;
 

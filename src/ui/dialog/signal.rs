@@ -6,7 +6,6 @@
 use std::ops::ControlFlow;
 
 use crate::model::{ProcessRequest, RequestError, Signal};
-use crate::text::UNKNOWN;
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest, UiRequest};
 use crate::ui::dialog::DialogStep;
@@ -16,6 +15,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::menu::Menu;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::UNKNOWN;
 
 /// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;
@@ -267,7 +267,7 @@ pub(crate) struct LateReplies {
     sent: usize,
     /// Description of the first failure and the number of further failures.
     failed: Option<(String, usize)>,
-    at: crate::time::Timestamp,
+    at: gtop_local::time::Timestamp,
 }
 
 impl LateReplies {
@@ -305,7 +305,7 @@ impl LateReplies {
 mod tests {
     use super::*;
     use crate::model::{NodeName, ProcessKey, ProcessResponse, Refusal};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn target(node: &str, pid: u32) -> ProcessTarget {
         ProcessTarget {

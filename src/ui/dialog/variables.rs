@@ -7,7 +7,6 @@ use crate::insight::runs::RunRow;
 use crate::model::{
     RunId, RunList, RunReply, RunRequest, RunRequestError, RunResponse, RunVariable, RunVariables,
 };
-use crate::text::width_of;
 use crate::training::variables::{
     Acknowledgement, acknowledgement, display, edit_text, parse_value, parse_variables,
 };
@@ -20,6 +19,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_local::text::width_of;
 
 /// Maximum length of a value in bytes.
 const MAX_VALUE_BYTES: usize = 2_000;

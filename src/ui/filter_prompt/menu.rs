@@ -1,8 +1,8 @@
 //! The list of completions above the filter prompt.
 
 use crate::query::{Completion, Completions};
-use crate::text::width_of;
 use crate::ui::widgets::line::{Line, Tone, truncate};
+use gtop_local::text::width_of;
 
 /// The minimum width of a column of completions.
 const MIN_COLUMN_WIDTH: u16 = 38;

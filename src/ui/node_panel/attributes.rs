@@ -7,9 +7,9 @@ use crate::metrics::{
     nvlink_rates, pcie_rates,
 };
 use crate::model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
-use crate::text::UNKNOWN;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
+use gtop_local::text::UNKNOWN;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttributeContext<'a> {

@@ -6,7 +6,6 @@ use crate::fleet::Node;
 use crate::insight::node_status::device_label;
 use crate::metrics::{self, DeviceChart};
 use crate::model::{Device, Link};
-use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, NodeAction};
 use crate::ui::chart_metric::ChartMetric;
@@ -19,6 +18,7 @@ use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::menu::Menu;
+use gtop_local::text::width_of;
 
 /// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;

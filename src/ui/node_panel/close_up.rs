@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::fleet::{CLOSE_UP_STEP, Metric, Node};
 use crate::model::{Source, stale_after};
-use crate::time::Timestamp;
 use crate::ui::node_panel::host::history_points;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
+use gtop_local::time::Timestamp;
 
 /// Steps of a close-up in a second.
 const STEPS_PER_SECOND: i64 = 20;

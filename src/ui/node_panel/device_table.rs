@@ -8,8 +8,6 @@ use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{device_label, model_name};
 use crate::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
-use crate::text::{UNKNOWN, width_of};
-use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::display_options::{DisplayOptions, Thresholds};
 use crate::ui::node_panel::NodePanel;
@@ -22,6 +20,8 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::number_format::{or_unknown, percent};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::Timestamp;
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::advice::{self, Reader};
-use crate::fault::STEP_OF_JOB;
 use crate::fleet::{EventRecord, Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
@@ -14,13 +13,14 @@ use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
 };
 use crate::model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
-use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
 use crate::ui::timeline::zoned;
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::interval;
+use gtop_local::fault::STEP_OF_JOB;
+use gtop_local::time::{Timestamp, format_age, format_duration};
 
 /// Maximum number of lines of the kernel's log that are shown of a device.
 const MAX_KERNEL_LINES: usize = 8;

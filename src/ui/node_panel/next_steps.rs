@@ -49,7 +49,8 @@ pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<
     let jobs = of_jobs(context.options.scheduler);
     let steps =
         if context.options.has_scheduler { [&jobs, &HOSTS, &DEMO] } else { [&HOSTS, &jobs, &DEMO] };
-    let column = steps.iter().map(|step| crate::text::width_of(step.command)).max().unwrap_or(0);
+    let column =
+        steps.iter().map(|step| gtop_local::text::width_of(step.command)).max().unwrap_or(0);
     let title = Line::styled("to watch devices elsewhere", Tone::Strong);
     let step = |step: &&NextStep| {
         let meaning = if width < WIDE { &step.short } else { &step.meaning };

@@ -8,8 +8,6 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::{SudoState, TransportKind};
-use crate::text::width_of;
-use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
@@ -18,6 +16,8 @@ use crate::ui::node_panel::device_table::DeviceRoom;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::ui::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
+use gtop_local::text::width_of;
+use gtop_local::time::format_age;
 
 /// Width below which the names of models are not shortened.
 const MIN_MODEL_WIDTH: u16 = 8;

@@ -9,8 +9,6 @@ use crate::model::{
     Vendor,
 };
 use crate::query::DisplaySelection;
-use crate::text::UNKNOWN;
-use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::process_order;
@@ -20,6 +18,8 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::Timestamp;
 
 /// From this width on, the command has room before columns that can give way.
 const WIDE_WIDTH: u16 = 80;

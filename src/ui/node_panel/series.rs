@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::metrics::charts;
 use crate::model::{Link, NodeName};
-use crate::time::Timestamp;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::widgets::number_format::used_percent;
 use crate::ui::widgets::series::TimeSeries;
+use gtop_local::time::Timestamp;
 
 const KEPT_SECONDS: usize = 400;
 /// Nodes whose series are kept; the one viewed least recently is dropped first.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
 use crate::ui::timeline::zoned;
+use gtop_local::time::Timestamp;
 
 const NOT_A_TIME: &str = "not a time: write 14:05, -3m, +10s or 2026-11-24 14:05";
 const NOT_A_TIME_OF_DAY: &str = "no such time of day: write 14:05 or 14:05:30";

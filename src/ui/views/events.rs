@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::insight::FleetView;
 use crate::insight::RowId;
 use crate::model::{Mark, NodeName};
-use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
@@ -18,6 +17,7 @@ use crate::ui::widgets::explanation::{Explanation, Remark};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::time::{Timestamp, format_age};
 
 use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary, ObservedEvent};

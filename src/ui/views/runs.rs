@@ -11,7 +11,6 @@ use crate::insight::runs::{Liveness, RunRow, Runs};
 use crate::insight::{FleetView, RowId};
 use crate::model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
 use crate::query::DisplaySelection;
-use crate::time::Timestamp;
 use crate::ui::action::{RowAction, RunAction, UiRequest};
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::delete::DeleteDialog;
@@ -28,6 +27,7 @@ use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, cycled};
 use crate::ui::{DisplayOptions, RenderContext};
+use gtop_local::time::Timestamp;
 
 mod columns;
 mod summary;

@@ -5,10 +5,10 @@ use jiff::tz::TimeZone;
 
 use crate::metrics::{Field, Value, ValueKind};
 use crate::model::{Bytes, Reading, Reason};
-use crate::text::{UNKNOWN, width_of};
-use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::{Units, rate};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::{Timestamp, format_age, format_duration};
 
 /// Maximum width of the values, where meanings stand beside them.
 const MAX_VALUE_WIDTH: u16 = 24;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_local::time::Timestamp;
 
 /// Points per column.
 const PER_COLUMN: usize = 2;

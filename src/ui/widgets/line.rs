@@ -9,9 +9,9 @@ use unicode_width::UnicodeWidthChar;
 use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::note::Note;
-use crate::text::{UNKNOWN, width_of};
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
+use gtop_local::text::{UNKNOWN, width_of};
 
 /// The meaning of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! A line editor for filters and settings.
 
-use crate::text::{is_unprintable, width_of};
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_local::text::{is_unprintable, width_of};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineEditor {

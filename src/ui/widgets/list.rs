@@ -1,8 +1,8 @@
 //! Moves within a list, and its visible part.
 
-use crate::text::width_of;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_local::text::width_of;
 
 /// A move within a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -123,7 +123,8 @@ impl<T: Clone> Menu<T> {
     /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
         let title = Line::styled(self.title.as_str(), Tone::Strong);
-        let label_width = self.items.iter().map(|item| crate::text::width_of(&item.label)).max();
+        let label_width =
+            self.items.iter().map(|item| gtop_local::text::width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
         let row = |index: usize| {
             let item = self.items.get(index)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Celsius, Percent, Reading, Watts};
-use crate::text::UNKNOWN;
+use gtop_local::text::UNKNOWN;
 
 const GIB: f64 = 1_073_741_824.0;
 

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::ops::RangeBounds;
 
-use crate::text::width_of;
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
+use gtop_local::text::width_of;
 
 /// The width in which a cell is written for an explanation.
 const MAX_FACT_WIDTH: u16 = 60;

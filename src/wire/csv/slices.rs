@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason};
-use crate::text::sanitize_shared;
 use crate::wire::body::Mig;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::csv::{MAX_DEVICES, MAX_USES};
+use gtop_local::text::sanitize_shared;
 
 /// The slices of the last sample.
 #[derive(Clone, Debug, Default)]

@@ -6,10 +6,10 @@ use crate::model::{
     Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
     ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
 };
-use crate::text::{sanitize_shared, sanitized_chars};
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state};
 use crate::wire::decode::{bytes, text_reading};
+use gtop_local::text::{sanitize_shared, sanitized_chars};
 
 /// Maximum number of environment variables.
 const MAX_VARIABLES: usize = 16_384;

@@ -6,7 +6,6 @@ use crate::model::{
     Bytes, Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
     DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind,
 };
-use crate::text::sanitize_shared;
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::{
     Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair, unless_all_ones,
@@ -14,6 +13,7 @@ use crate::wire::checked::{
 use crate::wire::csv::MAX_USES;
 use crate::wire::decode::names::NameInterner;
 use crate::wire::decode::text_reading;
+use gtop_local::text::sanitize_shared;
 
 mod tpu;
 

@@ -7,10 +7,10 @@ use crate::model::{
     ConfigurationState, DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId,
     SliceCapability,
 };
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 mod config;
 mod list;

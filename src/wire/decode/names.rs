@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::text::sanitize_shared;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum number of interned names per node.
 const MAX_NAMES: usize = 512;

@@ -8,11 +8,11 @@ use crate::model::{
     ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason,
 };
 use crate::scheduler::claim::{self, JobClaim};
-use crate::text::sanitize_shared;
 use crate::wire::body::{self, RawText};
 use crate::wire::checked::{Decode as _, ObjectReader};
 use crate::wire::decode::{bytes, text_reading};
 use crate::wire::raw::OptionalKey as _;
+use gtop_local::text::sanitize_shared;
 
 /// Maximum length of a command line or path.
 pub(super) const MAX_COMMAND_LENGTH: usize = 512;

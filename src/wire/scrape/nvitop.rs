@@ -7,8 +7,6 @@ use crate::model::{
     Bytes, Device, DeviceActivity, DeviceDetails, DeviceStatics, HostFacts, HostReading,
     HostSlowReading, Percent, Pressure, Reading, Reason, Vendor,
 };
-use crate::text::sanitize_shared;
-use crate::time::Timestamp;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::csv::MAX_DEVICES;
 use crate::wire::scrape::host::{by_label, disks, interfaces, load, spaces, uptime};
@@ -18,6 +16,8 @@ use crate::wire::scrape::page::{
 };
 use crate::wire::scrape::processes::{PROCESS_FAMILIES, USE_FAMILIES};
 use crate::wire::scrape::series::PageSeries;
+use gtop_local::text::sanitize_shared;
+use gtop_local::time::Timestamp;
 
 /// Families about devices.
 const DEVICE_FAMILIES: [&str; 19] = [

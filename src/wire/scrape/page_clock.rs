@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
 use crate::wire::scrape::SERVED;
 use crate::wire::scrape::page::{ScrapedPage, number};
+use gtop_local::time::Timestamp;
 
 /// A page that claims to be older is wrong: this is 32 years.
 const MAX_AGE: f64 = 1e9;

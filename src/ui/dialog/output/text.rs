@@ -1,8 +1,8 @@
 //! A line of output as it is shown: what a carriage return has overwritten is gone, colours are tones, and nothing else
 //! of a terminal's language is left.
 
-use crate::text::{is_unprintable, width_of};
 use crate::ui::widgets::line::{Line, SpanContent, Tone};
+use gtop_local::text::{is_unprintable, width_of};
 
 const TAB_WIDTH: usize = 8;
 

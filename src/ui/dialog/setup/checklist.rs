@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::text::width_of;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
+use gtop_local::text::width_of;
 
 /// The columns of a table, the selected ones and the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]

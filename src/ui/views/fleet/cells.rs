@@ -12,11 +12,11 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::declare::table;
 use crate::model::{Celsius, Device, NodeName, Percent};
-use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::time::Timestamp;
 
 table! {
     /// The metric of the heat map, with its name.

@@ -7,8 +7,6 @@ use crate::insight::FleetView;
 use crate::metrics::{HOST, help_of};
 use crate::model::{Percent, RequestedJobs};
 use crate::query::SortOrder;
-use crate::text::{UNKNOWN, width_of};
-use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_cells::{
@@ -19,6 +17,8 @@ use crate::ui::views::fleet::node_sort::{is_rising, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::Timestamp;
 
 /// From this width on, jobs and users are shown: whose a node is comes before power and CPU.
 const OWNERS_WIDTH: u16 = 60;

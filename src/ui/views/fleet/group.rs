@@ -8,8 +8,8 @@ use crate::insight::FleetView;
 use crate::insight::node_status::model_name;
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::text::width_of;
 use crate::ui::widgets::line::truncate_distinct;
+use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {

@@ -2,14 +2,14 @@
 
 use crate::fleet::Totals;
 use crate::insight::FleetView;
-use crate::text::counted;
-use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
 use crate::ui::views::fleet::group::Group;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 use crate::ui::widgets::number_format::{percent, power_text};
 use crate::ui::widgets::table::Fade;
+use gtop_local::text::counted;
+use gtop_local::text::width_of;
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;

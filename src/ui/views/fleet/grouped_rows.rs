@@ -155,8 +155,8 @@ mod tests {
         Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,
     };
     use crate::query::Filter;
-    use crate::time::Timestamp;
     use crate::ui::views::fleet::group::ModelTotals;
+    use gtop_local::time::Timestamp;
 
     fn fleet_view(count: u32) -> FleetView {
         let node = |number: u32| {

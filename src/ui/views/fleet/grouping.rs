@@ -9,9 +9,9 @@ use crate::insight::node_status::model_name;
 use crate::model::JobId;
 use crate::model::declare::table;
 use crate::nodeset;
-use crate::text::UNKNOWN;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 use crate::ui::widgets::list::cycled;
+use gtop_local::text::UNKNOWN;
 
 table! {
     /// What nodes and devices are grouped by, with the name in settings and the label.
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, SourceState};
     use crate::model::{Device, NodeName, Reading, Source};
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     fn fleet_view(names: impl IntoIterator<Item = String>) -> FleetView {
         let node =

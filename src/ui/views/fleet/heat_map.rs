@@ -370,10 +370,10 @@ mod tests {
     use crate::fleet::SourceState;
     use crate::model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
     use crate::query::SortOrder;
-    use crate::time::Timestamp;
     use crate::ui::views::fleet::group::Group;
     use crate::ui::views::fleet::grouped_rows::GroupedRowOptions;
     use crate::ui::views::fleet::grouping::Grouping;
+    use gtop_local::time::Timestamp;
 
     /// Nodes with these device counts.
     fn fleet_view(devices: &[usize]) -> FleetView {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::fleet::{Metric, Node, is_held, is_idle};
 use crate::insight::FleetView;
-use crate::time::Timestamp;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::time::Timestamp;
 
 /// A held device that is idle for this long is marked.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);

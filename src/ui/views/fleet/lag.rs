@@ -11,9 +11,9 @@
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::insight::node_status::model_name;
 use crate::model::{Device, JobId, Megahertz, Throttle, Watts};
-use crate::time::Timestamp;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::time::Timestamp;
 
 /// Seconds of a window.
 const WINDOW: usize = 60;

@@ -2,10 +2,10 @@
 
 use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::model::{JobId, Watts};
-use crate::text::{UNKNOWN, width_of};
 use crate::ui::widgets::line::{Tone, truncate};
 use crate::ui::widgets::number_format::{Units, mark_host, or_unknown};
 use crate::ui::widgets::table::Cell;
+use gtop_local::text::{UNKNOWN, width_of};
 
 /// Formats the first user of a node and the number of others.
 pub(super) fn users_text(holdings: &NodeHoldings) -> String {

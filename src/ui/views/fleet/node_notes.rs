@@ -4,12 +4,12 @@ use crate::fleet::Node;
 use crate::insight::node_status::{NodeStatus, device_label, notes};
 use crate::insight::note::Note;
 use crate::insight::{FleetView, Severity};
-use crate::time::format_duration;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::idle_time;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, IDLE_HELD_WARNING};
 use crate::ui::views::fleet::lag::find_straggler;
 use crate::ui::widgets::line::Tone;
+use gtop_local::time::format_duration;
 
 /// Returns the notes on a node, the most important first.
 pub(super) fn row_notes(fleet_view: &FleetView, node: &Node, member: &GroupMember) -> Vec<Note> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::fleet::{Metric, Node};
 use crate::model::NodeName;
-use crate::time::Timestamp;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::widgets::series::Means;
+use gtop_local::time::Timestamp;
 
 /// The points of a sparkline, and the seconds per point.
 pub(super) const SPARKLINE: (u16, u16) = (12, 5);

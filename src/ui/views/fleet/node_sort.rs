@@ -284,7 +284,7 @@ mod tests {
         Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, ProcessKey,
         ProcessStatics, Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
     };
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     /// Nodes with one device each, of this load and temperature.
     fn fleet_view(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {

@@ -8,9 +8,6 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, node_advice};
 use crate::insight::note::Note;
 use crate::model::NodeName;
-use crate::text::counted;
-use crate::text::width_of;
-use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
@@ -29,6 +26,9 @@ use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::Fade;
+use gtop_local::text::counted;
+use gtop_local::text::width_of;
+use gtop_local::time::{Timestamp, format_age};
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::insight::{FleetProblem, Severity};
-use crate::text::counted;
 use crate::ui::widgets::line;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_local::text::counted;
 
 /// Draws problems of the fleet in at most `max_lines` lines.
 pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) -> Vec<Line> {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
-use crate::text::counted;
-use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::explain;
 use crate::ui::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
@@ -18,6 +16,8 @@ use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::{Layout, State};
 use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::text::counted;
+use gtop_local::time::format_age;
 
 /// Wide enough for all columns.
 const TABLE_WIDTH: u16 = 400;

@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
 use crate::model::{Job, JobState, SchedulerWords};
-use crate::text::counted;
-use crate::text::width_of;
-use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
@@ -15,6 +12,9 @@ use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_local::text::counted;
+use gtop_local::text::width_of;
+use gtop_local::time::{Timestamp, format_duration};
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];

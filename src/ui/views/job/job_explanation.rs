@@ -98,7 +98,7 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::UNKNOWN;
+    use gtop_local::text::UNKNOWN;
 
     #[test]
     fn nothing_is_said_of_the_devices_of_nodes_that_have_not_answered() {

@@ -7,13 +7,13 @@ use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
 use crate::model::Job;
 use crate::query::{SortColumn, SortOrder};
-use crate::text::counted;
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::selection::SharedSelection;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
+use gtop_local::text::counted;
 
 mod rows;
 mod table;

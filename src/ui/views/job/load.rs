@@ -206,7 +206,7 @@ mod tests {
     use crate::fleet::{Fleet, SourceState};
     use crate::model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
     use crate::query::Filter;
-    use crate::time::Timestamp;
+    use gtop_local::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, Metric, Node};
 use crate::model::NodeName;
-use crate::time::Timestamp;
 use crate::ui::views::job::summary::{JobSummary, NodeRow};
 use crate::ui::widgets::series::Means;
+use gtop_local::time::Timestamp;
 
 /// Equals the history that nodes keep.
 pub(crate) const KEPT_SECONDS: usize = 300;

@@ -9,13 +9,13 @@ use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::NodeStatus;
 use crate::model::{Allocation, Device, Job, NodeName};
 use crate::nodeset;
-use crate::text::width_of;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::load::{JobLoad, asked_devices};
 use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::findings::{Finding, Outliers, findings};
 use crate::ui::widgets::line::truncate;
 use crate::ui::widgets::number_format::Units;
+use gtop_local::text::width_of;
 
 pub(super) mod findings;
 

@@ -5,8 +5,6 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, status_notes};
 use crate::metrics::{HOST, help_of};
 use crate::model::Bytes;
-use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_age};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::input::Click;
 use crate::ui::views::job::metric::JobMetric;
@@ -16,6 +14,8 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
 use crate::ui::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_age};
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;

@@ -6,8 +6,6 @@ use crate::insight::node_status::{device_label, shown_id};
 use crate::model::{
     Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
-use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
@@ -20,6 +18,8 @@ use crate::ui::widgets::list::Movement;
 use crate::ui::widgets::number_format::{
     Units, format_run_time, or_unknown, percent, percent_value,
 };
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_duration};
 
 /// Interval at which the details are queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);

@@ -12,12 +12,12 @@ use crate::metrics::Usage;
 use crate::model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};
 use crate::query::DisplaySelection;
 use crate::query::SortOrder;
-use crate::text::width_of;
-use crate::time::Timestamp;
 use crate::ui::process_order;
 use crate::ui::process_row::{ProcessEntry, ProcessRow};
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_local::text::width_of;
+use gtop_local::time::Timestamp;
 
 /// An ended process stays on the screen for this long.
 const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);

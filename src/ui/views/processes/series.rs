@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Bytes;
 use crate::model::declare::table;
-use crate::time::Timestamp;
 use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::series::TimeSeries;
+use gtop_local::time::Timestamp;
 
 /// Points per series, which is 10 minutes.
 const MAX_POINTS: usize = 600;

@@ -10,8 +10,6 @@ use crate::metrics::{PROCESS, help_of};
 use crate::model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
-use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::input::Click;
@@ -21,6 +19,8 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::number_format::format_run_time;
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_age};
 
 /// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::insight::runs::Runs;
 use crate::model::{Bytes, RunFolder, RunStatus};
-use crate::text::counted;
-use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_local::text::counted;
+use gtop_local::time::{Timestamp, format_age};
 
 /// A folder that has told nothing for this long is shown as old.
 const OLD_AFTER: Duration = Duration::from_secs(15);

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::insight::runs::Runs;
-use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
 use crate::ui::views::runs::TableRow;
 use crate::ui::views::runs::columns::{
@@ -13,6 +12,7 @@ use crate::ui::views::runs::columns::{
 use crate::ui::views::runs::summary::is_old;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_local::text::{UNKNOWN, width_of};
 
 /// Columns of the gap between two columns.
 const GAP: u16 = 1;

@@ -7,9 +7,9 @@ use crate::insight::FleetView;
 use crate::insight::RowId;
 use crate::insight::users::{UserUsage, Users};
 use crate::query::SortOrder;
-use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::users::UserRowIdentity;
+use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum UserRow {

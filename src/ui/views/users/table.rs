@@ -7,9 +7,6 @@ use crate::fleet::{Node, User};
 use crate::insight::node_status::{NodeStatus, device_label, shown_id};
 use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
 use crate::query::SortOrder;
-use crate::text::counted;
-use crate::text::{UNKNOWN, width_of};
-use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
 use crate::ui::views::users::COLUMNS;
@@ -19,6 +16,9 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::counted;
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::{Timestamp, format_age, format_duration};
 
 /// Columns of the fold marker and the gap after it.
 const MARK_WIDTH: u16 = 2;

@@ -9,11 +9,11 @@ use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
 use crate::model::{Job, JobId, JobState};
 use crate::query::SortOrder;
-use crate::text::width_of;
-use crate::time::Timestamp;
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_local::text::width_of;
+use gtop_local::time::Timestamp;
 
 /// Maximum number of devices that the sparkline of a row is made of.
 const MAX_SAMPLED_DEVICES: usize = 64;

@@ -8,8 +8,6 @@ use jiff::tz::TimeZone;
 use crate::insight::Severity;
 use crate::model::{Job, JobState};
 use crate::query::{SortColumn, SortOrder};
-use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
 use crate::ui::views::job::list::rows::{JobRow, JobRows, rises};
@@ -19,6 +17,8 @@ use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{format_run_time, or_unknown};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_duration};
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [

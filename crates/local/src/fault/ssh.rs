@@ -11,7 +11,7 @@ use crate::process::NotStarted;
 use crate::text;
 
 /// The disconnect message of sshd after `MaxAuthTries`.
-pub(crate) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
+pub const TOO_MANY_FAILURES: &str = "Too many authentication failures";
 
 /// The phases of opening a connection, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -435,7 +435,7 @@ pub enum KeyFileProblem {
 }
 
 /// The entry of `tried` when there was no key.
-pub(crate) const NO_KEY: &str = "no key to offer";
+pub const NO_KEY: &str = "no key to offer";
 
 /// A changed host key: the known one and the node's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -556,12 +556,12 @@ impl Fault {
     }
 
     /// Returns the fault of a session that ended with an error of the system.
-    pub(crate) fn session_lost(error: &std::io::Error) -> Self {
+    pub fn session_lost(error: &std::io::Error) -> Self {
         Self::SessionLost { why: text::io_error(error) }
     }
 
     /// Returns true if the server did not finish the first steps in time.
-    pub(crate) fn is_slow_banner(&self) -> bool {
+    pub fn is_slow_banner(&self) -> bool {
         use ConnectPhase::{BannerExchange, KeyExchange};
         matches!(self.root(), Self::TimedOut { phase: BannerExchange | KeyExchange, .. })
     }
@@ -594,7 +594,7 @@ impl Fault {
 pub const JOB_GATE: &str = "pam_slurm_adopt";
 
 /// Recognises a node with it, which denies the login of users without a job and says so.
-pub(crate) fn job_required(text: Option<&str>) -> Option<Fault> {
+pub fn job_required(text: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = text?.lines().map(str::trim_end).find(denied)?;
     Some(Fault::JobRequired { message: text::excerpt_line(line) })
@@ -628,7 +628,8 @@ fn tried_text(tried: &[String]) -> String {
     format!("keyboard-interactive, after {}", tried.join("; "))
 }
 
-pub(crate) fn seconds_text(time: &Duration) -> String {
+/// Returns a time in seconds, with one decimal if it is no whole number of them.
+pub fn seconds_text(time: &Duration) -> String {
     if time.subsec_millis() == 0 {
         return format!("{} s", time.as_secs());
     }

@@ -32,8 +32,8 @@ pub use crate::process::run::{
 
 pub use crate::process::question::run_askpass;
 
-pub(crate) use crate::process::background::BackgroundProgram;
-pub(crate) use crate::process::output::OutputTail;
+pub use crate::process::background::BackgroundProgram;
+pub use crate::process::output::OutputTail;
 use crate::text;
 
 const SHELL: &str = "/bin/sh";
@@ -99,7 +99,7 @@ fn has_succeeded(leader: Pid) -> bool {
 
 /// A child; dropping it kills its process group.
 #[derive(Debug)]
-pub(crate) struct ProcessGroup {
+pub struct ProcessGroup {
     child: Child,
     /// Its pid, until it is reaped.
     leader: Option<Pid>,
@@ -265,19 +265,19 @@ pub fn was_ignored(name: &str) -> bool {
 
 /// A program that connects to hosts and exits with gtop.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Launch<'a> {
-    pub(crate) program: &'a Path,
-    pub(crate) args: &'a [OsString],
+pub struct Launch<'a> {
+    pub program: &'a Path,
+    pub args: &'a [OsString],
     /// The gtop that keeps it from outliving this process, and from prompting at the terminal.
     ///
     /// The child first executes that gtop, which asks the kernel for a signal when its parent dies, detaches from the
     /// terminal, and then executes the program. Without a gtop executable the program only has its own process group,
     /// and sees the end of its input.
-    pub(crate) parent_guard: Option<&'a Path>,
+    pub parent_guard: Option<&'a Path>,
     /// Selects environment variables to hide from it.
-    pub(crate) hides: fn(&str) -> bool,
+    pub hides: fn(&str) -> bool,
     /// Environment variables to set.
-    pub(crate) env: &'a [(&'static str, OsString)],
+    pub env: &'a [(&'static str, OsString)],
 }
 
 impl Launch<'_> {
@@ -320,7 +320,7 @@ impl NotStarted {
     }
 
     /// Finds the message of a parent guard that could not execute its program.
-    pub(crate) fn from_stderr(stderr: &str) -> Option<Self> {
+    pub fn from_stderr(stderr: &str) -> Option<Self> {
         let line = stderr.lines().find_map(|line| line.strip_prefix(NOT_STARTED))?;
         let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
         Some(Self { program: text::excerpt_line(program), why: text::excerpt_line(why) })
@@ -341,7 +341,7 @@ pub struct LocalProcess {
 
 impl LocalProcess {
     /// Starts `command_line` under `/bin/sh`.
-    pub(crate) fn start(command_line: &str) -> Result<Self, NotStarted> {
+    pub fn start(command_line: &str) -> Result<Self, NotStarted> {
         let mut command = Command::new(SHELL);
         command.arg("-c").arg(command_line).stdin(Stdio::piped());
         let group = ProcessGroup::start(command);
@@ -349,17 +349,17 @@ impl LocalProcess {
     }
 
     /// Starts a program that exits with gtop.
-    pub(crate) fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
+    pub fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
         launch.start().map(Self::from_group)
     }
 
     /// Takes the program's stdin; dropping it closes it.
-    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
     /// Sends SIGTERM to the process group.
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         self.group.signal(Signal::TERM);
     }
 
@@ -379,7 +379,7 @@ impl LocalProcess {
     /// Waits for the next event. Cancel-safe.
     ///
     /// After the exit it returns `Err(None)`.
-    pub(crate) async fn next(&mut self) -> Result<Output, Option<std::io::Error>> {
+    pub async fn next(&mut self) -> Result<Output, Option<std::io::Error>> {
         loop {
             if self.is_over {
                 return Err(None);
@@ -409,18 +409,18 @@ impl LocalProcess {
     }
 
     /// Writes all of `bytes` to the program's stdin.
-    pub(crate) async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let closed = || std::io::Error::other("stdin is closed");
         self.stdin.as_mut().ok_or_else(closed)?.write_all(bytes).await
     }
 
     /// Closes the program's stdin.
-    pub(crate) fn close_stdin(&mut self) {
+    pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
     /// Closes stdin, waits up to two seconds for the program to exit, then kills it.
-    pub(crate) async fn shutdown(mut self) {
+    pub async fn shutdown(mut self) {
         self.close_stdin();
         let drained = async { while self.next().await.is_ok() {} };
         timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
@@ -429,15 +429,15 @@ impl LocalProcess {
 
 /// A running program whose stdin and stdout are a connection to a host.
 #[derive(Debug)]
-pub(crate) struct PipedProgram {
-    pub(crate) stdin: ChildStdin,
-    pub(crate) stdout: ChildStdout,
-    pub(crate) stderr: ChildStderr,
-    pub(crate) group: ProcessGroup,
+pub struct PipedProgram {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: ChildStderr,
+    pub group: ProcessGroup,
 }
 
 impl PipedProgram {
-    pub(crate) fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
+    pub fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
         let mut group = launch.start()?;
         match group.take_pipes() {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self { stdin, stdout, stderr, group }),

@@ -8,7 +8,7 @@ mod origin;
 pub(crate) mod reach;
 mod scrape;
 mod srun;
-pub(crate) mod ssh;
+pub mod ssh;
 
 pub use crate::fault::loader::LoaderCause;
 pub use crate::fault::login_facts::{LoginFacts, UnknownHostKey};

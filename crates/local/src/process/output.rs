@@ -32,23 +32,23 @@ impl fmt::Display for Exit {
 
 /// The last bytes a program wrote to stderr.
 #[derive(Debug)]
-pub(crate) struct OutputTail {
+pub struct OutputTail {
     bytes: Vec<u8>,
     max: usize,
 }
 
 impl OutputTail {
     /// Keeps at most `max` bytes.
-    pub(crate) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { bytes: Vec::new(), max }
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         self.bytes.drain(..self.bytes.len().saturating_sub(self.max));
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }

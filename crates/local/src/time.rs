@@ -121,7 +121,7 @@ impl Clock {
     }
 
     /// Advances a fixed clock; has no effect on the system clock.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "testing"))]
     pub fn advance(&self, by: Duration) {
         if let Self::Fixed(at) = self {
             at.fetch_add(micros(by), Ordering::Relaxed);

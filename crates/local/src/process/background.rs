@@ -15,7 +15,7 @@ const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A program that is to go to the background. Until then, dropping it kills it; afterwards it outlives gtop.
 #[derive(Debug)]
-pub(crate) struct BackgroundProgram {
+pub struct BackgroundProgram {
     group: ProcessGroup,
     stderr: Option<ChildStderr>,
     stderr_buffer: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct BackgroundProgram {
 
 impl BackgroundProgram {
     /// Starts a program.
-    pub(crate) fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
+    pub fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
         let mut group = launch.start()?;
         let (_stdin, _stdout, stderr) = group.take_pipes();
         Ok(Self { group, stderr, stderr_buffer: Vec::new(), exit: None })
@@ -34,7 +34,7 @@ impl BackgroundProgram {
     /// Cancel-safe.
     ///
     /// What was written to stderr before another event of gtop is returned before it is noticed: stderr is read first.
-    pub(crate) async fn next(&mut self) -> std::io::Result<Output> {
+    pub async fn next(&mut self) -> std::io::Result<Output> {
         if let Some(exit) = self.exit.take() {
             return Ok(exit);
         }

@@ -51,7 +51,7 @@ impl From<NotStarted> for Fault {
 
 impl Fault {
     /// Returns true if a step in another job may still work.
-    pub(crate) const fn is_job_specific(&self) -> bool {
+    pub const fn is_job_specific(&self) -> bool {
         matches!(self, Self::JobStep { cause, .. } if cause.is_job_specific())
     }
 
@@ -65,12 +65,12 @@ impl Fault {
     }
 
     /// Returns the cause of a step's end, as a short text.
-    pub(crate) fn cause_text(&self) -> &'static str {
+    pub fn cause_text(&self) -> &'static str {
         if let Self::JobStep { cause, .. } = self { cause.text() } else { "session lost" }
     }
 
     /// Returns the fault of a step, with the scheduler's message.
-    pub(crate) fn job_step(cause: StepCause, message: &str) -> Self {
+    pub fn job_step(cause: StepCause, message: &str) -> Self {
         Self::JobStep { cause, message: message.to_owned() }
     }
 

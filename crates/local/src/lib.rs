@@ -1,0 +1,12 @@
+//! What every crate of gtop stands on: time, text, files, programs of this machine, and why something failed.
+//!
+//! A part of gtop: its interface changes with it.
+
+#[warn(missing_docs)]
+pub mod fault;
+pub mod process;
+pub mod storage;
+#[warn(missing_docs)]
+pub mod text;
+#[warn(missing_docs)]
+pub mod time;
