@@ -14,11 +14,11 @@ use crate::inventory::{InventoryError, PodError};
 use crate::record::{RecordError, RecordingError};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
-use crate::ssh;
 use crate::transport::{ExecTemplate, TemplateError};
 use crate::ui::{StopReason, StopSignals};
 use gtop_local::process;
 use gtop_local::storage::WriteError;
+use gtop_ssh as ssh;
 
 mod config_command;
 mod demo;

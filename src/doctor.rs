@@ -13,10 +13,10 @@ use crate::collect::{Handshake, ProbeStart};
 use crate::model::declare::table;
 use crate::model::{NodeName, SchedulerProfile};
 use crate::scheduler::SchedulerError;
-use crate::ssh::{Trace, with_trace};
 use crate::transport::{Reach, Target, Transport};
 use gtop_local::text::excerpt;
 use gtop_local::time::Clock;
+use gtop_ssh::{Trace, with_trace};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;

@@ -18,10 +18,10 @@ pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
-use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
 use crate::transport::{PageUrl, PageUrlError, Reach, Target};
 use gtop_local::storage::{self, user_dirs};
 use gtop_local::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
+use gtop_ssh::{self as ssh, Profile, SchedulerAddresses, SshTarget};
 
 /// Maximum size of a host file, in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;

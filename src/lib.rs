@@ -40,7 +40,6 @@ mod scheduler;
 mod serve;
 mod sim;
 mod source;
-mod ssh;
 mod training;
 mod transport;
 mod ui;
@@ -58,12 +57,13 @@ pub mod internals {
     pub use gtop_local::storage;
     pub use gtop_local::text;
     pub use gtop_local::time;
+    pub use gtop_ssh as ssh;
     macro_rules! modules {
         ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
     }
 
     modules! {
         advice app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        query record report runs scheduler serve sim source ssh training transport ui wire
+        query record report runs scheduler serve sim source training transport ui wire
     }
 }

@@ -24,8 +24,8 @@ use tokio::time::Instant;
 use crate::model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
 use crate::scheduler::pbs::PbsPoller;
 use crate::scheduler::slurm::SlurmPoller;
-use crate::ssh::SchedulerAddresses;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_ssh::SchedulerAddresses;
 
 pub mod claim;
 mod error;

@@ -29,15 +29,15 @@ pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepS
 pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
 
 use crate::model::{NodeName, Privilege};
-use crate::ssh::trace;
-use crate::ssh::{
-    self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
-    KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget,
-};
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
 use gtop_local::process::LocalProcess;
 use gtop_local::storage::WriteError;
+use gtop_ssh::record_event;
+use gtop_ssh::{
+    self as ssh, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
+    KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget,
+};
 
 /// Timeout for the settings of a host that a connection to has failed; they were read for it.
 const LOGIN_FACTS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -190,7 +190,7 @@ impl Transport {
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let mut on_phase = |phase| {
-            trace::record(|| ConnectEvent::PhaseStarted(phase));
+            record_event(|| ConnectEvent::PhaseStarted(phase));
             on_phase(phase);
         };
         let ssh = match &target.reach {
@@ -315,7 +315,7 @@ impl Transport {
         if self.0.options.mode == TransportMode::Ssh {
             // The ssh program follows every option that gtop does not override.
             for option in &mut options {
-                option.is_ignored = ssh::program::overrides(option.spelling);
+                option.is_ignored = ssh::program_overrides(option.spelling);
             }
         }
         Ok(options)

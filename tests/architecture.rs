@@ -24,7 +24,8 @@ const MODULES: &[&str] = &[
 /// to it.
 #[rustfmt::skip]
 const CRATES: &[(&str, &[&str])] = &[
-    ("local", &["time", "text", "storage", "process", "fault"]),
+    ("local", &["time", "text", "lock", "storage", "process", "fault"]),
+    ("ssh", &["ssh"]),
 ];
 
 /// Modules that a module must not import although they are below it.

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::sim::{FleetSpec, SimNode, serve};
-use crate::ssh::{Fault, FixedProfile, Profile, SshTarget};
 use crate::transport::{Reach, Target};
 use gtop_local::time::Clock;
+use gtop_ssh::{Fault, FixedProfile, Profile, SshTarget};
 
 /// A running simulated fleet. Dropping it stops the servers.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ use crate::app::{AppError, limits, log};
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
 use crate::inventory::{Roster, user_groups};
-use crate::ssh::ClientOptions;
 use crate::transport::{ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode};
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
+use gtop_ssh::ClientOptions;
 
 /// The command line and settings, and what every connection needs.
 pub(super) struct Env {

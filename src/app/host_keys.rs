@@ -14,9 +14,9 @@ use crate::model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
     UnknownHost,
 };
-use crate::ssh::{Fault, HostKeyStatus, HostOffer, KnownHostEntry};
 use crate::transport::{Target, Transport};
 use gtop_local::storage::WriteError;
+use gtop_ssh::{Fault, HostKeyStatus, HostOffer, KnownHostEntry};
 
 /// What is known of the keys of some nodes.
 #[derive(Debug, Default)]

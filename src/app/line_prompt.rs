@@ -20,8 +20,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::app::limits;
 use crate::app::prompt_place::PromptPlace;
-use crate::ssh::Secret;
 use gtop_local::process::run_askpass;
+use gtop_ssh::Secret;
 
 /// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1024;

@@ -22,13 +22,13 @@ use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
 use crate::model::TransportKind;
 use crate::nodeset;
-use crate::ssh::{self, AskpassServer, Client, LoginEvent, LoginHost, SshTarget};
 use crate::transport::{self, Reach, Target, Transport};
 use crate::ui::StopSignals;
 use gtop_local::fault::ConnectPhase;
 use gtop_local::process::Output;
 use gtop_local::storage::socket_folder;
 use gtop_local::text;
+use gtop_ssh::{self as ssh, AskpassServer, Client, LoginEvent, LoginHost, SshTarget};
 
 /// What is run on a node to see that it is reachable, and what it prints.
 const CHECK_COMMAND: &str = "echo gtop-login";

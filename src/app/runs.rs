@@ -279,7 +279,7 @@ impl RunsReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssh::{Profile, SshTarget};
+    use gtop_ssh::{Profile, SshTarget};
 
     fn roster() -> Roster {
         let target = |name: &str, reach| Target { name: NodeName::new(name).unwrap(), reach };

@@ -11,10 +11,10 @@ use crate::advice::shell_quoted;
 use crate::app::AppError;
 use crate::inventory::Roster;
 use crate::model::{NodeName, OutputFile};
-use crate::ssh::SshTarget;
 use crate::transport::{Reach, Transport};
 use gtop_local::process::{ProgramCall, ProgramError, run_program};
 use gtop_local::text::sanitize;
+use gtop_ssh::SshTarget;
 
 /// Maximum time for tmux to open a window.
 const WINDOW_TIMEOUT: Duration = Duration::from_secs(5);
@@ -128,7 +128,7 @@ fn window_name(title: &str) -> String {
 mod tests {
     use super::*;
     use crate::model::OutputId;
-    use crate::ssh::Profile;
+    use gtop_ssh::Profile;
 
     fn file(path: &str, is_deleted: bool) -> OutputFile {
         OutputFile {

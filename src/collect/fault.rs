@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::model::{Fault, FaultKind as Kind, TransportKind};
-use crate::ssh::{self, SshProgramCause};
 use crate::transport;
 use gtop_local::fault::{LoaderCause, StepCause};
 use gtop_local::process::Exit;
+use gtop_ssh::{self as ssh, SshProgramCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
@@ -87,7 +87,7 @@ pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
 
 /// Returns the kind and the detail of a fault of SSH.
 fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
-    use crate::ssh::Fault as From;
+    use gtop_ssh::Fault as From;
     let none = String::new;
     match fault {
         From::NameNotFound { .. } => (Kind::NameNotFound, none()),
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn both_fault_types_agree_on_what_is_retried() {
-        use crate::ssh::Fault as From;
+        use gtop_ssh::Fault as From;
         let faults = [
             From::NameNotFound { host: None, why: String::new() },
             From::Unreachable { why: String::new() },

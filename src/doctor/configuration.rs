@@ -2,9 +2,9 @@
 
 use crate::advice::Known;
 use crate::doctor::StepResult;
-use crate::ssh::{EffectiveOption, Profile};
 use crate::transport::{Reach, Target};
 use gtop_local::text::excerpt;
+use gtop_ssh::{EffectiveOption, Profile};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
 /// reported, the others only if set.
@@ -95,7 +95,7 @@ fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::NodeName;
-    use crate::ssh::SshTarget;
+    use gtop_ssh::SshTarget;
 
     #[test]
     fn long_values_are_shown_whole_and_endless_ones_are_visibly_cut() {

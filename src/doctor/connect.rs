@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::advice::{self, Known};
 use crate::doctor::page::PAGE;
 use crate::doctor::{StepResult, StepStatus};
-use crate::ssh::{
-    ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
-};
 use crate::transport;
 use gtop_local::text::excerpt;
+use gtop_ssh::{
+    ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
+};
 
 /// Maximum length of an error message, in characters.
 const MAX_LINE_CHARS: usize = 900;
@@ -404,8 +404,8 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssh::Fault;
     use crate::transport::StepCause;
+    use gtop_ssh::Fault;
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.
     fn steps_of(

@@ -14,10 +14,10 @@ use crate::model::{Job, JobState, NodeName, SchedulerErrorKind, SchedulerProfile
 use crate::nodeset;
 use crate::scheduler::slurm::fetch_node_addresses;
 use crate::scheduler::{JobFilter, ListedNode, SchedulerError, SchedulerKind, ServerState};
-use crate::ssh::SchedulerAddresses;
 use crate::transport::{Target, Transport};
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;
+use gtop_ssh::SchedulerAddresses;
 
 /// Maximum number of nodes of jobs that are examined.
 const MAX_NODES: usize = 8;

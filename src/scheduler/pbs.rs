@@ -24,10 +24,10 @@ use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::user_name;
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
-use crate::ssh::SchedulerAddresses;
 use gtop_local::process::{ProgramCall, ProgramOutput, run_program};
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_ssh::SchedulerAddresses;
 
 mod jobs;
 mod json;

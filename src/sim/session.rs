@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::sim_probe::{ProbeExit, ProbedNode};
-use crate::ssh::connection::cancellable_stream::cancellable;
+use gtop_ssh::cancellable;
 
 /// Limit for sending the last output of a probe.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

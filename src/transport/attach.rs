@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::ssh::connection::channel::SshChannel;
-use crate::ssh::file_cache::lock;
-use crate::ssh::program::control_master::ControlMaster;
-use crate::ssh::target::{Profile, SshTarget};
-use crate::ssh::{self, ConnectPhase, RemoteCommand};
 use crate::transport::fallback::{AuthMethods, SshProgramAccess};
 use crate::transport::openssh::SshCall;
 use crate::transport::{Reach, ScrapeFault, Target, Transport, TransportMode};
 use gtop_local::fault::Fault;
+use gtop_local::lock::lock;
+use gtop_ssh::ControlMaster;
+use gtop_ssh::SshChannel;
+use gtop_ssh::{self as ssh, ConnectPhase, RemoteCommand};
+use gtop_ssh::{Profile, SshTarget};
 
 /// A command on a node, started or ready to be.
 #[derive(Debug)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::model::TransportKind;
-use crate::ssh;
-use crate::ssh::connection::channel::SshChannel;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
 use gtop_local::fault::Fault;
 use gtop_local::process::{LocalProcess, Output};
+use gtop_ssh as ssh;
+use gtop_ssh::SshChannel;
 
 /// Timeout for writing to the command's stdin.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,14 +73,14 @@ impl Channel {
     /// has no such hook.
     pub fn queue_line(&self, line: String) -> Option<String> {
         let Self::Ssh(ssh) = self else { return Some(line) };
-        ssh.session.state.queue_line(line);
+        ssh.queue_line(line);
         None
     }
 
     /// Takes back the queued line if it was not written yet.
     pub fn take_queued_line(&self) -> Option<String> {
         let Self::Ssh(ssh) = self else { return None };
-        ssh.session.state.take_queued_line()
+        ssh.take_queued_line()
     }
 
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
@@ -107,7 +107,7 @@ impl Channel {
     /// Returns the login banner (`Banner` in `sshd_config`), at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
         let Self::Ssh(ssh) = self else { return None };
-        ssh.session.state.banner()
+        ssh.banner()
     }
 
     /// Returns the nonce of the loader if the stdin is shared with other nodes of a step: then the step sends the
@@ -138,7 +138,7 @@ impl Channel {
 
     pub fn via(&self) -> TransportKind {
         match self {
-            Self::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
+            Self::Ssh(ssh) if ssh.uses_master() => TransportKind::SshProgram,
             Self::Ssh(_) => TransportKind::Native,
             Self::Local(_) => TransportKind::Local,
             Self::Program(program) => program.via(),

@@ -6,14 +6,14 @@ use tokio::time::timeout;
 
 use crate::model::NodeName;
 use crate::scheduler::StepJob;
-use crate::ssh::file_cache::lock;
-use crate::ssh::shutting_down;
 use crate::transport::TransportMode;
 use crate::transport::srun::{self, SrunCall};
 use crate::transport::{Target, Transport, select};
 use gtop_local::fault::{Fault, StepCause};
+use gtop_local::lock::lock;
 use gtop_local::process::{Exit, Output, OutputTail};
 use gtop_local::time::{Clock, Timestamp};
+use gtop_ssh::shutting_down;
 
 /// Timeout for a trial step, on top of the connect timeout.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use tokio::time::timeout;
 
-use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT};
 use crate::transport::Transport;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession};
 use gtop_local::fault::Fault;
 use gtop_local::process::Launch;
+use gtop_ssh::{ConnectEvent, record_event};
+use gtop_ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT};
 
 /// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";
@@ -140,7 +140,7 @@ impl Transport {
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<ProgramSession, Fault> {
         on_phase(ConnectPhase::Connection);
-        trace::record(|| ConnectEvent::Delegated {
+        record_event(|| ConnectEvent::Delegated {
             to: "exec command",
             what: template.command_text(node),
         });

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::file_cache::lock;
-use crate::ssh::program::control_master::{self, ControlMaster};
-use crate::ssh::target::SshTarget;
-use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase, Recourse, RemoteCommand};
 use crate::transport::channel::Channel;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession, SshCall};
 use crate::transport::{Target, Transport, TransportMode};
 use gtop_local::fault::Fault;
+use gtop_local::lock::lock;
 use gtop_local::process::Launch;
+use gtop_ssh::SshTarget;
+use gtop_ssh::{self as ssh, ConnectPhase, Recourse, RemoteCommand};
+use gtop_ssh::{ConnectEvent, record_event};
+use gtop_ssh::{ControlMaster, record_master};
+use gtop_ssh::{HostQuery, HostSettings};
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -55,7 +55,7 @@ impl Transport {
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
         let master = client.find_master(&query, &settings).await;
-        control_master::record(&settings, master.as_ref());
+        record_master(&settings, master.as_ref());
         let call = SshCall {
             query: &query,
             settings: &settings,
@@ -99,14 +99,14 @@ impl Transport {
             opened => return Ok(Channel::Ssh(Box::new(opened?))),
         };
         if let Some(master) = master.filter(|_| fault.permits(Recourse::Master)) {
-            trace::record(|| ConnectEvent::Fallback(fault.to_string()));
+            record_event(|| ConnectEvent::Fallback(fault.to_string()));
             return self.open_over_master(call, command, &master, on_phase).await;
         }
         let has_foreign_key = client.has_foreign_key(&settings).await?;
         let Some(methods) = ssh_program_methods(&fault, &settings, has_foreign_key) else {
             return Err(fault.into());
         };
-        trace::record(|| ConnectEvent::Fallback(fault.to_string()));
+        record_event(|| ConnectEvent::Fallback(fault.to_string()));
         let call = SshCall { methods: &methods, ..call };
         match self.open_with_ssh_program(call, command, on_phase).await {
             Ok(channel) => {
@@ -155,7 +155,7 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options.ssh;
-        trace::record(|| ConnectEvent::Delegated {
+        record_event(|| ConnectEvent::Delegated {
             to: "ssh program",
             what: options.ssh_program.display().to_string(),
         });
@@ -252,8 +252,8 @@ pub(crate) fn merge_faults(native: ssh::Fault, program: ssh::Fault) -> ssh::Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssh::config::LocalEnv;
     use gtop_local::process::NotStarted;
+    use gtop_ssh::LocalEnv;
 
     fn settings(methods: &str) -> HostSettings {
         let query = HostQuery { host: "gpu01".to_owned(), user: None, port: None };

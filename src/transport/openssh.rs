@@ -11,16 +11,16 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::model::TransportKind;
-use crate::ssh;
-use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::program::OPTIONS;
-use crate::ssh::program::control_master::ControlMaster;
-use crate::ssh::program::stderr::{self, SshStderr};
 use gtop_local::fault::Fault;
 use gtop_local::process::{
     EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
 };
 use gtop_local::text;
+use gtop_ssh as ssh;
+use gtop_ssh::ControlMaster;
+use gtop_ssh::PROGRAM_OPTIONS;
+use gtop_ssh::{HostQuery, HostSettings};
+use gtop_ssh::{SshStderr, parse_stderr};
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;
@@ -75,7 +75,8 @@ impl SshCall<'_> {
         // The first of several options counts.
         let mut args: Vec<OsString> = vec![if self.has_terminal { "-t" } else { "-T" }.into()];
         let seconds = connect_timeout.as_secs_f64().ceil().max(1.0);
-        let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+        let mut options: Vec<String> =
+            PROGRAM_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
         options.extend(self.master.into_iter().flat_map(ControlMaster::options));
         options.push(format!("ConnectTimeout={seconds:.0}"));
         if !self.methods.is_empty() {
@@ -188,7 +189,7 @@ impl ProgramSession {
                 ProgramKind::Ssh { typed_name, settings, connect_timeout },
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
-                let fault = stderr::parse_fault(&SshStderr {
+                let fault = parse_stderr(&SshStderr {
                     text: &text,
                     typed_name,
                     port: settings.port,

@@ -1,14 +1,14 @@
 //! Chooses between SSH and a job step for a node.
 
 use crate::model::{JobId, NodeName};
-use crate::ssh::file_cache::lock;
-use crate::ssh::target::Profile;
-use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{ConnectPhase, Recourse};
 use crate::transport::channel::Channel;
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::{Reach, Target, Transport, TransportMode};
 use gtop_local::fault::{Fault, StepCause};
+use gtop_local::lock::lock;
+use gtop_ssh::Profile;
+use gtop_ssh::{ConnectEvent, record_event};
+use gtop_ssh::{ConnectPhase, Recourse};
 
 impl Transport {
     /// Updates the user's running jobs by node.
@@ -42,7 +42,7 @@ impl Transport {
             match self.open_in_step(node, script, &mut on_phase).await {
                 Err(fault) if !fault.is_retryable() => {
                     log::info!("{node}: {fault}; trying ssh");
-                    trace::record(|| ConnectEvent::DelegateFailed(fault.to_string()));
+                    record_event(|| ConnectEvent::DelegateFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
@@ -52,7 +52,7 @@ impl Transport {
             Err(fault) if has_job && refuses_login(&fault) => fault,
             ended => return ended,
         };
-        trace::record(|| ConnectEvent::Fallback(fault.to_string()));
+        record_event(|| ConnectEvent::Fallback(fault.to_string()));
         match self.open_in_step(node, script, &mut on_phase).await {
             Ok(channel) => {
                 self.0.cluster.cache_refusal(state).await;
@@ -82,7 +82,7 @@ impl Transport {
                 return Err(Fault::job_step(StepCause::NoJob, ""));
             };
             on_phase(ConnectPhase::Connection);
-            trace::record(|| ConnectEvent::Delegated {
+            record_event(|| ConnectEvent::Delegated {
                 to: "srun",
                 what: format!("a step of job {}", step_nodes.job.id),
             });
@@ -97,7 +97,7 @@ impl Transport {
                 return Err(fault);
             }
             log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
-            trace::record(|| ConnectEvent::DelegateFailed(fault.to_string()));
+            record_event(|| ConnectEvent::DelegateFailed(fault.to_string()));
         }
     }
 
@@ -115,7 +115,7 @@ pub(crate) fn refuses_login(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssh;
+    use gtop_ssh as ssh;
 
     #[test]
     fn only_a_refused_login_leads_to_srun() {

@@ -4,6 +4,8 @@
 
 #[warn(missing_docs)]
 pub mod fault;
+#[warn(missing_docs)]
+pub mod lock;
 pub mod process;
 pub mod storage;
 #[warn(missing_docs)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ssh::{LoginHost, Secret};
+use gtop_ssh::{LoginHost, Secret};
 
 /// The answers that the user wants to be used again, by prompt.
 #[derive(Debug, Default)]

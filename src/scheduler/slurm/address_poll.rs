@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::command::fetch_node_addresses;
 use crate::model::NodeName;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::ssh::SchedulerAddresses;
+use gtop_ssh::SchedulerAddresses;
 
 /// The known addresses, and the query for others.
 #[derive(Debug)]

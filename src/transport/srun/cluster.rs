@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::model::{JobId, JobOutcome};
 use crate::scheduler::slurm;
-use crate::ssh::file_cache::lock;
 use crate::transport::srun::{cluster_cache, messages};
 use gtop_local::fault::{Fault, StepCause};
+use gtop_local::lock::lock;
 use gtop_local::process::{NotStarted, ProgramCall, run_program};
 use gtop_local::text;
 use gtop_local::time::{Clock, Timestamp};
