@@ -24,10 +24,10 @@ use crate::fleet::{self, DeviceState, Fleet};
 use crate::insight::FleetView;
 use crate::insight::jobs::JobEntry;
 use crate::metrics::{HOST, Value, device_fields, is_slow_host_metric};
-use crate::model::NodeName;
 use crate::query::DisplaySelection;
 use crate::source::replay::Recordings;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Watches nodes in the background until it is dropped.
 ///
@@ -67,7 +67,7 @@ pub struct Node<'a> {
 pub struct Device<'a> {
     node: Node<'a>,
     position: usize,
-    readings: &'a crate::model::Device,
+    readings: &'a gtop_model::Device,
 }
 
 /// A job with nodes: listed by the scheduler, or seen in the processes of a node.
@@ -189,7 +189,7 @@ impl<'a> Node<'a> {
 
     /// Returns why the node does not answer; `None` if it does, or has not been tried yet.
     pub fn fault(self) -> Option<String> {
-        self.node.fault().map(crate::model::Fault::message)
+        self.node.fault().map(gtop_model::Fault::message)
     }
 
     /// Returns the age of the newest sample; `None` if there is none.

@@ -17,9 +17,9 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::collect::park::{NoDelay, ParkPolicy};
 use crate::collect::requests::RequestQueue;
-use crate::model::Focus;
 use crate::transport::Transport;
 use gtop_local::time::Clock;
+use gtop_model::Focus;
 
 mod backoff;
 mod fault;

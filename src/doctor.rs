@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::advice::{self, Advice};
 use crate::collect::{Handshake, ProbeStart};
-use crate::model::declare::table;
-use crate::model::{NodeName, SchedulerProfile};
 use crate::scheduler::SchedulerError;
 use crate::transport::{Reach, Target, Transport};
 use gtop_local::text::excerpt;
 use gtop_local::time::Clock;
+use gtop_model::table;
+use gtop_model::{NodeName, SchedulerProfile};
 use gtop_ssh::{Trace, with_trace};
 
 pub use crate::doctor::json::write_json;

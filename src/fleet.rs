@@ -28,10 +28,10 @@ pub use waste::{IdleSpan, NodeWaste, Waste};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Allocation, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes, SchedulerProfile,
 };
-use gtop_local::time::Timestamp;
 
 mod anonymizer;
 mod devices;

@@ -3,7 +3,7 @@
 //! With 5,000 nodes, a frame must touch only the rows it shows. Totals, grouped problems and column widths
 //! are computed here, once per snapshot or second.
 
-pub use crate::model::Severity;
+pub use gtop_model::Severity;
 pub use row_id::{RowId, process_rows};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +18,12 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
-use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
+use gtop_model::nodeset;
+use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
 
 mod device_count;
 pub(crate) mod device_flag;
@@ -321,7 +321,7 @@ impl Extents {
                 devices.saturating_add(u16::try_from(node.units().count()).unwrap_or(u16::MAX));
             for (_, device) in node.whole_devices() {
                 memory += device.memory_total.get().map_or(0.0, Bytes::gib);
-                power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);
+                power += device.power_limit.get().map_or(0.0, gtop_model::Watts::get);
             }
             extents.devices = extents.devices.max(devices);
             extents.memory = extents.memory.max(memory);
@@ -467,7 +467,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, DeviceFault};
+    use gtop_model::{Device, DeviceFault};
 
     #[test]
     fn each_fault_of_a_device_has_its_own_remedy() {
@@ -502,12 +502,12 @@ mod tests {
     fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
         let device = |index: u32| Device {
             uuid: format!("GPU-{index}").into(),
-            index: crate::model::Reading::Known(index),
+            index: gtop_model::Reading::Known(index),
             ..Device::default()
         };
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         node.devices = vec![device(0), device(1), device(2)];
-        node.device_sources = vec![crate::model::Source::new("nvml"); 3].into();
+        node.device_sources = vec![gtop_model::Source::new("nvml"); 3].into();
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let selection =
             DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };

@@ -16,11 +16,11 @@ pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
 pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};
 
-use crate::model::{JobList, NodeName, NodeNameError};
-use crate::nodeset::{self, Groups, NodeSetError};
 use crate::transport::{PageUrl, PageUrlError, Reach, Target};
 use gtop_local::storage::{self, user_dirs};
 use gtop_local::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
+use gtop_model::nodeset::{self, Groups, NodeSetError};
+use gtop_model::{JobList, NodeName, NodeNameError};
 use gtop_ssh::{self as ssh, Profile, SchedulerAddresses, SshTarget};
 
 /// Maximum size of a host file, in bytes.

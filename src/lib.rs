@@ -27,10 +27,6 @@ mod insight;
 mod inventory;
 #[warn(missing_docs)]
 mod metrics;
-#[warn(missing_docs)]
-mod model;
-#[warn(missing_docs)]
-mod nodeset;
 mod probe;
 mod query;
 mod record;
@@ -40,7 +36,6 @@ mod scheduler;
 mod serve;
 mod sim;
 mod source;
-mod training;
 mod transport;
 mod ui;
 mod wire;
@@ -57,13 +52,16 @@ pub mod internals {
     pub use gtop_local::storage;
     pub use gtop_local::text;
     pub use gtop_local::time;
+    pub use gtop_model as model;
+    pub use gtop_model::nodeset;
+    pub use gtop_model::training;
     pub use gtop_ssh as ssh;
     macro_rules! modules {
         ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
     }
 
     modules! {
-        advice app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        query record report runs scheduler serve sim source training transport ui wire
+        advice app cli collect config doctor export fleet insight inventory metrics probe
+        query record report runs scheduler serve sim source transport ui wire
     }
 }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Bytes, Celsius, ComputeMode, Device, FabricHealth, FabricState, FanSpeed, JobState, Megahertz,
     Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
 };
-use gtop_local::time::Timestamp;
 
 pub use amd::DEVICE_AMD;
 pub use chart::{

@@ -21,8 +21,8 @@ pub use root::{ROOT_PYTHONS, root_command, root_launch_line, sudo_mark, sudoers}
 pub use script::{Script, hex_sha256};
 pub use shared::{SharedProbe, shared_probe};
 
-use crate::model::SudoRefusal;
 use crate::scheduler::claim;
+use gtop_model::SudoRefusal;
 
 /// A probe exits after this time without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::model::declare::table;
 use gtop_local::time::Timestamp;
+use gtop_model::table;
 
 pub use filter::ReportFilter;
 pub use filter_check::{NothingMatched, UnmatchedName};
@@ -285,7 +285,7 @@ pub struct ReportFinding {
 pub struct EventReport {
     /// When.
     pub at: Timestamp,
-    /// The name of its [`MarkKind`](crate::model::MarkKind).
+    /// The name of its [`MarkKind`](gtop_model::MarkKind).
     pub kind: &'static str,
     /// The same in words.
     pub text: Arc<str>,

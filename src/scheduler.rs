@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
 use crate::scheduler::pbs::PbsPoller;
 use crate::scheduler::slurm::SlurmPoller;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
 use gtop_ssh::SchedulerAddresses;
 
 pub mod claim;

@@ -240,8 +240,8 @@ mod examples {
 
     use super::*;
     use crate::fleet::{Fleet, Node};
-    use crate::model::NodeName;
     use gtop_local::time::Timestamp;
+    use gtop_model::NodeName;
 
     /// Returns a fleet of one node.
     pub(super) fn fleet_of(name: &str) -> Fleet {

@@ -28,11 +28,11 @@ pub use crate::transport::page::{PageUrl, PageUrlError};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepScript};
 pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
 
-use crate::model::{NodeName, Privilege};
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
 use gtop_local::process::LocalProcess;
 use gtop_local::storage::WriteError;
+use gtop_model::{NodeName, Privilege};
 use gtop_ssh::record_event;
 use gtop_ssh::{
     self as ssh, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,

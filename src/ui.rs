@@ -48,8 +48,8 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
-use crate::model::declare::table;
-use crate::model::{RecorderState, SchedulerWords};
+use gtop_model::table;
+use gtop_model::{RecorderState, SchedulerWords};
 
 mod action;
 mod background;

@@ -2,7 +2,7 @@
 //!
 //! A frame is byte 0x1E, `gtop1 `, one ASCII JSON object and a newline. [`FrameReader`] cuts frames
 //! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Decoder`] turns a
-//! body into a [`crate::model::NodeUpdate`] in which every value is known, or unknown with a reason.
+//! body into a [`gtop_model::NodeUpdate`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
 //! A page of metrics in Prometheus' text format is decoded to the same updates ([`excerpt`], [`Exporter`]).

@@ -26,6 +26,7 @@ const MODULES: &[&str] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("local", &["time", "text", "lock", "storage", "process", "fault"]),
     ("ssh", &["ssh"]),
+    ("model", &["model", "training", "nodeset"]),
 ];
 
 /// Modules that a module must not import although they are below it.

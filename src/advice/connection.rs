@@ -12,9 +12,9 @@ use crate::advice::connection::startup::of_command;
 use crate::advice::known::{Known, shell_quoted};
 use crate::advice::reader::Reader;
 use crate::advice::steps::Advice;
-use crate::model::{Fault, FaultKind};
 use gtop_local::fault::ssh::Fault as SshFault;
 use gtop_local::fault::{Fault as Cause, SshProgramCause};
+use gtop_model::{Fault, FaultKind};
 
 mod algorithms;
 mod authentication;

@@ -1,7 +1,7 @@
 //! What to do about devices.
 
 use crate::fleet::{HealthReason, SlowdownCause};
-use crate::model::Reason;
+use gtop_model::Reason;
 
 const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
 const REPLACE: &str = "stop using it, and ask the administrator to have it replaced";

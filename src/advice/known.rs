@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::advice::reader::Reader;
-use crate::model::NodeName;
 use gtop_local::fault::{LoginFacts, Origin, UnknownHostKey};
+use gtop_model::NodeName;
 
 /// What is known of a node beside its fault.
 #[derive(Clone, Debug)]

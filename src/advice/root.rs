@@ -2,7 +2,7 @@
 
 use crate::advice::known::{Known, shell_quoted};
 use crate::advice::steps::{Advice, Step};
-use crate::model::SudoRefusal;
+use gtop_model::SudoRefusal;
 
 const OMIT: &str = "leave the node out of --sudo";
 const SUDOERS: &str = "/etc/sudoers.d/gtop";

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::advice::known::shell_quoted;
 use crate::advice::steps::Advice;
-use crate::model::{JobListError, SchedulerErrorKind, SchedulerWords};
-use crate::nodeset;
+use gtop_model::nodeset;
+use gtop_model::{JobListError, SchedulerErrorKind, SchedulerWords};
 
 /// The scheduler reported a node that cannot be reached.
 pub const REPORTED: &str =
@@ -119,7 +119,7 @@ pub fn resume(words: &SchedulerWords, stopped: &BTreeSet<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::UNNAMED_SCHEDULER;
+    use gtop_model::UNNAMED_SCHEDULER;
 
     #[test]
     fn who_names_a_node_that_the_scheduler_lacks_learns_how_to_list_them() {

@@ -1,7 +1,7 @@
 //! What to do about sources without values, and about nodes that are up and not as they should be.
 
 use crate::advice::reader::Reader;
-use crate::model::SourceFaultKind;
+use gtop_model::SourceFaultKind;
 
 /// Another name of a node that is listed too.
 pub const SAME_MACHINE: &str = "leave one of the names out";

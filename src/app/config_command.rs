@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::app::{AppError, ExitReason, check_settings};
 use crate::cli::{Cli, ConfigAction};
 use crate::config::{self, ConfigPaths, Settings};
-use crate::nodeset;
+use gtop_model::nodeset;
 
 /// Runs a `gtop config` subcommand.
 pub(super) fn run(

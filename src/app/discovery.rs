@@ -12,10 +12,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 use crate::inventory::{JobTargets, Roster};
-use crate::model::{JobId, JobList};
 use crate::scheduler::PollRequest;
 use crate::transport::Target;
 use gtop_local::time::Clock;
+use gtop_model::{JobId, JobList};
 
 /// Maximum wait for the scheduler before the screen starts.
 pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);

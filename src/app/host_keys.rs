@@ -10,12 +10,12 @@ use crate::advice::{self, Advice, Known};
 use crate::app::env::Env;
 use crate::app::targets;
 use crate::inventory::Roster;
-use crate::model::{
+use crate::transport::{Target, Transport};
+use gtop_local::storage::WriteError;
+use gtop_model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
     UnknownHost,
 };
-use crate::transport::{Target, Transport};
-use gtop_local::storage::WriteError;
 use gtop_ssh::{Fault, HostKeyStatus, HostOffer, KnownHostEntry};
 
 /// What is known of the keys of some nodes.

@@ -15,9 +15,9 @@ use crate::app::recording;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
 use crate::inventory::Roster;
-use crate::model::{Focus, JobId};
 use crate::record::RecorderSink;
 use crate::source::live;
+use gtop_model::{Focus, JobId};
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);

@@ -25,16 +25,16 @@ use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
-use crate::model::{
-    BackendState, Device, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind,
-    TransportKind,
-};
-use crate::nodeset;
 use crate::transport::Target;
 use crate::ui::StopSignals;
 use gtop_local::fault::Fault;
 use gtop_local::process;
 use gtop_local::time::Timestamp;
+use gtop_model::nodeset;
+use gtop_model::{
+    BackendState, Device, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind,
+    TransportKind,
+};
 
 mod on_node;
 mod reserving;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
-use crate::model::PlaybackCommand;
 use crate::record::Recorder;
 use crate::source::replay::{PlaybackHandle, Player, Recordings};
 use crate::ui::FleetSource;
 use gtop_local::time::Timestamp;
+use gtop_model::PlaybackCommand;
 
 /// Starts a player; it ends when nobody can command it any more.
 pub(super) fn start(

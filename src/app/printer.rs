@@ -18,11 +18,11 @@ use crate::export::{
 };
 use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
-use crate::model::{Fault, FaultKind, Link, Unanswered};
 use crate::query::DisplaySelection;
 use crate::ui::{DisplayOptions, RenderContext, report};
 use crate::ui::{StopSignals, Theme, render_text};
 use gtop_local::time::Timestamp;
+use gtop_model::{Fault, FaultKind, Link, Unanswered};
 
 /// Prints snapshots of the fleet.
 pub(super) struct Printer<'a> {
@@ -277,7 +277,7 @@ fn any_answered(fleet: &Fleet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NodeName, NodeState, SchedulerNode};
+    use gtop_model::{NodeName, NodeState, SchedulerNode};
 
     #[test]
     fn a_node_that_is_powered_down_is_not_waited_for() {

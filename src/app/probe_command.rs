@@ -6,9 +6,9 @@ use crate::app::env::Env;
 use crate::app::targets::named_roster;
 use crate::app::{AppError, ExitReason};
 use crate::cli::{ProbeOptions, ScriptChoice, TransportChoice};
-use crate::model::Privilege;
 use crate::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
 use gtop_local::process::account::Account;
+use gtop_model::Privilege;
 
 /// Stands for the name of a node if none is given.
 const NODE: &str = "NODE";

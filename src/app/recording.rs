@@ -12,11 +12,11 @@ use crate::app::times::local_time;
 use crate::app::{AppError, ExitReason};
 use crate::fleet::FleetReader;
 use crate::insight::events::MarkObserver;
-use crate::model::RecorderState;
 use crate::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
 use crate::ui::StopSignals;
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, format_duration};
+use gtop_model::RecorderState;
 
 /// Maximum time between two looks at what has happened.
 const MARK_INTERVAL: Duration = Duration::from_secs(1);

@@ -18,7 +18,6 @@ use crate::app::{AppError, ExitReason, recording, watchdog};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
 use crate::inventory::Roster;
-use crate::model::{JobList, RequestedJobs};
 use crate::report::{
     ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
     report_rntop_logs,
@@ -28,6 +27,7 @@ use gtop_local::process::{ProgramCall, run_program};
 use gtop_local::storage::{self, NewFile, TemporaryFolder};
 use gtop_local::text::{counted, sanitize};
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::{JobList, RequestedJobs};
 
 /// A report names users: only its owner reads it, until they change that.
 const MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o755 };

@@ -7,10 +7,10 @@ use tokio::sync::{mpsc, watch};
 use crate::app::tmux_windows::TmuxWindows;
 use crate::fleet::FleetReader;
 use crate::insight::runs::Runs;
-use crate::model::{RunId, RunReply, RunRequest, RunResponse};
 use crate::runs::{OutputPlace, RunsClient};
 use crate::ui::{RunFeed, SettingsEvent};
 use gtop_local::time::Clock;
+use gtop_model::{RunId, RunReply, RunRequest, RunResponse};
 
 /// What the screen needs of runs.
 pub(super) struct RunsOnScreen {

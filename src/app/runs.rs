@@ -21,12 +21,12 @@ use crate::cli::{RunPlace, RunsOptions};
 use crate::fleet::FleetReader;
 use crate::insight::runs::{Runs, processes_to_watch};
 use crate::inventory::{Roster, user_groups};
-use crate::model::{NodeName, RunId, RunList};
-use crate::nodeset::{self, Groups};
 use crate::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
 use crate::transport::{Reach, Target};
 use crate::ui::RunFeed;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::nodeset::{self, Groups};
+use gtop_model::{NodeName, RunId, RunList};
 
 pub(super) use csv_files::CsvError;
 

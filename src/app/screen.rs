@@ -18,7 +18,6 @@ use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
-use crate::model::{HostKeyReply, NodeName, PlaybackCommand};
 use crate::record::Recorder;
 use crate::ui;
 use crate::ui::{
@@ -26,6 +25,7 @@ use crate::ui::{
     UiRequest,
 };
 use gtop_local::time::Clock;
+use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
 
 /// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;

@@ -18,11 +18,11 @@ use crate::inventory::{
     InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
     user_groups,
 };
-use crate::model::{JobId, NodeName, SchedulerWords};
-use crate::nodeset;
 use crate::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
 use crate::transport::{Reach, Target};
 use gtop_local::storage::user_dirs;
+use gtop_model::nodeset;
+use gtop_model::{JobId, NodeName, SchedulerWords};
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {

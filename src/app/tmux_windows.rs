@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use crate::advice::shell_quoted;
 use crate::app::AppError;
 use crate::inventory::Roster;
-use crate::model::{NodeName, OutputFile};
 use crate::transport::{Reach, Transport};
 use gtop_local::process::{ProgramCall, ProgramError, run_program};
 use gtop_local::text::sanitize;
+use gtop_model::{NodeName, OutputFile};
 use gtop_ssh::SshTarget;
 
 /// Maximum time for tmux to open a window.
@@ -127,7 +127,7 @@ fn window_name(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::OutputId;
+    use gtop_model::OutputId;
     use gtop_ssh::Profile;
 
     fn file(path: &str, is_deleted: bool) -> OutputFile {

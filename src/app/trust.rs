@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 use crate::app::env::Env;
 use crate::app::host_keys::{HostKeyScan, HostKeys};
 use crate::app::{AppError, ExitReason, targets};
-use crate::model::{AcceptedKey, HostKeyAnswer, UnknownHost};
+use gtop_model::{AcceptedKey, HostKeyAnswer, UnknownHost};
 
 /// Runs `gtop trust`: shows the keys of the nodes that are not known, and stores them after a confirmation. If a gateway
 /// is not known, its keys come first.

@@ -10,7 +10,7 @@ use clap_mangen::Man;
 
 use crate::cli::{Cli, CliCommand};
 use crate::config::settings;
-use crate::model::Vendor;
+use gtop_model::Vendor;
 
 /// Shells with a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::config::{JOBS, check};
-use crate::model::{IdForm, JobId, SchedulerWords};
 use crate::scheduler::{SchedulerKind, slurm};
+use gtop_model::{IdForm, JobId, SchedulerWords};
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";

@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::export::ReportFormat;
-use crate::nodeset;
 use crate::report::ReportFilter;
+use gtop_model::nodeset;
 
 /// Options of `gtop report`.
 #[derive(Debug, Args)]

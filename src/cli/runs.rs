@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum};
 
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
-use crate::model::{Bytes, RunLimits};
+use gtop_model::{Bytes, RunLimits};
 
 /// Where CSV files go by default, as in ttop.
 const DEFAULT_CSV_DIR: &str = "./train/statistics/data";

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::model::{Fault, FaultKind as Kind, TransportKind};
 use crate::transport;
 use gtop_local::fault::{LoaderCause, StepCause};
 use gtop_local::process::Exit;
+use gtop_model::{Fault, FaultKind as Kind, TransportKind};
 use gtop_ssh::{self as ssh, SshProgramCause};
 
 /// Turns a fault of the transport into one of the model.

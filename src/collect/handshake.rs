@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use crate::collect::fault::{close_fault, exit_fault, from_transport, loader_fault};
 use crate::collect::login_shell::{LoginShell, OnSlowShell, ShellHistory, ShellLimits};
 use crate::collect::stderr::StderrTail;
-use crate::model::{Fault, FaultKind, NodeName, Privilege, SudoRefusal, TransportKind};
 use crate::probe::{self, Interpreter, ProbeSettings, ProbeSource, Script};
 use crate::transport::{self, Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 use gtop_local::fault::LoaderCause;
 use gtop_local::process::Output;
 use gtop_local::text::sanitize;
+use gtop_model::{Fault, FaultKind, NodeName, Privilege, SudoRefusal, TransportKind};
 
 /// Time for the probe's first frame; Python on a slow file system takes seconds.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::collect::fault::{close_fault, loader_fault};
 use crate::collect::stderr::StderrTail;
-use crate::model::{Fault, SudoRefusal, TransportKind};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter};
 use crate::transport::Channel;
 use gtop_local::fault::LoaderCause;
 use gtop_local::process::{Exit, Output};
+use gtop_model::{Fault, SudoRefusal, TransportKind};
 
 /// A login shell is reported as slow after this time, or after the connect timeout if that is longer.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(10);

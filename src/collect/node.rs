@@ -14,9 +14,9 @@ use crate::collect::login_shell::ShellHistory;
 use crate::collect::scrape::ScrapeSession;
 use crate::collect::session::{OpenError, ProbeSession};
 use crate::collect::{Collector, CollectorConfig, until_session_ends};
-use crate::model::{Fault, FaultKind, Link, SessionUpdate};
 use crate::transport::{PageUrl, Reach, Target, Transport};
 use crate::wire::{Delivery, DeliverySink};
+use gtop_model::{Fault, FaultKind, Link, SessionUpdate};
 
 /// A connection attempt that takes longer gives its slot to another node, so that nodes that never answer do not
 /// block those that would.

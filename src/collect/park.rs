@@ -118,8 +118,8 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::model::{Focus, NodeName};
     use gtop_local::time::Timestamp;
+    use gtop_model::{Focus, NodeName};
 
     fn policy() -> (watch::Sender<CollectorConfig>, ParkPolicy) {
         let (config, receiver) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::collect::park::NoDelay;
-use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
+use gtop_model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 
 /// Maximum number of open requests per node, sent or queued.
 pub(super) const MAX_OPEN_REQUESTS: usize = 16;
@@ -164,7 +164,7 @@ impl NodeClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ProcessKey, Refusal, Signal};
+    use gtop_model::{ProcessKey, Refusal, Signal};
 
     const KEY: ProcessKey = ProcessKey { pid: 42, start_ticks: 99 };
     const TERM: ProcessRequest = ProcessRequest::Signal(KEY, Signal::Terminate);

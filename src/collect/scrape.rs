@@ -7,11 +7,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::collect::fault::from_transport;
 use crate::collect::{Collector, CollectorConfig, until_session_ends};
-use crate::model::{Fault, Link, SessionUpdate, TransportKind};
 use crate::transport::{self, PageUrl};
 use crate::wire::{Delivery, DeliverySink, Exporter, RawUpdate, excerpt};
 use gtop_local::fault::ScrapeFault;
 use gtop_local::time::Clock;
+use gtop_model::{Fault, Link, SessionUpdate, TransportKind};
 
 /// The second page is read so soon, however long the interval: rates need two.
 const MAX_FIRST_WAIT: Duration = Duration::from_secs(1);

@@ -12,9 +12,6 @@ use crate::collect::login_shell::{OnSlowShell, ShellDelay, ShellLimits};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
-use crate::model::{
-    Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError, SessionUpdate,
-};
 use crate::probe::{self, ProbeCommand};
 use crate::transport::{self, Channel, Target, Transport};
 use crate::wire::{
@@ -24,6 +21,9 @@ use crate::wire::{
 use gtop_local::process::Output;
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;
+use gtop_model::{
+    Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError, SessionUpdate,
+};
 
 /// A probe that is silent for this long, and for five intervals, is given up.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);

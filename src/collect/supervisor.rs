@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::collect::{Collector, CollectorConfig, node};
-use crate::model::{JobId, NodeName};
 use crate::transport::{Reach, Target};
 use crate::wire::DeliverySink;
+use gtop_model::{JobId, NodeName};
 
 /// The task of one node.
 struct NodeTask {

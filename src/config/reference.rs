@@ -131,9 +131,9 @@ mod tests {
     use crate::export::{write_json, write_json_schema};
     use crate::fleet::{Fleet, Node};
     use crate::metrics::made_up;
-    use crate::model::{Celsius, Device, NodeName, Reading};
     use crate::query::{Filter, complete};
     use gtop_local::time::Timestamp;
+    use gtop_model::{Celsius, Device, NodeName, Reading};
 
     #[test]
     fn a_metric_of_one_entry_is_in_settings_filters_json_schema_and_help() {

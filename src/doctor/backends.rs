@@ -9,13 +9,13 @@ use crate::advice::{self, Known, device, source};
 use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
-use crate::model::{
-    BackendState, Device, DeviceFault, NodeUpdate, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, UnreadableDevices,
-};
 use crate::wire::{Body, Decoder};
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{
+    BackendState, Device, DeviceFault, NodeUpdate, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, UnreadableDevices,
+};
 
 /// Maximum wait for all interfaces; the probe reports a slow call after three seconds.
 const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);

@@ -94,7 +94,7 @@ fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
+    use gtop_model::NodeName;
     use gtop_ssh::SshTarget;
 
     #[test]

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use crate::advice::{self, Known};
 use crate::doctor::StepResult;
-use crate::model::{NodeUpdate, Sample};
 use crate::transport::{self, PageUrl, ScrapeFault};
 use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
 use gtop_local::text::counted;
 use gtop_local::time::Clock;
+use gtop_model::{NodeUpdate, Sample};
 
 /// The step that reads the page.
 pub(super) const PAGE: &str = "page";

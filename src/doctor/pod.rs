@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
-use crate::model::{NodeName, NodeNameError};
 use gtop_local::text::sanitize;
+use gtop_model::{NodeName, NodeNameError};
 
 /// Returns the report on the search for a pod, which took `took`.
 pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Report, NodeNameError> {

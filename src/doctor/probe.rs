@@ -5,7 +5,6 @@ use tokio::time::{Instant, timeout};
 use crate::advice::{self, Known};
 use crate::collect::{Handshake, LoaderError, ShellHistory};
 use crate::doctor::{StepResult, StepStatus, backends, sudo};
-use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
 use crate::transport::{Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
@@ -14,6 +13,7 @@ use gtop_local::fault;
 use gtop_local::process::Output;
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Fault, TransportKind};
 
 /// Maximum time to find out why the node does not run Python.
 const REASONS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult, StepStatus, slurm, srun};
 use crate::inventory::targets_of_jobs;
-use crate::model::{Job, JobState, NodeName, SchedulerErrorKind, SchedulerProfile};
-use crate::nodeset;
 use crate::scheduler::slurm::fetch_node_addresses;
 use crate::scheduler::{JobFilter, ListedNode, SchedulerError, SchedulerKind, ServerState};
 use crate::transport::{Target, Transport};
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;
+use gtop_model::nodeset;
+use gtop_model::{Job, JobState, NodeName, SchedulerErrorKind, SchedulerProfile};
 use gtop_ssh::SchedulerAddresses;
 
 /// Maximum number of nodes of jobs that are examined.

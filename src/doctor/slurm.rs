@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use crate::advice::scheduler;
 use crate::doctor::{SLOW_ANSWER, StepResult, StepStatus};
-use crate::model::SchedulerErrorKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::slurm::{PROFILE, of_stderr, run_command_within};
 use gtop_local::text::sanitize;
+use gtop_model::SchedulerErrorKind;
 
 /// Time limit of commands that answer in milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);

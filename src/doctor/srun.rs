@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::advice::{self, Reader, scheduler};
 use crate::doctor::{StepResult, StepStatus, connect};
 use crate::inventory::targets_of_jobs;
-use crate::model::{Job, JobList, JobState};
 use crate::scheduler::StepJob;
 use crate::scheduler::slurm::{PROFILE, step_candidates, step_job};
 use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Target, Transport};
 use gtop_local::time::Clock;
+use gtop_model::{Job, JobList, JobState};
 
 /// Adds the steps, and passes the jobs to the transport as monitoring does.
 pub(super) async fn add_steps(

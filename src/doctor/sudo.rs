@@ -2,8 +2,8 @@
 
 use crate::advice::{self, Known};
 use crate::doctor::StepResult;
-use crate::model::{Privilege, SudoRefusal};
 use crate::probe;
+use gtop_model::{Privilege, SudoRefusal};
 
 /// Returns the step of a node where sudo runs the probe.
 pub(super) fn permitted_step(privilege: Privilege) -> Option<StepResult> {

@@ -62,7 +62,7 @@ fn milliseconds(took: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
+    use gtop_model::NodeName;
 
     #[test]
     fn a_report_has_a_heading_and_one_line_per_step() {

@@ -60,7 +60,7 @@ pub(super) fn text_cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Reason;
+    use gtop_model::Reason;
 
     #[test]
     fn a_cell_is_quoted_where_it_must_be_and_is_never_a_formula() {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::export::exposition::text::{ExpositionText, Labels};
 use crate::fleet::{Fleet, Node};
-use crate::model::{Device, Space};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, Space};
 
 pub use crate::export::exposition::metric_choice::{MetricChoice, UnknownMetric};
 
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{FleetStore, SourceState};
-    use crate::model::{
+    use gtop_model::{
         Allocation, Bytes, DeviceAllocation, Hello, HostFacts, Job, JobList, JobListError, Link,
         NodeName, Reading, SchedulerErrorKind, Source,
     };

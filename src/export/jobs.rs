@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use crate::advice;
 use crate::fleet::{Certainty, Fleet, job_holdings};
 use crate::insight::node_status::device_label;
-use crate::model::{Allocation, Device, Job, JobState};
-use crate::nodeset;
 use crate::query::DisplaySelection;
 use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::nodeset;
+use gtop_model::{Allocation, Device, Job, JobState};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;

@@ -23,12 +23,12 @@ use crate::fleet::{
 use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::Usage;
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Hello, KernelLine, Link,
     LinkCounters, NodeName, Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState,
     TpuCore, TransportKind, UnreadableDevices, Watts,
 };
-use gtop_local::time::Timestamp;
 
 pub use schema::write_json_schema;
 

@@ -9,10 +9,10 @@ use crate::export::time_format::TimeFormat;
 use crate::fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
 use crate::insight::FleetView;
 use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
-use crate::model::declare::table;
-use crate::model::{Device, JobId, Reason};
 use crate::query::{DisplaySelection, nearest};
 use gtop_local::time::Timestamp;
+use gtop_model::table;
+use gtop_model::{Device, JobId, Reason};
 
 table! {
     /// A value of a device that is not a metric.
@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Process, SourceState};
-    use crate::model::{Bytes, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
+    use gtop_model::{Bytes, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
 
     #[test]
     fn a_field_has_a_word_and_an_id() {

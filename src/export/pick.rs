@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::fleet::Health;
 use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, identifiers, variables};
-use crate::model::NodeName;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Version of the schema of the JSON.
 const SCHEMA: u32 = 1;

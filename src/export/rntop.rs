@@ -10,8 +10,8 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use crate::fleet::{Fleet, Node};
-use crate::model::{Bytes, Device, NodeName, Percent};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Device, NodeName, Percent};
 
 /// The first line of the file.
 pub const RNTOP_HEADER: &str = "timestamp,node,index,utilization,memory_used,memory_total\n";
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{DeviceFault, Reading, Reason, Source};
+    use gtop_model::{DeviceFault, Reading, Reason, Source};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(1_795_226_046_497_000 + seconds * 1_000_000)

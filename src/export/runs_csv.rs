@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 
 use crate::export::csv::text_cell;
 use crate::insight::runs::{Liveness, RunRow, RunTime};
-use crate::model::{Bytes, MetricValue, RunLimits, RunStatus, UserResources};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, MetricValue, RunLimits, RunStatus, UserResources};
 
 /// The columns of a matrix before those of custom metrics. Epochs count from 1, as on the screen.
 const MATRIX_COLUMNS: &str = "timestamp_iso,status,phase,epoch,total_epochs,batch,total_batches,loss,learning_rate,samples,\
@@ -76,7 +76,7 @@ impl RunMatrix {
             count(resources.threads),
             text(host(row)),
             Some(text_cell(&devices)),
-            text(row.job.as_ref().map(crate::model::JobId::as_str)),
+            text(row.job.as_ref().map(gtop_model::JobId::as_str)),
             progress.and_then(|one| Some(one.pid?.to_string())),
             seconds(row.stalled_since.map(|since| now.since(since))),
         ];
@@ -321,7 +321,7 @@ fn iso(at: Timestamp) -> Option<String> {
 
 fn host(row: &RunRow) -> Option<&str> {
     let told = row.run.progress.as_ref().and_then(|progress| progress.host.as_deref());
-    row.node.as_ref().map(crate::model::NodeName::label).or(told)
+    row.node.as_ref().map(gtop_model::NodeName::label).or(told)
 }
 
 fn metric(value: Option<&MetricValue>) -> Option<String> {
@@ -348,7 +348,7 @@ fn gibibytes(bytes: Bytes) -> f64 {
 mod tests {
     use super::*;
     use crate::insight::runs::{RunResources, RunTimes};
-    use crate::model::{NodeName, Progress, Run, RunId, RunVariables};
+    use gtop_model::{NodeName, Progress, Run, RunId, RunVariables};
 
     fn row() -> RunRow {
         let seconds = |count: u64| Some(Duration::from_secs(count));

@@ -15,9 +15,9 @@ use crate::export::output_field::{DeviceKey, OutputField};
 use crate::export::time_format::TimeFormat;
 use crate::fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
-use crate::model::{Device, JobId, NodeName, Reason, Source, stale_after};
 use crate::source::replay::{FoldedChange, FoldedLine};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, JobId, NodeName, Reason, Source, stale_after};
 
 /// Devices of a table; hostile recordings could name any number.
 const MAX_DEVICES: usize = 1 << 20;

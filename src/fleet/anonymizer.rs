@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::fleet::event_record::EventRecord;
 use crate::fleet::node::{Host, Node, Process, SourceState, Traffic};
 use crate::fleet::{Fleet, NodeHealth, NodeHoldings, User, Waste};
-use crate::model::{
+use gtop_model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
     Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
     JobListError, Link, NodeName, ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes,
@@ -440,12 +440,12 @@ mod tests {
 
     use super::*;
     use crate::fleet::Metric;
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
         JobDeviceFiles, JobOutcome, KernelLine, Percent, ProcessKey, SchedulerErrorKind, Source,
         SourceFaultKind, UnseenReason,
     };
-    use gtop_local::time::Timestamp;
 
     /// Every name of the test contains one of these, nested in others or on its own.
     const SECRETS: [&str; 8] =
@@ -485,7 +485,7 @@ mod tests {
     }
 
     fn traffic(name: &str) -> Arc<[Traffic]> {
-        let zero = crate::model::Bytes(0);
+        let zero = gtop_model::Bytes(0);
         [Traffic { name: text(name), inward: zero, outward: zero }].into()
     }
 
@@ -565,7 +565,7 @@ mod tests {
         node.host.network = traffic("acme0");
         node.host.infiniband = traffic("acme0");
         node.host.disks = traffic("acme0");
-        let zero = crate::model::Bytes(0);
+        let zero = gtop_model::Bytes(0);
         node.host.slow.space =
             [Space { path: text("/scratch/alice"), total: zero, free: zero }].into();
         node.devices = vec![device("GPU-beef"), device("GPU-beef-2"), device("index-3")];

@@ -10,11 +10,11 @@ use crate::fleet::lasting_update::update_lasting;
 use crate::fleet::missing::{MissingDevices, is_told_gone, keep_indices, list_event};
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
-use crate::model::{
+use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
+use gtop_model::{
     BackendReading, Bytes, Device, DeviceDetails, DeviceFault, DeviceUse, DevicesReading, Event,
     EventKind, Reading, Reason, RecoveryAction, Source, UsesReading,
 };
-use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Maximum number of devices of a node, over all its sources.
 const MAX_DEVICES: usize = 1024;
@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::NodeBuilder;
-    use crate::model::{
+    use gtop_model::{
         BackendState, DeviceStatics, Hello, Link, NodeName, Percent, Sample, SourceFault,
         SourceFaultKind, UseKind, Vendor,
     };
@@ -515,7 +515,7 @@ mod tests {
         let host = |second: i64| Sample {
             host: Some((
                 Timestamp::from_micros(second * 1_000_000),
-                crate::model::HostReading::default(),
+                gtop_model::HostReading::default(),
             )),
             ..Sample::default()
         };
@@ -585,10 +585,10 @@ mod tests {
     /// Returns a sample with devices of these names, which report no memory, on a host with 128 GiB.
     fn sample_without_memory(available: u64, names: &[&str]) -> Sample {
         let known = |gibibytes: u64| Reading::Known(Bytes(gibibytes << 30));
-        let host = crate::model::HostReading {
+        let host = gtop_model::HostReading {
             memory_total: known(128),
             memory_available: known(available),
-            ..crate::model::HostReading::default()
+            ..gtop_model::HostReading::default()
         };
         let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
         let devices = &mut sample.backends[0].devices.as_mut().unwrap().list;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Event, KernelLine, Source};
 use gtop_local::time::Timestamp;
+use gtop_model::{Event, KernelLine, Source};
 
 /// Maximum number of lines of the kernel that are kept of an event.
 const MAX_LINES: usize = 8;

@@ -3,9 +3,9 @@
 
 use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
-use crate::model::SchedulerNode;
-use crate::model::declare::table;
 use gtop_local::time::Timestamp;
+use gtop_model::SchedulerNode;
+use gtop_model::table;
 
 table! {
     /// What a node counts as, with its word: exactly one of these.

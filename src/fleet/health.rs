@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::fleet::lasting::SlowdownCause;
-use crate::model::declare::table;
-use crate::model::{DeviceFault, Reason, RecoveryAction};
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::table;
+use gtop_model::{DeviceFault, Reason, RecoveryAction};
 
 table! {
     /// How sound a device is.

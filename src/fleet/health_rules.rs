@@ -7,7 +7,7 @@ use crate::fleet::event_record::EventRecord;
 use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
 use crate::fleet::lasting::is_awake;
 use crate::fleet::node::{Node, SourceState};
-use crate::model::{
+use gtop_model::{
     Device, DeviceDetails, EventKind, FabricState, Reading, Reason, RecoveryAction, Vendor,
 };
 
@@ -303,11 +303,11 @@ fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Celsius, DeviceStatics, Event, FanSpeed, Hello, KernelLine, NodeName, Percent, Source,
         TransportKind,
     };
-    use gtop_local::time::Timestamp;
 
     /// Returns a node of healthy devices under load.
     fn node(count: u32) -> Node {

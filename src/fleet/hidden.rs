@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
+use gtop_model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
 
 /// Users of one device: memory of the visible ones, number of the hidden ones.
 #[derive(Clone, Copy)]
@@ -112,11 +112,11 @@ mod tests {
     use std::time::Duration;
 
     use crate::fleet::NodeBuilder;
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         BackendReading, DeviceUse, DevicesReading, Link, NodeName, ProcessKey, ProcessReading,
         ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
     };
-    use gtop_local::time::Timestamp;
 
     fn device_use(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {
         DeviceUse { device: device.into(), pid, memory, ..DeviceUse::default() }
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn what_is_hidden_is_not_known_if_the_driver_refuses_its_list() {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-        let details = crate::model::DeviceDetails {
+        let details = gtop_model::DeviceDetails {
             reports_users: Reading::Unknown(Reason::NoPermission),
-            ..crate::model::DeviceDetails::default()
+            ..gtop_model::DeviceDetails::default()
         };
         let device = Device {
             memory_used: bytes(100),

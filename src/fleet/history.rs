@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::Percent;
 use gtop_local::time::Timestamp;
+use gtop_model::Percent;
 
 /// Points per series in a chunk.
 const CHUNK_POINTS: usize = 25;

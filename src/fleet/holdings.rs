@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::user::User;
-use crate::model::JobId;
+use gtop_model::JobId;
 
 /// How sure it is that somebody has a device, the surest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@
 
 use crate::fleet::health::Health;
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, DeviceUse, Percent, Reading, Reason, Vendor};
+use gtop_model::{Bytes, Device, DeviceUse, Percent, Reading, Reason, Vendor};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -173,11 +173,11 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, StateReason, Totals};
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, Job, JobList,
         Link, NodeName, NodeState, RequestedJobs, SchedulerNode, SchedulerNodes, Source,
     };
-    use gtop_local::time::Timestamp;
 
     /// Returns a node with a device of this utilization, on which a process holds this many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs};
+use gtop_model::{Allocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs};
 
 /// A job and its allocation on one node.
 pub type JobAllocation<'a> = (&'a Job, &'a Allocation);

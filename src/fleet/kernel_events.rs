@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fleet::event_record::EventRecord;
 use crate::fleet::node::Node;
-use crate::model::{Device, KernelLine};
+use gtop_model::{Device, KernelLine};
 
 impl Node {
     /// Gives what the kernel has logged to the devices at the places that it names.
@@ -49,8 +49,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{DeviceStatics, Event, EventKind, NodeName, Reading, Source};
     use gtop_local::time::Timestamp;
+    use gtop_model::{DeviceStatics, Event, EventKind, NodeName, Reading, Source};
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_micros(1_000_000_000 + millis * 1000)

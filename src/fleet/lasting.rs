@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::declare::table;
-use crate::model::{Device, DeviceRates, Percent, Throttle};
 use gtop_local::time::Timestamp;
+use gtop_model::table;
+use gtop_model::{Device, DeviceRates, Percent, Throttle};
 
 table! {
     /// What slows a device down, beyond its ordinary limits.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Source, stale_after};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Device, Source, stale_after};
 
 /// Full load, in percent.
 const FULL_LOAD: f32 = 99.0;
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{HealthReason, Lasting};
-    use crate::model::{
+    use gtop_model::{
         DeviceDetails, DeviceRates, DeviceStatics, DeviceUse, NodeName, Percent, Reading, Throttle,
         Vendor,
     };
@@ -187,7 +187,7 @@ mod tests {
                 node.uses = [DeviceUse { device, pid: 7, ..DeviceUse::default() }].into();
             },
             |node| {
-                let reports_users = Reading::Unknown(crate::model::Reason::NotSupported);
+                let reports_users = Reading::Unknown(gtop_model::Reason::NotSupported);
                 let details = DeviceDetails { reports_users, ..DeviceDetails::default() };
                 node.devices[0].details = details.shared();
             },

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::node::Node;
-use crate::model::{Device, DeviceFault, DevicesReading, Event, EventKind, Reading, Source};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, DeviceFault, DevicesReading, Event, EventKind, Reading, Source};
 
 /// A driver that lists no device at all is likely being loaded: its devices are gone only after this.
 const RELOAD_TIME: Duration = Duration::from_secs(15);
@@ -233,7 +233,7 @@ pub(super) fn keep_indices(devices: &mut [Device], known: &BTreeMap<Arc<str>, u3
 mod tests {
     use super::*;
     use crate::fleet::{Health, NodeBuilder};
-    use crate::model::{
+    use gtop_model::{
         BackendReading, BackendState, Hello, HostFacts, JobId, Link, NodeName, Percent, Sample,
     };
 

@@ -9,13 +9,13 @@ use crate::fleet::history::History;
 use crate::fleet::holdings::{DeviceHoldings, NodeHoldings};
 use crate::fleet::lasting::Lasting;
 use crate::fleet::user::User;
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
     HostReading, HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey,
     ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
     SourceFaultKind, TransportKind, UnseenProcess, UnseenReason, stale_after,
 };
-use gtop_local::time::Timestamp;
 
 /// Maximum number of different events kept per node.
 const MAX_EVENTS: usize = 64;
@@ -605,7 +605,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::EventKind;
+    use gtop_model::EventKind;
 
     fn node_with(codes: impl IntoIterator<Item = u64>) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);

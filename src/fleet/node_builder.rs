@@ -10,13 +10,13 @@ use crate::fleet::holdings::NodeHoldings;
 use crate::fleet::missing::MissingDevices;
 use crate::fleet::node::{Host, Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
-use crate::model::{
+use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
+use gtop_model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
     NodeName, NodeUpdate, Percent, ProcessKey, ProcessReading, ProcessState, ProcessStatics,
     ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault,
     SourceFaultKind, TransportKind, max_interval,
 };
-use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Once its newest values have come so often again, a node has told what it has to tell.
 const MIN_REPEATS: u8 = 2;
@@ -619,7 +619,7 @@ fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
 mod tests {
     use super::*;
     use crate::fleet::Health;
-    use crate::model::{
+    use gtop_model::{
         BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, EventKind,
         Fault, FaultKind, Freshness, HostFacts, KernelLine, UsesReading,
     };

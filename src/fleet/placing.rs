@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::fleet::Fleet;
 use crate::fleet::holdings::{Certainty, Evidence, JobHoldings};
 use crate::fleet::node::Node;
-use crate::model::{Allocation, DeviceAllocation, Job, JobId};
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId};
 
 mod builder;
 mod device_map;

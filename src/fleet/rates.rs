@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::node::Traffic;
-use crate::model::{
+use gtop_local::time::NodeTime;
+use gtop_model::{
     Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, Percent, Reading, Reason,
 };
-use gtop_local::time::NodeTime;
 
 /// Minimum time between two samples for a rate.
 pub(super) const MIN_RATE_SPAN: Duration = Duration::from_millis(250);

@@ -5,9 +5,9 @@ use crate::fleet::idle::{
     DeviceState, is_known_idle, is_memory_refused, is_whole_in_use, unexplained_memory,
 };
 use crate::fleet::node::Node;
-use crate::model::Device;
-use crate::model::declare::table;
 use gtop_local::time::Timestamp;
+use gtop_model::Device;
+use gtop_model::table;
 
 table! {
     /// Why a device is not free, or not known to be. How sound it is has reasons of its own, [`HealthReason`].

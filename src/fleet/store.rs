@@ -13,7 +13,7 @@ use crate::fleet::node_builder::NodeBuilder;
 use crate::fleet::placing::HoldingsKeeper;
 use crate::fleet::waste::Waste;
 use crate::fleet::{Fleet, find_other_names, with_machine_names, with_other_names};
-use crate::model::{JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNodes};
+use gtop_model::{JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -324,7 +324,7 @@ fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
     nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect()
 }
 
-fn alias_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
+fn alias_to_id(job: &gtop_model::Job) -> Option<(JobId, JobId)> {
     Some((job.alias.clone()?, job.id.clone()))
 }
 
@@ -372,11 +372,11 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
 mod tests {
     use super::*;
     use crate::fleet::{History, Metric, Totals, User};
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
         Percent, Reading, SchedulerErrorKind, SchedulerNode, Source,
     };
-    use gtop_local::time::Timestamp;
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn an_alias_resolves_to_the_job_id_whichever_comes_first() {
-        use crate::model::{UnseenProcess, UnseenReason};
+        use gtop_model::{UnseenProcess, UnseenReason};
         let statics = ProcessStatics {
             job_alias: Some("s1MXM7XYD0DV00".into()),
             ..ProcessStatics::default()

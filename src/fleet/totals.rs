@@ -4,8 +4,8 @@ use crate::fleet::Fleet;
 use crate::fleet::headline::{DeviceCount, NodeCount};
 use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Percent, Watts};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Device, Percent, Watts};
 
 /// Totals over a group of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -356,7 +356,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{
+    use gtop_model::{
         DeviceActivity, DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason,
         SchedulerNode, Source, TpuDetails,
     };

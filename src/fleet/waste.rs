@@ -14,8 +14,8 @@ use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::{Node, SourceState};
 use crate::fleet::user::User;
-use crate::model::{Device, DeviceUse, NodeName, stale_after};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, DeviceUse, NodeName, stale_after};
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
 const MAX_BRIDGED_GAP: Duration = Duration::from_secs(90);
@@ -284,7 +284,7 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
+    use gtop_model::{
         Allocation, Bytes, DeviceAllocation, Job, JobId, JobList, Percent, ProcessStatics, Reading,
         Source, UnseenProcess, UnseenReason,
     };

@@ -2,8 +2,8 @@
 
 use crate::fleet::{Node, SourceState};
 use crate::insight::note::Note;
-use crate::model::{Device, SourceFault, SourceFaultKind};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, SourceFault, SourceFaultKind};
 
 /// Says which devices a node lacks; nothing while that is not certain.
 pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
@@ -57,7 +57,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{
+    use gtop_model::{
         DeviceFault, Hello, HostFacts, JobId, Link, NodeName, Reading, SchedulerNode, Source,
         TransportKind,
     };

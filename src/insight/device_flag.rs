@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::advice::device as advice;
 use crate::fleet::{Health, HealthReason, Node, SlowdownCause, is_busy, unexplained_memory};
 use crate::insight::Severity;
-use crate::model::{Bytes, Device, Reason, RecoveryAction};
 use gtop_local::time::format_duration;
+use gtop_model::{Bytes, Device, Reason, RecoveryAction};
 
 /// Why a device needs attention.
 #[derive(Clone, Debug, PartialEq)]

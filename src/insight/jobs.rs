@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, JobHoldings, Node, job_holdings};
 use crate::insight::FleetView;
-use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
 use gtop_local::time::Timestamp;
+use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
 
 /// The jobs that have nodes, in the order in which the view steps through them.
 #[derive(Debug, Default)]
@@ -186,8 +186,8 @@ fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobList, SchedulerNode};
     use crate::query::Filter;
+    use gtop_model::{JobList, SchedulerNode};
     use std::time::Duration;
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node};
-use crate::model::NodeName;
 use crate::query::{Filter, NodeMatch};
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// The nodes and devices that match a filter.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
     use crate::insight::FleetView;
-    use crate::model::{Fault, FaultKind, Link, NodeState, SchedulerNode};
+    use gtop_model::{Fault, FaultKind, Link, NodeState, SchedulerNode};
 
     #[test]
     fn devices_that_only_the_scheduler_knows_match_as_it_says() {

@@ -6,8 +6,8 @@ use crate::fleet::{Health, JobHoldings, Node};
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, Severity};
-use crate::model::{Device, NodeName};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, NodeName};
 
 /// How sick a node is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,11 +136,11 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{
+    use crate::query::Filter;
+    use gtop_model::{
         Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
         JobList, Link, Reading, SchedulerNode, Source,
     };
-    use crate::query::Filter;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

@@ -10,12 +10,12 @@ use crate::insight::Severity;
 use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
-use crate::model::{
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SourceFault,
     SudoState,
 };
-use gtop_local::text::UNKNOWN;
-use gtop_local::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Totals;
-    use crate::model::{
+    use gtop_model::{
         DeviceFault, Job, NodeFlag, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
         SourceFaultKind, Throttle,
     };

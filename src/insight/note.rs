@@ -9,11 +9,11 @@ use crate::advice::{self, Advice, Known, Reader};
 use crate::fleet::Node;
 use crate::insight::Severity;
 use crate::insight::device_flag::{DeviceFlag, xid_meaning};
-use crate::model::{
-    Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
-};
 use gtop_local::text::excerpt_line;
 use gtop_local::time::{format_age, format_duration};
+use gtop_model::{
+    Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
+};
 
 /// A note on a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -401,8 +401,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::HealthReason;
-    use crate::model::{FaultKind, UNNAMED_SCHEDULER};
     use gtop_local::time::Timestamp;
+    use gtop_model::{FaultKind, UNNAMED_SCHEDULER};
 
     const WORDS: &SchedulerWords = &UNNAMED_SCHEDULER.words;
 

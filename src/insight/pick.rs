@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::fleet::{Fleet, Health};
 use crate::insight::pick::candidates::find_candidates;
 pub(crate) use crate::insight::pick::candidates::memory_of_nobody;
-use crate::model::{JobId, NodeName, Vendor};
 use gtop_local::time::Timestamp;
+use gtop_model::{JobId, NodeName, Vendor};
 
 mod candidates;
 mod held;
@@ -342,15 +342,15 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Node, Process, SourceState};
-    use crate::model::NodeState;
-    use crate::model::{
+    use crate::scheduler::SchedulerKind;
+    use gtop_model::NodeState;
+    use gtop_model::{
         Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceDetails,
         DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
         Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
         RecoveryAction, RequestedJobs, SchedulerErrorKind, SchedulerNode, SchedulerNodes, Source,
         TransportKind,
     };
-    use crate::scheduler::SchedulerKind;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -461,9 +461,9 @@ mod tests {
     /// Returns devices with the minor numbers by which the scheduler counts.
     fn numbered(minors: &[u32]) -> Vec<Device> {
         let with_minor = |(index, minor): (u32, &u32)| {
-            let statics = crate::model::DeviceStatics {
+            let statics = gtop_model::DeviceStatics {
                 minor: Reading::Known(*minor),
-                ..crate::model::DeviceStatics::default()
+                ..gtop_model::DeviceStatics::default()
             };
             Device { statics: Some(Arc::new(statics)), ..device(index, 90, 0.0) }
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::DeviceUse;
+use gtop_model::DeviceUse;
 
 /// Identifies a row of the tables in the node view.
 #[derive(Clone, Debug, PartialEq, Eq)]

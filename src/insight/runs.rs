@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::fleet::{Fleet, Node};
 use crate::insight::runs::times::times;
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Bytes, FoundProcess, JobId, Link, NodeName, Percent, ProcessState, Progress, Run, RunHost,
     RunList, RunProcess, RunStatus,
 };
-use gtop_local::time::Timestamp;
 
 pub mod times;
 
@@ -248,7 +248,7 @@ impl Runs {
     }
 
     /// Returns what all processes of the login use on the hosts that are looked at, summed.
-    pub fn user_resources(&self) -> impl Iterator<Item = crate::model::UserResources> + '_ {
+    pub fn user_resources(&self) -> impl Iterator<Item = gtop_model::UserResources> + '_ {
         self.list.hosts.iter().filter(|host| host.fault.is_none()).filter_map(|host| host.user)
     }
 }
@@ -494,7 +494,7 @@ fn bytes_of_mib(mib: f64) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FileResources, ProcessKey, RunId, RunVariables};
+    use gtop_model::{FileResources, ProcessKey, RunId, RunVariables};
 
     const START: i64 = 1_795_226_000;
 

@@ -10,8 +10,8 @@ use crate::fleet::{IdleSpan, Node, User, is_busy, is_idle_held};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
-use crate::model::{Bytes, Device, JobId, NodeName};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Device, JobId, NodeName};
 
 /// Usage of one user. Sums cover fresh nodes only.
 #[derive(Clone, Debug, Default)]
@@ -318,7 +318,7 @@ fn add_hidden_holder(
 mod tests {
     use super::*;
     use crate::fleet::{Fleet, JobLookup, Process, SourceState, Waste};
-    use crate::model::{
+    use gtop_model::{
         Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
         ProcessStatics, Reading, Reason, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
     };

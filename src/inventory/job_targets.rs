@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::inventory::{Roster, ssh_reach};
-use crate::model::{Job, NodeName, SchedulerProfile};
 use crate::scheduler::{Listing, PollRequest, Scheduler, nodes_of_jobs};
 use crate::transport::{Reach, Target};
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Job, NodeName, SchedulerProfile};
 
 /// A scheduler whose jobs' nodes are watched, and targets that are watched in addition.
 #[derive(Debug)]

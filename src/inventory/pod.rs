@@ -7,7 +7,7 @@ use std::net::{IpAddr, UdpSocket};
 use tokio::time::Instant;
 
 use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer};
-use crate::nodeset::MAX_NAMES as MAX_WORKERS;
+use gtop_model::nodeset::MAX_NAMES as MAX_WORKERS;
 
 /// A greater number of slices is an error of whoever says so.
 const MAX_SLICES: u32 = 65_536;

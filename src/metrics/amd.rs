@@ -1,7 +1,7 @@
 //! Device metrics of AMD's driver.
 
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::{Device, Reading};
+use gtop_model::{Device, Reading};
 
 /// Metrics that only AMD devices report.
 pub const DEVICE_AMD: &[Field<Device>] = fields! { Device:

@@ -2,7 +2,7 @@
 
 use crate::fleet;
 use crate::metrics::{Field, device_fields};
-use crate::model::{
+use gtop_model::{
     Bytes, Device, DeviceActivity, DeviceRates, DeviceStatics, Megahertz, Percent, Reading,
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::metrics::chart::{MetricChart, nvlink_rates, pcie_rates, throttled_share};
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::{Device, Reading, xid_meaning};
+use gtop_model::{Device, Reading, xid_meaning};
 
 /// Metrics beyond the common ones.
 pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:

@@ -3,7 +3,7 @@
 use crate::fleet::Metric;
 use crate::metrics::chart::{MetricChart, bandwidth_share, clock_share, utilization};
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::{Device, Percent, Reading};
+use gtop_model::{Device, Percent, Reading};
 
 /// Metrics that most devices of most vendors report.
 pub const DEVICE: &[Field<Device>] = fields! { Device:

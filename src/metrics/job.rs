@@ -1,8 +1,8 @@
 //! The metrics of a job.
 
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::Job;
 use gtop_local::time::Timestamp;
+use gtop_model::Job;
 
 /// A job and the current time.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Process};
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::{Device, DeviceUse, JobId, ProcessStatics, Reading, Reason, UnseenProcess};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, DeviceUse, JobId, ProcessStatics, Reading, Reason, UnseenProcess};
 
 /// A process on one device: the values of the driver and of the kernel.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ pub const PROCESS: &[Field<Usage>] = fields! { Usage:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Bytes;
+    use gtop_model::Bytes;
 
     #[test]
     fn a_hidden_process_has_the_name_known_to_the_driver() {

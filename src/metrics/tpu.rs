@@ -1,7 +1,7 @@
 //! Device metrics of TPU chips.
 
 use crate::metrics::{Field, Value, ValueKind, fields};
-use crate::model::{Device, Reading};
+use gtop_model::{Device, Reading};
 
 /// Metrics that only TPU chips report.
 pub const DEVICE_TPU: &[Field<Device>] = fields! { Device:

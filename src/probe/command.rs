@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{probe_name, seconds};
-use crate::model::{ProcessKey, ProcessRequest};
+use gtop_model::{ProcessKey, ProcessRequest};
 
 /// A command to a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ fn encode_arguments(request: ProcessRequest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Signal;
+    use gtop_model::Signal;
 
     #[test]
     fn commands_are_lines_with_their_keys_in_order() {

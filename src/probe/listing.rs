@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::{Script, hex_sha256};
-use crate::model::Privilege;
+use gtop_model::Privilege;
 
 /// Stands for the random word of a session.
 pub const NONCE: &str = "NONCE";

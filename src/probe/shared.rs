@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Interpreter, ProbeSettings, loader, source_with_fragments, strip_unsafe};
-use crate::model::SudoRefusal;
+use gtop_model::SudoRefusal;
 
 /// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
 const MAX_PIECE_BYTES: usize = 340;

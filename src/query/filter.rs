@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use crate::fleet::{JobLookup, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
-use crate::model::{Device, JobList};
 use expression::Conditions;
+use gtop_model::{Device, JobList};
 use operand::{KELVIN, Operand};
 use words::StateWord;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::advice;
 use crate::fleet::Node;
-use crate::model::{
+use gtop_model::{
     Device, DeviceUse, JobList, ProcessStatics, Reading, RequestedJobs, TransportKind, UseKind,
 };
 
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{NodeHoldings, Process};
-    use crate::model::{NodeName, ProcessKey, Source};
+    use gtop_model::{NodeName, ProcessKey, Source};
 
     /// Two devices, the first with two slices; one process on each.
     fn node(via: TransportKind) -> Arc<Node> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Device, DeviceFault, Reading, Source, Vendor};
 use crate::record::value::{from_seconds, to_seconds};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{Device, DeviceFault, Reading, Source, Vendor};
 
 /// Maximum number of devices of one line.
 pub(super) const MAX_GONE: usize = 64;

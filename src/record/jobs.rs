@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
-    RequestedJobs, SchedulerErrorKind, SchedulerNodes,
-};
 use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
 use crate::scheduler::{SchedulerKind, profile_of};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
+    RequestedJobs, SchedulerErrorKind, SchedulerNodes,
+};
 
 const MAX_TEXT_LENGTH: usize = 1000;
 

@@ -8,7 +8,6 @@ use memchr::memchr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Fault, FaultKind, JobList, Link, Mark, NodeName, SessionUpdate, TransportKind};
 use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
 use crate::record::marks::MarkLine;
@@ -16,6 +15,7 @@ use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds
 use crate::wire::{Frame, RawUpdate, excerpt};
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{Fault, FaultKind, JobList, Link, Mark, NodeName, SessionUpdate, TransportKind};
 
 /// The version of the format. A reader accepts this version and earlier ones.
 pub(super) const FORMAT: u32 = 1;

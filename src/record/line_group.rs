@@ -1,9 +1,9 @@
 //! The lines that are compressed together.
 
-use crate::model::Mark;
 use crate::record::line;
 use crate::record::recording::is_pause;
 use gtop_local::time::Timestamp;
+use gtop_model::Mark;
 
 /// Marks of one segment.
 const MAX_MARKS: usize = 1000;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Mark, MarkKind, NodeName, Severity};
 use crate::record::value::node_name;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{Mark, MarkKind, NodeName, Severity};
 
 const MAX_TEXT_LENGTH: usize = 1000;
 /// Maximum number of nodes of a mark.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NodeName, ProvedIndices};
 use crate::record::value::{from_seconds, node_name, to_seconds};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{NodeName, ProvedIndices};
 
 const MAX_TEXT_LENGTH: usize = 300;
 /// Maximum number of units, and of indices, of a node.

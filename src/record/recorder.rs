@@ -13,16 +13,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::model::{
-    Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, SessionUpdate, Source,
-    TransportKind,
-};
 use crate::record::line::{self, Header};
 use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
 use gtop_local::time::{Clock, ClockOffset, Timestamp, format_duration};
+use gtop_model::{
+    Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, SessionUpdate, Source,
+    TransportKind,
+};
 
 /// A group closes after this time, or with this many bytes of lines.
 const GROUP_SPAN: Duration = Duration::from_secs(2);

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::Mark;
 use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
 use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
 use crate::record::marks::MarkLine;
 use crate::record::parts;
 use gtop_local::time::Timestamp;
+use gtop_model::Mark;
 
 /// Indexes of one file; a recorder writes one per minute.
 const MAX_INDEXES: usize = 1 << 20;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
-use crate::nodeset;
 use crate::record::value::{from_seconds, to_seconds};
 use gtop_local::text::sanitize_shared;
+use gtop_model::nodeset;
+use gtop_model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 
 const MAX_TEXT_LENGTH: usize = 300;
 /// Maximum number of partitions, and of features, of a node.

@@ -1,7 +1,7 @@
 //! Values of lines: times as seconds, and names of nodes.
 
-use crate::model::NodeName;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Returns true for a time between the years 1970 and 2255; a line of another time is not one of a recorder.
 pub(super) fn is_recorded_time(seconds: f64) -> bool {

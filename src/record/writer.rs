@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::model::{Mark, RecorderState};
 use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
 use crate::record::line_group::LineGroup;
@@ -19,6 +18,7 @@ use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError, is_pause};
 use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
+use gtop_model::{Mark, RecorderState};
 
 /// Command lines and user names of others are in it.
 const NEW_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };

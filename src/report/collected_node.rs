@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{DeviceState, EventRecord, Node};
-use crate::model::{
-    BackendState, EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after,
-};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
@@ -15,6 +12,9 @@ use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    BackendState, EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after,
+};
 
 /// Different errors of the devices of a node.
 const MAX_ERRORS: usize = 256;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{Holder, HoldingsKeeper, Node};
-use crate::model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
 use crate::report::filter::is_named;
@@ -19,6 +18,7 @@ use crate::report::scope::ReportScope;
 use crate::report::usage::DeviceValues;
 use crate::source::replay::{FoldedChange, FoldedLine};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 
 /// Maximum number of holders of which it is noted where else they were.
 const MAX_ELSEWHERE: usize = 1_000;

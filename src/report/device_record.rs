@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Health, HealthReason, Node};
-use crate::model::{Celsius, Device, JobId, NodeName, Percent};
 use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
@@ -13,6 +12,7 @@ use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
 use gtop_local::time::Timestamp;
+use gtop_model::{Celsius, Device, JobId, NodeName, Percent};
 
 /// Different command lines that are kept.
 const MAX_COMMANDS: usize = 2_000;

@@ -1,8 +1,8 @@
 //! Whose devices and time a report counts.
 
 use crate::fleet::{Holder, User};
-use crate::model::{JobId, NodeName, PART_MARKS};
-use crate::nodeset;
+use gtop_model::nodeset;
+use gtop_model::{JobId, NodeName, PART_MARKS};
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::fleet::Holder;
-use crate::model::NodeName;
-use crate::nodeset;
 use crate::report::collector::UsageCollector;
 use crate::report::filter::{ReportFilter, is_named, is_user};
+use gtop_model::NodeName;
+use gtop_model::nodeset;
 
 /// Names that an error lists.
 const MAX_KNOWN: usize = 20;

@@ -5,12 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
-use crate::model::{JobId, NodeName};
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
 use gtop_local::time::Timestamp;
+use gtop_model::{JobId, NodeName};
 
 /// Pairs of users and jobs that are kept apart; those that come later are added up under one name.
 const MAX_HOLDERS: usize = 20_000;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::fleet::Anonymizer;
 use crate::fleet::Holder;
 use crate::fleet::User;
-use crate::model::{JobId, NodeName};
 use crate::report::collector::JobFacts;
+use gtop_model::{JobId, NodeName};
 
 /// Names as they are, or replaced.
 #[derive(Debug, Default)]

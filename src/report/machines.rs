@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::{Hello, Link, MachineId, NodeName};
 use crate::report::intervals::TimeIntervals;
 use gtop_local::time::Timestamp;
+use gtop_model::{Hello, Link, MachineId, NodeName};
 
 /// The name that each machine counts under.
 #[derive(Debug, Default)]

@@ -201,7 +201,7 @@ fn add_events(report: &mut UsageReport, recordings: &Recordings, options: &Repor
     }
     report.events_left_out = marks.len().saturating_sub(MAX_EVENTS);
     let latest = marks.into_iter().skip(report.events_left_out);
-    let event = |mark: crate::model::Mark| EventReport {
+    let event = |mark: gtop_model::Mark| EventReport {
         at: mark.at,
         kind: mark.kind.as_str(),
         text: mark.text,

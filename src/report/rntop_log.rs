@@ -13,7 +13,6 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::fleet::{ACTIVE_PERCENT, DeviceState};
-use crate::model::NodeName;
 use crate::report::collector::UsageCollector;
 use crate::report::filter_check::check_filter;
 use crate::report::intervals::TimeIntervals;
@@ -23,6 +22,7 @@ use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};
 use crate::report::{NothingMatched, ReportRequest, UsageReport};
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Bytes of a line; a longer one is not a row.
 const MAX_LINE: u64 = 4_096;

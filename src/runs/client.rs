@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::model::{
-    Bytes, DeletionPlan, NodeName, OutputFile, OutputGrowth, OutputId, OutputStream, ProcessKey,
-    Run, RunId, RunList, RunRequest, RunRequestError, RunResponse,
-};
 use crate::runs::message::{Answer, Growth, clean};
 use crate::runs::session::{SessionCommand, index_as_session, object};
 use crate::transport::Target;
+use gtop_model::{
+    Bytes, DeletionPlan, NodeName, OutputFile, OutputGrowth, OutputId, OutputStream, ProcessKey,
+    Run, RunId, RunList, RunRequest, RunRequestError, RunResponse,
+};
 
 /// Maximum time for an answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -513,7 +513,7 @@ mod tests {
             fault: None,
             advanced_at: None,
             seen_rate: None,
-            variables: crate::model::RunVariables::default(),
+            variables: gtop_model::RunVariables::default(),
         };
         let place = OutputPlace { run: Arc::new(run), node: Some(host.clone()), process: None };
         let folder = NodeName::new("gpu01").unwrap();

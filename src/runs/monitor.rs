@@ -10,13 +10,13 @@ use tokio::runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::model::{NodeName, OutputGrowth, RunLimits, RunList};
 use crate::runs::client::{Inner, RunsClient, growth_of};
 use crate::runs::message::Message;
 use crate::runs::session::{ScriptSpec, SessionCommand, SessionEvent, index_as_session, supervise};
 use crate::runs::store::Store;
 use crate::transport::{Target, Transport};
 use gtop_local::time::Clock;
+use gtop_model::{NodeName, OutputGrowth, RunLimits, RunList};
 
 /// Capacity of the queue of commands to one script; a full queue refuses requests.
 const COMMAND_QUEUE_SIZE: usize = 64;

@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::collect::{Backoff, ShellHistory, start_script};
-use crate::model::Fault;
 use crate::probe::{self, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT};
 use crate::runs::message::{Answer, Message, MessageReader, command};
 use crate::transport::{Channel, Target, Transport};
 use gtop_local::process::Output;
 use gtop_local::text::sanitize;
+use gtop_model::Fault;
 
 /// A script that sends nothing for this long and five intervals does not answer.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::model::{
+use crate::runs::message::{
+    ChangedRun, ChangedRuns, FileText, ListedProcess, LogTail, Processes, ScriptHello, clean,
+};
+use gtop_local::time::{ClockOffset, Timestamp};
+use gtop_model::training::log_progress::progress_of_log;
+use gtop_model::training::natural_order;
+use gtop_model::training::progress::parse_progress;
+use gtop_model::training::variables::parse_variables;
+use gtop_model::{
     Bytes, FoundProcess, NodeName, ProcessKey, ProcessState, Progress, Run, RunFolder, RunHost,
     RunId, RunLimits, RunList, RunProcess, RunStatus, RunTask, RunTreeProcess, RunVariables,
     UserResources,
 };
-use crate::runs::message::{
-    ChangedRun, ChangedRuns, FileText, ListedProcess, LogTail, Processes, ScriptHello, clean,
-};
-use crate::training::log_progress::progress_of_log;
-use crate::training::natural_order;
-use crate::training::progress::parse_progress;
-use crate::training::variables::parse_variables;
-use gtop_local::time::{ClockOffset, Timestamp};
 
 /// Maximum number of runs of one folder; the script sends no more.
 const MAX_RUNS: usize = 5_000;

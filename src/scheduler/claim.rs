@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::model::{ClaimRules, GroupRule, IdForm, JobId};
 use crate::scheduler::SchedulerKind;
+use gtop_model::{ClaimRules, GroupRule, IdForm, JobId};
 
 /// What a process shows of its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

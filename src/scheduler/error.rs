@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::model::{JobList, JobListError, SchedulerErrorKind, SchedulerWords};
 use gtop_local::process::ProgramError;
 use gtop_local::text::sanitize;
 use gtop_local::time::Timestamp;
+use gtop_model::{JobList, JobListError, SchedulerErrorKind, SchedulerWords};
 
 /// An error of a scheduler's program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::model::{JobList, RequestedJobs, SchedulerProfile};
 use crate::scheduler::user_name::{own_uid, own_user_name, user_name};
 use gtop_local::text::sanitize;
+use gtop_model::{JobList, RequestedJobs, SchedulerProfile};
 
 /// Which jobs to list; an empty field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Job, NodeName};
-use crate::nodeset;
+use gtop_model::nodeset;
+use gtop_model::{Job, NodeName};
 
 /// Returns the constant nodes, those of all jobs and the extra ones, without duplicates, in natural order.
 pub(super) fn merge_nodes<'a>(
@@ -50,7 +50,7 @@ fn natural_key(name: &str) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Allocation, DeviceAllocation};
+    use gtop_model::{Allocation, DeviceAllocation};
 
     #[test]
     fn nodes_are_in_natural_order_without_duplicates() {

@@ -12,12 +12,6 @@ use tokio::time::Instant;
 use self::jobs::{ListedJob, ListedJobs};
 use self::nodes::PbsNodes;
 use self::outcomes::Outcomes;
-use crate::model::{
-    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand,
-    NodeName, NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode,
-    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
-};
-use crate::nodeset;
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::examination::{ListedNode, ServerState};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
@@ -27,6 +21,12 @@ use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
 use gtop_local::process::{ProgramCall, ProgramOutput, run_program};
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::nodeset;
+use gtop_model::{
+    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand,
+    NodeName, NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode,
+    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
+};
 use gtop_ssh::SchedulerAddresses;
 
 mod jobs;

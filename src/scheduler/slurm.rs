@@ -35,12 +35,12 @@ use self::node_poll::NodePoll;
 use self::node_use::NodeUse;
 use self::queue::Queue;
 use self::use_poll::UsePoll;
-use crate::model::{JobId, JobList, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{JobId, JobList, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
 
 mod address_poll;
 mod command;

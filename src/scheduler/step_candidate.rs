@@ -1,6 +1,6 @@
 //! Jobs in which a step may be started, for clusters whose nodes are reached by one.
 
-use crate::model::{JobId, NodeName};
+use gtop_model::{JobId, NodeName};
 
 /// A job that a step may run in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Job, NodeName};
 use crate::scheduler::node_names::merge_nodes;
+use gtop_model::{Job, NodeName};
 
 /// The watched nodes: those of jobs, and others.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl WatchedNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Allocation, DeviceAllocation};
+    use gtop_model::{Allocation, DeviceAllocation};
 
     fn names(list: &[&str]) -> Vec<NodeName> {
         list.iter().map(|name| NodeName::new(name).unwrap()).collect()

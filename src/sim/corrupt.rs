@@ -1,9 +1,9 @@
 //! Corrupts frames and answers for injected faults.
 
-use crate::model::ProcessRequest;
 use crate::sim::injected_fault::InjectedFault;
 use crate::wire::body::{Answer, Body};
 use crate::wire::encode;
+use gtop_model::ProcessRequest;
 
 /// Output of login scripts before the nonce.
 pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Friday ***\x1b[0m\n\

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::model::{Link, NodeName, SessionUpdate, TransportKind};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::scenario::FleetSpec;
 use crate::wire::body::{Body, Sample};
 use crate::wire::{Delivery, Frame, RawUpdate, encode_text};
 use gtop_local::time::Timestamp;
+use gtop_model::{Link, NodeName, SessionUpdate, TransportKind};
 
 /// Nodes that send a sample per second.
 #[derive(Debug)]

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
-};
 use crate::scheduler::SchedulerKind;
 use crate::sim::rng::Rng;
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
+};
 
 /// Job names by a word of the command line.
 const JOB_NAMES: [(&str, &str); 9] = [

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::model::{ProcessKey, ProcessRequest, Signal};
 use crate::probe::ProbeCommand;
+use gtop_model::{ProcessKey, ProcessRequest, Signal};
 
 /// Maximum bytes of a source.
 const MAX_SOURCE: usize = 1 << 20;

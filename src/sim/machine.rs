@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::NodeName;
 use crate::sim::gpu::{A100, A6000, DRIVER, Gpu, H100, SimDeviceFault};
 use crate::sim::host::SimHost;
 use crate::sim::job_traces;
@@ -13,6 +12,7 @@ use crate::wire::body::{
     Backend, BackendState, Changes as _, Configuration, Daemon, Event, Evidence, Hello, Process,
     ProcessStatics, Processes, RawText, Sample, SourceError, Use, Uses,
 };
+use gtop_model::NodeName;
 
 mod answers;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{WorkloadKind, node_workloads};
 use gtop_local::time::Timestamp;
+use gtop_model::{Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 
 /// One node in this many is in the interactive partition too, beside the one where its job runs.
 const INTERACTIVE_EVERY: u32 = 24;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::NodeName;
 use crate::sim::injected_fault::InjectedFault;
+use gtop_model::NodeName;
 
 /// Describes a simulated fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]

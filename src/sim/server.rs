@@ -12,7 +12,6 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::model::NodeName;
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::keys::{generate_key, private_text, public_text};
 use crate::sim::machine::Machine;
@@ -20,6 +19,7 @@ use crate::sim::rng::Rng;
 use crate::sim::scenario::FleetSpec;
 use crate::sim::session::{self, SshServer};
 use crate::sim::sim_probe::ProbedNode;
+use gtop_model::NodeName;
 
 /// The running servers of a fleet. Dropping it ends all servers and sessions.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::model::{ProcessRequest, Signal};
 use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
@@ -18,6 +17,7 @@ use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye, Cost, Sample};
 use crate::wire::encode;
+use gtop_model::{ProcessRequest, Signal};
 
 const SLOW_INTERVAL: f64 = 10.0;
 const USES_INTERVAL: f64 = 2.0;
@@ -492,9 +492,9 @@ impl<'a> SimProbe<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
     use crate::sim::scenario::FleetSpec;
     use crate::wire::{FrameReader, Received};
+    use gtop_model::NodeName;
 
     const NONCE: &str = "0123456789abcdef";
 

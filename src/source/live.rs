@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use crate::collect::Collector;
 use crate::fleet::{FleetStore, PublishIntervals};
 use crate::inventory::Roster;
-use crate::model::JobList;
 use crate::record::RecorderSink;
 use crate::scheduler::step_candidates;
 use crate::source::pipeline::Pipeline;
 use crate::transport::Target;
+use gtop_model::JobList;
 
 /// Passes a roster's nodes and jobs to the store, and to a recorder if there is one.
 pub fn publish_roster(store: &FleetStore, recorder: Option<&RecorderSink>, roster: &Roster) {

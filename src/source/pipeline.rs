@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::fleet::{FleetStore, NodeBuilder};
-use crate::model::{Device, NodeName, SessionUpdate, Source};
 use crate::record::RecorderSink;
 use crate::wire::{Decoder, Delivery, DeliverySink};
+use gtop_model::{Device, NodeName, SessionUpdate, Source};
 
 /// Passes deliveries of sessions to a store, and to a recorder if there is one.
 #[derive(Debug)]

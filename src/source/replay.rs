@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::fleet::{Fleet, FleetStore};
-use crate::model::Mark;
 use crate::record::{MAX_PAUSE, Recording, RecordingError, Segment};
 use crate::source::replay::fold::Fold;
 use gtop_local::time::Timestamp;
+use gtop_model::Mark;
 
 pub use lost::LostLines;
 pub use player::{PlaybackHandle, Player};

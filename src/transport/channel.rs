@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::model::TransportKind;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
 use gtop_local::fault::Fault;
 use gtop_local::process::{LocalProcess, Output};
+use gtop_model::TransportKind;
 use gtop_ssh as ssh;
 use gtop_ssh::SshChannel;
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::model::NodeName;
 use crate::scheduler::StepJob;
 use crate::transport::TransportMode;
 use crate::transport::srun::{self, SrunCall};
@@ -13,6 +12,7 @@ use gtop_local::fault::{Fault, StepCause};
 use gtop_local::lock::lock;
 use gtop_local::process::{Exit, Output, OutputTail};
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::NodeName;
 use gtop_ssh::shutting_down;
 
 /// Timeout for a trial step, on top of the connect timeout.

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::model::TransportKind;
 use gtop_local::fault::Fault;
 use gtop_local::process::{
     EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
 };
 use gtop_local::text;
+use gtop_model::TransportKind;
 use gtop_ssh as ssh;
 use gtop_ssh::ControlMaster;
 use gtop_ssh::PROGRAM_OPTIONS;

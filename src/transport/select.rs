@@ -1,11 +1,11 @@
 //! Chooses between SSH and a job step for a node.
 
-use crate::model::{JobId, NodeName};
 use crate::transport::channel::Channel;
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::{Reach, Target, Transport, TransportMode};
 use gtop_local::fault::{Fault, StepCause};
 use gtop_local::lock::lock;
+use gtop_model::{JobId, NodeName};
 use gtop_ssh::Profile;
 use gtop_ssh::{ConnectEvent, record_event};
 use gtop_ssh::{ConnectPhase, Recourse};

@@ -24,13 +24,13 @@ pub use cluster_cache::CLUSTER_CACHE_TTL;
 pub use node_jobs::NodeJobs;
 pub(crate) use node_jobs::StepNodes;
 
-use crate::model::{JobId, NodeName};
 use crate::transport::Options;
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
 use gtop_local::fault::{Fault, StepCause};
 use gtop_local::lock::lock;
 use gtop_local::process::{Launch, LocalProcess, NotStarted, Output};
+use gtop_model::{JobId, NodeName};
 use gtop_ssh::{self as ssh, DEFAULT_CONNECT_TIMEOUT, shutting_down};
 
 pub(crate) use cluster::{Cluster, refine_fault};

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-use crate::model::{
-    Focus, HostKeyRequest, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse,
-    RequestError, RunId, RunRequest, Signal,
-};
 use crate::query::SortOrder;
 use crate::ui::View;
 use crate::ui::chart_metric::ChartMetric;
@@ -13,6 +9,10 @@ use crate::ui::display_options::Density;
 use crate::ui::input::Click;
 use crate::ui::widgets::list::Movement;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Focus, HostKeyRequest, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse,
+    RequestError, RunId, RunRequest, Signal,
+};
 
 /// What a key or a click asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

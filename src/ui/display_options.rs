@@ -6,9 +6,9 @@ use crate::ui::widgets::column_spec::TableColumns;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{MemoryUnit, Units};
 
-use crate::model::SchedulerWords;
 use crate::query::DisplaySelection;
 use crate::scheduler::SchedulerKind;
+use gtop_model::SchedulerWords;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DisplayOptions {

@@ -1,7 +1,6 @@
 //! Effects: what an action asks of the screen and of the event loop.
 
 use crate::insight::RowId;
-use crate::model::{NodeName, RequestError, Signal};
 use crate::ui::RenderContext;
 use crate::ui::View;
 use crate::ui::action::{NodeRequest, UiRequest};
@@ -9,6 +8,7 @@ use crate::ui::dialog::Dialog;
 use crate::ui::dialog::signal::SignalDialog;
 use crate::ui::process_target::SignalTargets;
 use crate::ui::signals::StopReason;
+use gtop_model::{NodeName, RequestError, Signal};
 
 /// The effect of an action: the screen performs some, and passes the others on to the event loop.
 #[derive(Clone, Debug, Default, PartialEq)]

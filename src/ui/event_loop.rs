@@ -14,7 +14,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::ui::draw_pace::DrawPace;
@@ -27,6 +26,7 @@ use crate::ui::signals::{StopReason, StopSignals};
 use crate::ui::surface::Surface;
 use crate::ui::terminal::{PanicGuard, Terminal};
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 
 /// The first frame waits this long for the terminal's reply about its background colour.
 const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(100);

@@ -3,9 +3,9 @@
 use tokio::sync::watch;
 
 use crate::fleet::{Fleet, FleetReader};
-use crate::model::Playback;
 use crate::ui::timeline::Timeline;
 use gtop_local::time::Clock;
+use gtop_model::Playback;
 
 /// A fleet and the time it is shown at.
 #[derive(Clone, Debug)]

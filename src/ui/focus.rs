@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::fleet::Node;
-use crate::model::{Focus, Link, Source};
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::{Focus, Link, Source};
 
 /// How long a focus lasts. The probe ends it by itself a little later.
 const FOCUS_DURATION: Duration = Duration::from_secs(60);
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{Fault, FaultKind, Hello, NodeName, ProbeCost};
+    use gtop_model::{Fault, FaultKind, Hello, NodeName, ProbeCost};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

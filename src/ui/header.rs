@@ -2,7 +2,6 @@
 
 use crate::fleet::{DeviceCount, Node, Totals};
 use crate::insight::FleetView;
-use crate::model::{Link, RecorderState, SudoState};
 use crate::query::SortOrder;
 use crate::ui::View;
 use crate::ui::input::Click;
@@ -11,6 +10,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{interval, percent, power_text};
 use crate::ui::{RenderContext, ScreenState};
 use gtop_local::time::{format_age, format_duration};
+use gtop_model::{Link, RecorderState, SudoState};
 
 /// Returns the header: at most `most` lines, and at most three.
 pub(crate) fn lines(
@@ -169,7 +169,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
         let gap = if line.width() > 0 { 2 } else { 0 };
         return line.gap(gap).text(message, Tone::Faint).truncated(width);
     }
-    let util = totals.utilization.map(crate::model::Percent::get);
+    let util = totals.utilization.map(gtop_model::Percent::get);
     let mut utilization = Line::styled("UTIL ", Tone::Faint)
         .right_aligned(&percent(util), 3, Tone::Strong)
         .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
@@ -368,10 +368,10 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::NodeName;
     use crate::query::Filter;
     use crate::ui::DisplayOptions;
     use gtop_local::time::Timestamp;
+    use gtop_model::NodeName;
 
     fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);

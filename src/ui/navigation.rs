@@ -8,7 +8,6 @@ use crate::insight::next_problem::sick_nodes;
 use crate::insight::node_status::notes;
 use crate::insight::note::Note;
 use crate::insight::{FleetView, RowId};
-use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
     Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
@@ -25,6 +24,7 @@ use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::{RenderContext, View};
 use gtop_local::text::counted;
+use gtop_model::{NodeName, Signal};
 
 /// The views, and which of them is shown.
 #[derive(Clone, Debug, Default)]
@@ -556,15 +556,15 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
-    use crate::model::{
-        Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,
-    };
     use crate::query::Filter;
     use crate::ui::action::{FleetAction, NodeAction};
     use crate::ui::display_options::DisplayOptions;
     use crate::ui::selection::JobSelection;
     use crate::ui::widgets::list::Movement;
     use gtop_local::time::Timestamp;
+    use gtop_model::{
+        Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,
+    };
 
     fn fleet_view(names: &[&str]) -> FleetView {
         let node = |name: &&str| {
@@ -689,7 +689,7 @@ mod tests {
     }
 
     fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> FleetView {
-        use crate::model::{Allocation, DeviceAllocation, JobList};
+        use gtop_model::{Allocation, DeviceAllocation, JobList};
         let allocation = |name: &&str| Allocation {
             node: NodeName::new(name).unwrap(),
             devices: DeviceAllocation::Unknown,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::{RowId, process_rows};
-use crate::model::NodeName;
 use crate::query::SortOrder;
 use crate::ui::action::ProcessAction;
 use crate::ui::display_options::Density;
@@ -18,6 +17,7 @@ use crate::ui::selection::SharedSelection;
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::list::{Movement, Viewport};
 use gtop_local::text::width_of;
+use gtop_model::NodeName;
 
 pub(crate) mod attributes;
 pub(crate) mod chart;

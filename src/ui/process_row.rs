@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::fleet::{Node, Process};
-use crate::model::{
-    Device, DeviceUse, JobId, NodeName, ProcessStatics, Reading, UnseenProcess, Vendor,
-};
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Device, DeviceUse, JobId, NodeName, ProcessStatics, Reading, UnseenProcess, Vendor,
+};
 
 /// Identity of a process on one device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

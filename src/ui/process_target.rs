@@ -6,11 +6,11 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::fleet::{Node, Process};
 use crate::insight::FleetView;
-use crate::model::{
-    Link, NodeName, ProcessKey, ProcessState, Reason, SudoState, UnseenProcess, UnseenReason,
-};
 use crate::ui::widgets::line::{Tone, truncate};
 use gtop_local::text::width_of;
+use gtop_model::{
+    Link, NodeName, ProcessKey, ProcessState, Reason, SudoState, UnseenProcess, UnseenReason,
+};
 
 /// Maximum width of the command in a short description.
 const MAX_COMMAND_WIDTH: u16 = 24;

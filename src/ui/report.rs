@@ -6,8 +6,6 @@ use crate::advice;
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, notes};
-use crate::model::{Link, Percent};
-use crate::nodeset;
 use crate::ui::RenderContext;
 use crate::ui::header;
 use crate::ui::node_panel::panel;
@@ -16,6 +14,8 @@ use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::format_age;
+use gtop_model::nodeset;
+use gtop_model::{Link, Percent};
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
@@ -243,8 +243,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{Fault, FaultKind, NodeName};
     use gtop_local::time::Timestamp;
+    use gtop_model::{Fault, FaultKind, NodeName};
 
     #[test]
     fn nodes_without_a_sample_are_listed_with_their_state() {

@@ -11,10 +11,6 @@ use ratatui::layout::Rect;
 
 use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
-use crate::model::{
-    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, PlaybackCommand, RecorderState,
-    RunList, RunReply, RunRequest,
-};
 use crate::query::{Filter, remember_filter};
 use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
@@ -48,6 +44,10 @@ use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
 use gtop_local::text::sanitized_chars;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, PlaybackCommand, RecorderState,
+    RunList, RunReply, RunRequest,
+};
 
 /// How long a message is shown.
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);

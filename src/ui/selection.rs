@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::model::{Job, NodeName};
 use crate::ui::widgets::list::Movement;
+use gtop_model::{Job, NodeName};
 
 #[derive(Clone, Debug, Default)]
 pub struct SharedSelection {

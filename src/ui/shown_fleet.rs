@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Node;
-    use crate::model::NodeName;
+    use gtop_model::NodeName;
 
     #[test]
     fn a_filter_that_is_typed_is_applied_once_per_frame() {

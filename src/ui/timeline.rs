@@ -3,10 +3,10 @@
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 
-use crate::model::{Mark, MarkKind, Playback, Severity};
 use crate::ui::input::Click;
 use crate::ui::widgets::line::{Line, Symbol, Tone, truncate};
 use gtop_local::time::Timestamp;
+use gtop_model::{Mark, MarkKind, Playback, Severity};
 
 /// The bar is not drawn narrower than this for the sake of text beside it.
 const MIN_BAR_WIDTH: u16 = 20;

@@ -296,7 +296,7 @@ objects! {
 }
 
 in_place! {
-    pub struct Process => crate::model::ProcessReading {
+    pub struct Process => gtop_model::ProcessReading {
         /// Process id; required.
         pub pid: u32,
         /// Start time in ticks since boot; required.
@@ -312,7 +312,7 @@ in_place! {
     }
 
     /// Values that do not change while a process runs; sent once.
-    pub struct ProcessStatics in statics => crate::model::ProcessStatics {
+    pub struct ProcessStatics in statics => gtop_model::ProcessStatics {
         /// Parent process id.
         pub ppid?: Raw<u64> => parent_pid,
         /// Owner's uid.

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
+use crate::wire::raw::Raw;
+use gtop_local::text::sanitize_shared;
+use gtop_model::{
     Bytes, Celsius, ComputeMode, FabricHealth, FabricState, FanSpeed, Megahertz, Percent, Reading,
     Reason, RecoveryAction, Throttle, Watts,
 };
-use crate::wire::raw::Raw;
-use gtop_local::text::sanitize_shared;
 
 /// Maximum length of a name from a node.
 pub(super) const MAX_NAME_LENGTH: usize = 96;

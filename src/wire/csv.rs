@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
-    Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Reading, Reason,
-};
 use crate::wire::body::{self, Apps, Csv};
 use crate::wire::checked::{Decode as _, missing_reason, pair, read_cell, text_cell};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{
+    Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Reading, Reason,
+};
 
 pub(crate) use slices::Slices;
 
@@ -239,7 +239,7 @@ fn parse_use(row: &str) -> Option<DeviceUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
+    use gtop_model::{
         Bytes, ComputeMode, FabricHealth, FabricState, FanSpeed, RecoveryAction, Throttle, Watts,
     };
 

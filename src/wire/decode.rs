@@ -3,13 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
-    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
-    DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
-    KernelLine, Link, NodeUpdate, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading,
-    Reason, Sample, SessionUpdate, Source, SourceFault, SourceFaultKind, Space, SudoState,
-    UsesReading, Vendor,
-};
 use crate::wire::body::{self, Body, Raw};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
@@ -18,6 +11,13 @@ use crate::wire::delivery::{Delivery, RawUpdate};
 use crate::wire::scrape::ScrapeDecoder;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::{ClockOffset, Timestamp};
+use gtop_model::{
+    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
+    DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
+    KernelLine, Link, NodeUpdate, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading,
+    Reason, Sample, SessionUpdate, Source, SourceFault, SourceFaultKind, Space, SudoState,
+    UsesReading, Vendor,
+};
 
 pub use answer::decode_response;
 pub use process::job_of_cgroup;

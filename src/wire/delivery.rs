@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::SessionUpdate;
 use crate::wire::frame::Frame;
 use gtop_local::time::Timestamp;
+use gtop_model::SessionUpdate;
 
 /// What arrived from a node, or what happened to its session.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::model::{Reading, Reason};
+use gtop_model::{Reading, Reason};
 
 /// A number or a flag in a frame.
 ///

@@ -268,9 +268,9 @@ pub(super) use {decoded, in_place, object, objects};
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::model::{Bytes, Reading, Reason};
     use crate::wire::checked::{Decode as _, ObjectReader};
     use crate::wire::raw::Raw;
+    use gtop_model::{Bytes, Reading, Reason};
 
     #[derive(Debug, Default, PartialEq)]
     struct Decoded {

@@ -7,11 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::declare::table;
-use crate::model::{
-    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, HostFacts, HostReading,
-    HostSlowReading, NodeUpdate, Sample, Source, UsesReading,
-};
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::scrape::node::Stalls;
 use crate::wire::scrape::nvitop::ListedDevices;
@@ -20,6 +15,11 @@ use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::table;
+use gtop_model::{
+    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, HostFacts, HostReading,
+    HostSlowReading, NodeUpdate, Sample, Source, UsesReading,
+};
 
 mod host;
 mod node;
@@ -230,12 +230,12 @@ fn device_readings(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
+    use crate::wire::csv::MAX_DEVICES;
+    use crate::wire::{Decoder, Delivery, RawUpdate};
+    use gtop_model::{
         Bytes, Celsius, CpuTicks, Device, Percent, ProcessState, Reading, Reason, SessionUpdate,
         UnseenReason, Watts,
     };
-    use crate::wire::csv::MAX_DEVICES;
-    use crate::wire::{Decoder, Delivery, RawUpdate};
 
     const SECOND: i64 = 1_000_000;
 
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(host.memory_total, Reading::Known(Bytes(25_276_510_208)));
         assert_eq!(host.uptime_seconds, Reading::Known(59_113));
         assert_eq!(host.pressure.io, Reading::Unknown(Reason::NotOffered));
-        let names = |counters: &[crate::model::Counter]| {
+        let names = |counters: &[gtop_model::Counter]| {
             counters.iter().map(|counter| counter.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(

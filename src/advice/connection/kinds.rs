@@ -3,7 +3,7 @@
 use crate::advice::connection::page::{PAGE_NOT_REACHED, PAGE_NOT_READABLE};
 use crate::advice::reader::Reader;
 use crate::advice::steps::{Advice, Step};
-use crate::model::FaultKind;
+use gtop_model::FaultKind;
 
 pub(super) const FILE_LIMIT: &str = "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)";
 

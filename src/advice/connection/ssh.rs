@@ -238,9 +238,9 @@ mod tests {
     use super::*;
     use crate::advice::connection::examples::{known, plain, text};
     use crate::advice::connection::for_fault;
-    use crate::model::{Fault, FaultKind};
     use gtop_local::fault::ssh::HostKeyChange;
     use gtop_local::fault::{LoginFacts, Origin};
+    use gtop_model::{Fault, FaultKind};
 
     #[test]
     fn each_program_gets_the_node_in_its_own_syntax() {

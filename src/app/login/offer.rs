@@ -14,11 +14,11 @@ use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
 use crate::fleet::{Fleet, Node};
-use crate::model::{Link, NodeName};
-use crate::nodeset;
 use crate::transport::{Target, Transport};
 use crate::ui::{StopReason, SuspendedTask};
 use gtop_local::fault::Fault as Cause;
+use gtop_model::nodeset;
+use gtop_model::{Link, NodeName};
 
 /// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
 const LINK_TIMEOUT: Duration = Duration::from_secs(2);

@@ -14,16 +14,16 @@ use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
 use crate::fleet::{Fleet, Node};
 use crate::inventory::JobTargets;
-use crate::model::JobListError;
-use crate::model::{
-    Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
-    SourceFaultKind,
-};
-use crate::nodeset;
 use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
 use gtop_local::time::Timestamp;
+use gtop_model::JobListError;
+use gtop_model::nodeset;
+use gtop_model::{
+    Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
+    SourceFaultKind,
+};
 
 /// The scheduler is asked for at least this part of the time: a node may take all the rest without an answer.
 const SCHEDULER_SHARE: u32 = 4;

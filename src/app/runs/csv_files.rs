@@ -16,9 +16,9 @@ use crate::app::runs::RunsReader;
 use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 use crate::insight::runs::{RunRow, Runs};
-use crate::model::{RunId, RunStatus};
 use gtop_local::storage::{self, AppendError, AppendFile, LineFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
+use gtop_model::{RunId, RunStatus};
 
 /// The first rows wait for the first answers.
 const FIRST_ROWS_AFTER: Duration = Duration::from_millis(1500);
@@ -285,7 +285,7 @@ fn file_name(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{MetricValue, NodeName, Progress, Run, RunFolder, RunList, RunVariables};
+    use gtop_model::{MetricValue, NodeName, Progress, Run, RunFolder, RunList, RunVariables};
     use std::sync::Arc;
 
     /// Returns a run of a folder, of this name and with this status.

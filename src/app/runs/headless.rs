@@ -9,10 +9,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
 use crate::insight::runs::Runs;
-use crate::model::{RunFolder, RunStatus};
 use crate::ui::runs::{REPORT_WIDTH, report};
 use crate::ui::{StopSignals, Theme, render_text};
 use gtop_local::time::Timestamp;
+use gtop_model::{RunFolder, RunStatus};
 
 /// How often the first answers are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::export::exposition::text::{ExpositionText, Family, FamilyKind, Labels, SampleValue};
 use crate::export::exposition::{ServedDevice, ServedFleet};
 use crate::metrics::{device_fields, nvlink_rates};
-use crate::model::{Device, Vendor, xid_meaning};
+use gtop_model::{Device, Vendor, xid_meaning};
 
 /// A field of DCGM.
 struct DcgmField {
@@ -311,11 +311,11 @@ mod tests {
     use super::*;
     use crate::export::exposition::{CompatNames, ExpositionOptions, MetricChoice, exposition};
     use crate::fleet::{Fleet, Node, SourceState};
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Bytes, DeviceDetails, DeviceFault, DeviceStatics, Link, NodeName, Percent, Reading, Source,
         Watts,
     };
-    use gtop_local::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

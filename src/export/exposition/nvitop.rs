@@ -8,7 +8,7 @@ use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
 use crate::metrics::{Usage, nvlink_rates, pcie_rates};
-use crate::model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
+use gtop_model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
 
 /// Writes all families; those of processes only if these are wanted.
 pub(super) fn write(

@@ -14,8 +14,8 @@ use crate::fleet::{
 use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
-use crate::model::{Job, Link, TransportKind};
 use gtop_local::time::Timestamp;
+use gtop_model::{Job, Link, TransportKind};
 
 /// Writes all families.
 pub(super) fn write(
@@ -256,7 +256,7 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
 }
 
 /// Writes which job has which device; with names also whose jobs they are. What a scheduler said that does not answer any
-/// more counts for [`crate::model::JobList::is_kept`]; later there are only the jobs of processes.
+/// more counts for [`gtop_model::JobList::is_kept`]; later there are only the jobs of processes.
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     let list = served.machines.jobs.as_ref().filter(|list| list.is_kept(served.now));
     let lookup = JobLookup::of(list);

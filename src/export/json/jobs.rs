@@ -10,8 +10,8 @@ use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
-use crate::model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
 use gtop_local::time::Timestamp;
+use gtop_model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
 
 object! {
     /// The scheduler's job list: its age, its error and notes.

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::export::json::Snapshot;
 use crate::fleet::Node;
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields};
-use crate::model::{Device, Reason};
+use gtop_model::{Device, Reason};
 
 /// Writes the JSON Schema (2020-12) of a snapshot.
 pub fn write_json_schema(out: &mut impl Write) -> io::Result<()> {
@@ -478,8 +478,8 @@ mod tests {
     use super::*;
     use crate::export::write_json;
     use crate::fleet::Fleet;
-    use crate::model::NodeName;
     use gtop_local::time::Timestamp;
+    use gtop_model::NodeName;
     use serde_json::Value as Json;
 
     fn schema() -> Json {

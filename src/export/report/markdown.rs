@@ -52,7 +52,7 @@ pub(super) fn write_report_markdown(
     let users = report.users.iter().map(|user| (vec![escaped(&user.user)], &user.summary));
     write_table(out, "Users", &["user"], users)?;
     let jobs = report.jobs.iter().map(|job| {
-        let nodes = crate::nodeset::fold(&job.nodes);
+        let nodes = gtop_model::nodeset::fold(&job.nodes);
         (
             vec![escaped(&job.id), escaped(&job.name), escaped(&job.user), escaped(&nodes)],
             &job.summary,

@@ -13,7 +13,7 @@ use crate::fleet::placing::device_map::UnitSet;
 use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::JobProof;
 use crate::fleet::user::User;
-use crate::model::{Allocation, DeviceAllocation, Job, JobId};
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId};
 
 /// The units of one listed job.
 #[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]

@@ -8,13 +8,13 @@ use crate::fleet::holdings::{
     sort_jobs,
 };
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
-use crate::model::{
+use crate::scheduler::SchedulerKind;
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Allocation, ConfigurationState, DaemonDevices, Device, DeviceAllocation, DeviceEvidence,
     DeviceStatics, DeviceUse, DriverDevice, Job, JobId, JobList, ListedDevice, NodeName,
     ProcessStatics, Reading, UnseenProcess, UnseenReason, Vendor,
 };
-use crate::scheduler::SchedulerKind;
-use gtop_local::time::Timestamp;
 
 impl Node {
     /// The same node, whose scheduler's daemon lists the devices with these minor numbers in this order.

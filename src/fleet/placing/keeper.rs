@@ -12,7 +12,7 @@ use crate::fleet::job_lookup::{JobAllocation, JobLookup};
 use crate::fleet::node::Node;
 use crate::fleet::placing::learned::{LearnedMap, START_ROUNDING, process_list_time};
 use crate::fleet::placing::place::Placement;
-use crate::model::{Job, JobList, MachineId, NodeName, ProvedIndices};
+use gtop_model::{Job, JobList, MachineId, NodeName, ProvedIndices};
 
 /// Sets who has the devices of each node. What the scheduler's indices mean is learned over time.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::fleet::node::Node;
 use crate::fleet::placing::device_map::DeviceMap;
 use crate::fleet::placing::numbering::NodeUnits;
-use crate::model::{ConfigurationState, Job, ProvedIndices, SchedulerNode};
 use gtop_local::time::Timestamp;
+use gtop_model::{ConfigurationState, Job, ProvedIndices, SchedulerNode};
 
 /// A daemon whose start the scheduler and the node tell this much apart is the same: their clocks differ.
 const SAME_START: Duration = Duration::from_secs(60);

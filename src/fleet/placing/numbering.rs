@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fleet::node::Node;
 use crate::fleet::placing::device_map::{MAX_UNITS, Meant, UnitSet};
-use crate::model::{
+use gtop_model::{
     Device, DeviceConfig, DeviceEvidence, DeviceOrder, DeviceType, ListedDevice, NumberingRule,
     Reading, Vendor,
 };
@@ -140,12 +140,12 @@ impl<'a> NodeUnits<'a> {
             if self.minor(device) != Some(minor) {
                 return false;
             }
-            let number = |read: fn(&crate::model::DeviceStatics) -> Reading<u32>| {
+            let number = |read: fn(&gtop_model::DeviceStatics) -> Reading<u32>| {
                 Reading::of(device.statics.as_deref(), read).get()
             };
             let [gpu_instance, compute_instance] =
                 [number(|known| known.gpu_instance), number(|known| known.compute_instance)];
-            let is_capability = |found: &&crate::model::SliceCapability| {
+            let is_capability = |found: &&gtop_model::SliceCapability| {
                 found.minor == minor && Some(found.gpu_instance) == gpu_instance
             };
             let of_slice = || evidence.capabilities.iter().filter(is_capability);

@@ -14,7 +14,7 @@ use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::{JobProof, proofs_of};
 use crate::fleet::placing::told_list::ToldList;
 use crate::fleet::user::User;
-use crate::model::{
+use gtop_model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobState, RequestedJobs, SchedulerNode,
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fleet::holdings::Evidence;
 use crate::fleet::placing::device_map::{UnitSet, count_ones};
 use crate::fleet::placing::numbering::NodeUnits;
-use crate::model::{DeviceEvidence, JobId};
+use gtop_model::{DeviceEvidence, JobId};
 
 /// What is proved about the units of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

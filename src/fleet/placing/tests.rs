@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::fleet::holdings::{Certainty, Evidence};
 use crate::fleet::placing::examples::{self, fleet_with, node, node_used_by, nvidia_node};
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
-use crate::model::{
+use crate::scheduler::SchedulerKind;
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Allocation, Bytes, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DeviceUse,
     DriverDevice, Hello, HostFacts, Job, JobDeviceFiles, JobId, JobList, JobState, ListedDevice,
     NodeFlag, NodeState, Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability,
     Source,
 };
-use crate::scheduler::SchedulerKind;
-use gtop_local::time::Timestamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_micros(second * 1_000_000)
@@ -25,7 +25,7 @@ fn indices(list: &[u32]) -> DeviceAllocation {
 
 /// A job of this user with an allocation on the node.
 fn job(id: &str, user: &str, devices: DeviceAllocation) -> Job {
-    let node = crate::model::NodeName::new("gpu01").unwrap();
+    let node = gtop_model::NodeName::new("gpu01").unwrap();
     Job {
         user: user.into(),
         starts_at: Some(at(100)),
@@ -474,7 +474,7 @@ fn gres_conf_tells_the_order_by_the_rule_of_the_version() {
             known.version = Some(version.into());
             known.devices = Some(4);
             known.allocated_indices = Some([0].into());
-            let of_name = |name: Option<&str>| crate::model::DeviceType {
+            let of_name = |name: Option<&str>| gtop_model::DeviceType {
                 name: name.map(Into::into),
                 count: 2,
             };
@@ -1018,7 +1018,7 @@ fn a_machine_has_its_jobs_under_each_of_its_names() {
         HostFacts { boot_id: "boot-1".into(), host_name: "h".into(), ..HostFacts::default() };
     let mut known = node(&[("a", None)]);
     known.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
-    let alias = Node { name: crate::model::NodeName::new("alias").unwrap(), ..known.clone() };
+    let alias = Node { name: gtop_model::NodeName::new("alias").unwrap(), ..known.clone() };
     let mut keeper = HoldingsKeeper::default();
     keeper.set_jobs(Some(&list(vec![job("11", "alice", indices(&[0]))])));
     let mut is_allocated = |node: &Node, is_noted: bool| {

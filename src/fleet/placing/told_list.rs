@@ -4,7 +4,7 @@ use crate::fleet::placing::device_map::{Meant, UnitSet};
 use crate::fleet::placing::learned::{LearnedMap, ListIdentity};
 use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::JobBounds;
-use crate::model::{ConfigurationState, SchedulerNode};
+use gtop_model::{ConfigurationState, SchedulerNode};
 
 /// The list of the daemon, as far as it is told.
 #[derive(Debug)]

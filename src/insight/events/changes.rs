@@ -15,11 +15,11 @@ use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::note::Note;
-use crate::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, MarkKind, NodeName,
     SourceFaultKind, Throttle,
 };
-use gtop_local::time::Timestamp;
 
 /// Stands for the nodes in a remedy, so that equal events of many nodes are one.
 pub(super) const HOST: &str = "HOST";
@@ -231,7 +231,7 @@ impl ChangeDetector {
             let by_uuid = || old.device(&device.uuid);
             let Some(old_device) = same_index.or_else(by_uuid) else { continue };
             let is_reported = |kinds: &[EventKind]| {
-                let matches = |event: &crate::model::Event| {
+                let matches = |event: &gtop_model::Event| {
                     event.device == device.uuid && kinds.contains(&event.kind)
                 };
                 new.events.iter().any(|record| matches(&record.event))
@@ -405,7 +405,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Process, SourceState};
-    use crate::model::{
+    use gtop_model::{
         Allocation, DeviceAllocation, DeviceDetails, DeviceFault, FaultKind, ProcessStatics,
         Reading, Source, SourceFault,
     };
@@ -450,7 +450,7 @@ mod tests {
 
     fn disconnect(node: &mut Node) {
         node.link =
-            Link::Down { fault: crate::model::Fault::new(FaultKind::Silent, ""), retry_at: None };
+            Link::Down { fault: gtop_model::Fault::new(FaultKind::Silent, ""), retry_at: None };
     }
 
     type Change = fn(&mut Node);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::insight::events::changes::{EventSummary, ObservedEvent};
-use crate::model::NodeName;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Maximum number of entries: different events, or the same event on different nodes or devices.
 const MAX_ENTRIES: usize = 1_000;
@@ -99,7 +99,7 @@ impl EventLog {
 mod tests {
     use super::*;
     use crate::insight::Severity;
-    use crate::model::MarkKind;
+    use gtop_model::MarkKind;
 
     fn event(second: i64, node: &str, text: &str) -> ObservedEvent {
         ObservedEvent {

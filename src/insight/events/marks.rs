@@ -9,10 +9,10 @@ use crate::insight::Severity;
 use crate::insight::events::changes::{FleetMoment, ObservedEvent, events_between};
 use crate::insight::events::rows;
 use crate::insight::node_status::device_label;
-use crate::model::{Mark, MarkKind, NodeName};
-use crate::nodeset;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::nodeset;
+use gtop_model::{Mark, MarkKind, NodeName};
 
 /// What is told later than this happened before gtop watched: the kernel's log goes back to the boot.
 const MAX_TELLING_DELAY: Duration = Duration::from_secs(30);

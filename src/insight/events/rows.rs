@@ -12,10 +12,10 @@ use crate::insight::device_flag::{DeviceFlag, is_harmless_xid, xid_meaning};
 use crate::insight::events::changes::{EventSummary, HOST};
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
-use crate::model::{Event, EventKind, NodeName, RecoveryAction, bus_address};
-use crate::nodeset;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::Timestamp;
+use gtop_model::nodeset;
+use gtop_model::{Event, EventKind, NodeName, RecoveryAction, bus_address};
 
 /// The events that devices of a snapshot reported.
 #[derive(Debug, Default)]
@@ -218,7 +218,7 @@ fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Source;
+    use gtop_model::Source;
 
     fn event(kind: EventKind, code: Option<u64>) -> Event {
         let at = Timestamp::default();

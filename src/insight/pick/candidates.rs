@@ -8,11 +8,11 @@ use crate::fleet::{
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
-use crate::model::{
-    Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, Reason, Vendor,
-};
 use gtop_local::text;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, Reason, Vendor,
+};
 
 /// The devices that meet all limits, and all others.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use crate::advice;
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
 use crate::insight::node_status::shown_id;
-use crate::model::{Device, JobId};
 use crate::scheduler::SchedulerKind;
+use gtop_model::{Device, JobId};
 
 /// Whose the devices of a node are, seen by the user as whom gtop runs there.
 pub(super) struct HeldDevices<'a> {
@@ -170,7 +170,7 @@ impl<'a> HeldDevices<'a> {
         is_of_job && !is_of_user
     }
 
-    fn listed(&self, id: &JobId) -> Option<&crate::model::Job> {
+    fn listed(&self, id: &JobId) -> Option<&gtop_model::Job> {
         self.fleet.jobs.as_ref()?.job(id)
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Fleet, Node};
-use crate::model::Device;
 use gtop_local::text;
+use gtop_model::Device;
 
 /// A device: the node's position in the fleet and the device's in the node.
 pub(super) type Place = (usize, usize);

@@ -1,7 +1,7 @@
 //! The environment variables that show a program the picked devices only.
 
 use crate::insight::pick::EligibleDevice;
-use crate::model::Vendor;
+use gtop_model::Vendor;
 
 /// Returns what names the devices: indices, or UUIDs if requested or if indices do not suffice.
 ///

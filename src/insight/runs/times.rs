@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::insight::runs::{RunTime, RunTimes};
-use crate::model::{Estimate, Progress};
 use gtop_local::time::Timestamp;
+use gtop_model::{Estimate, Progress};
 
 /// Returns the times of a run that has ended at `end`, or goes on. Nothing is negative, and nothing is guessed: without
 /// a total, or before the first batch, the remaining time is unknown. `seen_rate` are the batches per second by which

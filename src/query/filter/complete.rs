@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node};
 use crate::metrics::{JobAt, Usage, Value, ValueKind};
-use crate::model::{Device, Job};
 use crate::query::filter::lexer::{last_word, quoted, word_end};
 use crate::query::filter::operand::example;
 use crate::query::filter::{Comparison, FilterField, StateWord};
 use gtop_local::text::is_unprintable;
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, Job};
 
 /// The maximum number of completions; the others are counted.
 const MAX_COMPLETIONS: usize = 60;
@@ -336,11 +336,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{
+    use crate::query::filter::Filter;
+    use gtop_model::{
         Allocation, DeviceAllocation, DeviceUse, JobList, JobState, NodeName, Reading,
         SchedulerNode,
     };
-    use crate::query::filter::Filter;
 
     fn words(text: &str, fleet: &Fleet) -> Vec<String> {
         let completions = complete(text, text.chars().count(), fleet);

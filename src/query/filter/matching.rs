@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::fleet::{DeviceCount, Health, Node, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
-use crate::model::{Device, Job, JobId, Link, NodeName, PART_MARKS, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, Predicate};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, Job, JobId, Link, NodeName, PART_MARKS, Percent, Reason, Throttle};
 
 /// What of a node matches a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -470,7 +470,7 @@ impl FilterField {
 mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
-    use crate::model::{
+    use gtop_model::{
         Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, JobState,
         NodeFlag, NodeState, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source, Watts,
     };

@@ -198,7 +198,7 @@ pub(super) fn glob_matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Reason;
+    use gtop_model::Reason;
 
     #[test]
     fn numbers_are_read_in_the_unit_of_the_field() {

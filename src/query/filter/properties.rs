@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::Node;
-use crate::model::{Device, NodeName};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::lexer::quoted;
 use crate::query::filter::operand::Operand;
@@ -12,6 +11,7 @@ use crate::query::filter::parse::parse;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, MAX_FILTER_LENGTH, Predicate};
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, NodeName};
 
 const FRAGMENTS: [&str; 38] = [
     "util",

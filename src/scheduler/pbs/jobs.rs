@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::read_json;
 use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number};
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 
 /// Maximum number of jobs.
 const MAX_JOBS: usize = 20_000;

@@ -8,11 +8,9 @@ use serde_json::Value;
 use super::jobs::ListedJob;
 use super::read_json;
 use super::resources::{Resources, Text, device_count};
-use crate::model::{
-    Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode,
-};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
+use gtop_model::{Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode};
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 65_536;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::jobs::JobsOutput;
 use super::read_json;
 use super::resources::Text;
-use crate::model::{JobId, JobOutcome};
 use crate::scheduler::SchedulerError;
+use gtop_model::{JobId, JobOutcome};
 
 /// What was killed for its run time or its processor time.
 const LATE: [i64; 2] = [-29, -28];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::fetch_node_addresses;
-use crate::model::NodeName;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use gtop_model::NodeName;
 use gtop_ssh::SchedulerAddresses;
 
 /// The known addresses, and the query for others.

@@ -10,10 +10,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::error;
 use super::job_detail::{DetailReader, JobDetail};
 use super::queue::{self, Queue};
-use crate::model::{Job, JobId, NodeName, SchedulerErrorKind};
-use crate::nodeset;
 use crate::scheduler::{JobFilter, SchedulerError};
 use gtop_local::process::{ProgramCall, ProgramOutput, run_program, stream_program};
+use gtop_model::nodeset;
+use gtop_model::{Job, JobId, NodeName, SchedulerErrorKind};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);

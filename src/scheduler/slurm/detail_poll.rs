@@ -12,12 +12,12 @@ use super::command::{DetailAnswer, DetailQuery, fetch_details};
 use super::gres::ParsedAllocation;
 use super::job_detail::JobDetail;
 use super::node_use::NodeUse;
-use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, SchedulerErrorKind,
-};
 use crate::scheduler::SchedulerError;
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, SchedulerErrorKind,
+};
 
 /// Up to this many jobs are queried one by one. Each is a request to the controller, which may allow a user no more than
 /// 30 at once (`rl_bucket_size`); the records of all jobs are one.
@@ -361,7 +361,7 @@ mod tests {
     use super::super::error;
     use super::super::gres::parse_device_allocation;
     use super::*;
-    use crate::model::SchedulerNode;
+    use gtop_model::SchedulerNode;
 
     const INTERVAL: Duration = Duration::from_secs(30);
 

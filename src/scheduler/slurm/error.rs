@@ -1,10 +1,10 @@
 //! What the messages of Slurm's commands mean.
 
 use super::PROFILE;
-use crate::model::SchedulerErrorKind;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::error::ErrorPatterns;
 use gtop_local::process::ProgramError;
+use gtop_model::SchedulerErrorKind;
 
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: ErrorPatterns = &[

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{DeviceAllocation, DeviceType};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{DeviceAllocation, DeviceType};
 
 /// Names of accelerator resources. `shard` and `mps` are shares of the devices at their indices.
 const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xpu"];

@@ -10,7 +10,7 @@ use super::gres::{ParsedAllocation, names_accelerators, parse_device_allocation}
 use super::job_state::outcome;
 use super::queue;
 use super::records::RecordSplitter;
-use crate::model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
+use gtop_model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
 
 /// Details of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

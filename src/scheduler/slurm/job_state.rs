@@ -1,6 +1,6 @@
 //! Parses the states of jobs.
 
-use crate::model::{JobOutcome, JobState};
+use gtop_model::{JobOutcome, JobState};
 
 /// Returns the state with this word.
 pub(super) fn job_state(word: &str) -> JobState {

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::PROFILE;
 use super::command::run_command;
 use super::job_state::outcome;
-use crate::model::{Job, JobOutcome};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
 use gtop_local::text::sanitize;
+use gtop_model::{Job, JobOutcome};
 
 /// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;

@@ -13,10 +13,10 @@ use super::node_state::node_in_state;
 use super::node_use::NodeUse;
 use super::queue::{self, MAX_NODES, is_empty_value};
 use super::{command, error};
-use crate::model::{NodeName, SchedulerNode, SchedulerNodes};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{NodeName, SchedulerNode, SchedulerNodes};
 
 /// Precedes each field.
 const FIELD_SEPARATOR: char = '\u{1f}';
@@ -293,7 +293,7 @@ fn similarity(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeState;
+    use gtop_model::NodeState;
 
     const MARK: &str = "0123456789abcdef";
     const NOW: Timestamp = Timestamp::from_micros(1_795_269_440_000_000);

@@ -138,7 +138,7 @@ impl NodePoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SchedulerErrorKind;
+    use gtop_model::SchedulerErrorKind;
 
     fn failed() -> TimedAnswer<Result<NodeList, SchedulerError>> {
         let error = SchedulerError {

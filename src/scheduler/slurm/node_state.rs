@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{NodeFlag, NodeState, SchedulerNode};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{NodeFlag, NodeState, SchedulerNode};
 
 /// Maximum length of a state that is kept as it was printed, in characters.
 const MAX_STATE_CHARS: usize = 80;

@@ -14,10 +14,10 @@ use super::queue::{self, MAX_NODES};
 use super::records::RecordSplitter;
 use super::time_format::parse_time;
 use super::{command, error};
-use crate::model::{Allocation, Job, NodeName, SchedulerNode};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Allocation, Job, NodeName, SchedulerNode};
 
 /// Begins each record.
 const MARKER: &str = "NodeName=";
@@ -195,8 +195,8 @@ pub(super) fn parse(output: &str) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::DeviceType;
-    use crate::model::NodeState;
+    use gtop_model::DeviceType;
+    use gtop_model::NodeState;
 
     /// What 22.05 prints of a node.
     fn record(name: &str, gres: &str, used: &str, reason: &str) -> String {
@@ -325,7 +325,7 @@ mod tests {
         let excludes = |nodes: &[&str], listed_at| {
             let allocation = |node: &&str| Allocation {
                 node: name(node),
-                devices: crate::model::DeviceAllocation::Unknown,
+                devices: gtop_model::DeviceAllocation::Unknown,
             };
             let allocations = nodes.iter().map(allocation).collect();
             known.excludes_devices(&Job { allocations, ..Job::example("7") }, second(listed_at))

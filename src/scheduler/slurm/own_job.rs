@@ -1,8 +1,8 @@
 //! The job whose environment gtop has.
 
 use super::queue;
-use crate::model::JobId;
 use crate::scheduler::OwnJob;
+use gtop_model::JobId;
 
 /// Maximum number of components of a heterogeneous job (`MAX_HET_JOB_COMPS`).
 const MAX_COMPONENTS: u32 = 128;

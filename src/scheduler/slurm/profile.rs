@@ -1,6 +1,6 @@
 //! What is known of Slurm beforehand.
 
-use crate::model::{
+use gtop_model::{
     ClaimRules, DetectedOrder, DeviceOrder, GroupRule, IdForm, NodeCommand, NumberingRule,
     PartPattern, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
@@ -103,8 +103,8 @@ pub(crate) fn example_group(job: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::JobId;
     use crate::scheduler::claim;
+    use gtop_model::JobId;
 
     #[test]
     fn a_job_is_parsed_from_every_form_of_control_group() {

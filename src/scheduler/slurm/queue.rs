@@ -13,10 +13,10 @@ use std::sync::Arc;
 use super::gres::requested_devices;
 use super::job_state::job_state;
 use super::time_format::{parse_duration, parse_time};
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
-use crate::nodeset;
 use crate::scheduler::JobFilter;
 use gtop_local::text::{sanitize, sanitize_shared};
+use gtop_model::nodeset;
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 
 /// Maximum number of jobs.
 pub(super) const MAX_JOBS: usize = 20_000;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{job_detail, node_use, queue};
-use crate::model::{DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
+use gtop_model::{DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
 
 const VERSIONS: [(&str, &str); 4] = [
     ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-job-20.11.4.txt")),

@@ -1,8 +1,8 @@
 //! Chooses the jobs in which `srun` steps run: this user's running jobs.
 
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState};
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::{StepCandidate, StepJob};
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState};
 
 /// Returns the job as `srun` names it: a component of a heterogeneous job, `12+1`, by its leader.
 pub fn step_job(job: &Job) -> StepJob {
@@ -34,7 +34,7 @@ pub fn step_candidates(list: &JobList) -> Vec<StepCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
+    use gtop_model::NodeName;
 
     #[test]
     fn a_step_runs_in_the_user_s_own_running_job_preferably_with_devices() {

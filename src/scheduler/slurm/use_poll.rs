@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::model::NodeName;
-    use crate::model::SchedulerErrorKind;
+    use gtop_model::NodeName;
+    use gtop_model::SchedulerErrorKind;
 
     fn answer(
         value: Result<NodeUse, SchedulerError>,

@@ -1,10 +1,10 @@
 //! Answers of a simulated node to requests about its processes.
 
-use crate::model::{ProcessKey, ProcessRequest};
 use crate::sim::job_traces;
 use crate::sim::machine::{Machine, ProcessSlot, SampleRequest};
 use crate::sim::workload::{WorkloadKind, YOUR_UID};
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
+use gtop_model::{ProcessKey, ProcessRequest};
 
 /// First pid of child processes, far from all others.
 const FIRST_CHILD_PID: u32 = 1_000_000;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fleet::{Node, NodeBuilder};
-use crate::model::{JobList, Link, NodeName, SessionUpdate};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
 use crate::source::replay::{LostLines, Recordings, is_continued};
 use crate::wire::{Decoder, Delivery, RawUpdate};
 use gtop_local::time::Timestamp;
+use gtop_model::{JobList, Link, NodeName, SessionUpdate};
 
 /// A node that two files have is taken from the one that has had it, until that is silent for this long.
 const SILENCE: Duration = Duration::from_secs(90);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Mark, NodeName};
 use crate::record::{Content, Cursor, Read, RecordedLine, Recording};
 use crate::source::replay::Recordings;
 use crate::wire::RawUpdate;
 use gtop_local::time::Timestamp;
+use gtop_model::{Mark, NodeName};
 
 /// The marks of a moment are at most this far apart.
 const MOMENT_SPAN: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ fn previous_round(samples: &[SampleTime]) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MarkKind;
+    use gtop_model::MarkKind;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_micros(millis * 1_000)

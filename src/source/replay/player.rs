@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{FleetReader, FleetStore};
-use crate::model::{Playback, PlaybackCommand, SPEEDS};
 use crate::source::replay::Recordings;
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::moments::MarkedMoment;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Playback, PlaybackCommand, SPEEDS};
 
 /// Time between two steps of a playback.
 const STEP: Duration = Duration::from_millis(50);

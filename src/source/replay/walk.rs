@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::fleet::Node;
-use crate::model::{JobList, NodeName};
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::{LostLines, Recordings, is_continued};
 use gtop_local::time::Timestamp;
+use gtop_model::{JobList, NodeName};
 
 /// A change, and where it comes from.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::model::{JobId, JobOutcome};
 use crate::scheduler::slurm;
 use crate::transport::srun::{cluster_cache, messages};
 use gtop_local::fault::{Fault, StepCause};
@@ -17,6 +16,7 @@ use gtop_local::lock::lock;
 use gtop_local::process::{NotStarted, ProgramCall, run_program};
 use gtop_local::text;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{JobId, JobOutcome};
 
 /// Timeout for a Slurm command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);

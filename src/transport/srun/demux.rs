@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::NodeName;
 use crate::transport::srun::LineAddress;
+use gtop_model::NodeName;
 
 /// Most bytes of a line; longer ones are dropped.
 const MAX_LINE: usize = 4096;

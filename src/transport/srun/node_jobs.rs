@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{JobId, NodeName};
 use crate::scheduler::{StepCandidate, StepJob};
+use gtop_model::{JobId, NodeName};
 
 /// Returns the options that select the job of a step.
 pub(crate) fn srun_options(job: &StepJob) -> Vec<String> {

@@ -10,13 +10,13 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::model::{JobId, NodeName};
 use crate::transport::srun::demux::{Demux, DemuxedLine};
 use crate::transport::srun::{MAX_PENDING_OUTPUT, lost};
 use crate::transport::srun::{cluster, messages};
 use gtop_local::fault::{Fault, StepCause};
 use gtop_local::lock::lock;
 use gtop_local::process::{Exit, LocalProcess, Output, OutputTail};
+use gtop_model::{JobId, NodeName};
 
 /// How long to wait for more nodes after the first before the probe is sent; later nodes read it from the
 /// buffered stdin.

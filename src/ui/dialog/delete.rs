@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::insight::runs::RunRow;
-use crate::model::{DeletionPlan, RunId, RunReply, RunRequest, RunResponse};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -12,6 +11,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::Units;
 use gtop_local::text::counted;
+use gtop_model::{DeletionPlan, RunId, RunReply, RunRequest, RunResponse};
 
 /// Files visible at once; the list scrolls.
 const MAX_ROWS: usize = 12;

@@ -4,10 +4,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::model::{
-    FaultKind, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link,
-    NodeName, RefusedHost, RequestError, UnknownHost,
-};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -17,6 +13,10 @@ use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::{RenderContext, View};
 use gtop_local::text::counted;
 use gtop_local::text::{sanitized_chars, width_of};
+use gtop_model::{
+    FaultKind, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest, Link,
+    NodeName, RefusedHost, RequestError, UnknownHost,
+};
 
 /// Longest answer: the fingerprints of a large cluster.
 const MAX_ANSWER_BYTES: usize = 1 << 20;

@@ -3,9 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::model::{
-    Bytes, OutputFile, OutputGrowth, OutputStream, RunId, RunReply, RunRequest, RunResponse,
-};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::dialog::output::document::{Document, Missing};
@@ -14,6 +11,9 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::Movement;
 use crate::ui::widgets::number_format::Units;
+use gtop_model::{
+    Bytes, OutputFile, OutputGrowth, OutputStream, RunId, RunReply, RunRequest, RunResponse,
+};
 
 mod document;
 mod text;
@@ -577,7 +577,7 @@ impl OutputDialog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::OutputId;
+    use gtop_model::OutputId;
 
     const TEXT: &str = "a needle 1\nb\nc needle needle 2\nd\ne\n";
 

@@ -5,7 +5,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::model::{ProcessRequest, RequestError, Signal};
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest, UiRequest};
 use crate::ui::dialog::DialogStep;
@@ -16,6 +15,7 @@ use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::menu::Menu;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::UNKNOWN;
+use gtop_model::{ProcessRequest, RequestError, Signal};
 
 /// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;
@@ -304,8 +304,8 @@ impl LateReplies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NodeName, ProcessKey, ProcessResponse, Refusal};
     use gtop_local::time::Timestamp;
+    use gtop_model::{NodeName, ProcessKey, ProcessResponse, Refusal};
 
     fn target(node: &str, pid: u32) -> ProcessTarget {
         ProcessTarget {

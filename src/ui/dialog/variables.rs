@@ -4,12 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::insight::runs::RunRow;
-use crate::model::{
-    RunId, RunList, RunReply, RunRequest, RunRequestError, RunResponse, RunVariable, RunVariables,
-};
-use crate::training::variables::{
-    Acknowledgement, acknowledgement, display, edit_text, parse_value, parse_variables,
-};
 use crate::ui::RenderContext;
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
@@ -20,6 +14,12 @@ use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::or_unknown;
 use gtop_local::text::width_of;
+use gtop_model::training::variables::{
+    Acknowledgement, acknowledgement, display, edit_text, parse_value, parse_variables,
+};
+use gtop_model::{
+    RunId, RunList, RunReply, RunRequest, RunRequestError, RunResponse, RunVariable, RunVariables,
+};
 
 /// Maximum length of a value in bytes.
 const MAX_VALUE_BYTES: usize = 2_000;

@@ -4,7 +4,6 @@
 //! its description, and its hint in the bottom line, if any: `"word"`, or `"word" with` the binding whose key
 //! stands in the same hint.
 
-use crate::model::{PlaybackCommand, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
@@ -12,6 +11,7 @@ use crate::ui::action::{
 use crate::ui::keymap::{Binding, Hint};
 use crate::ui::widgets::list::Movement;
 use crate::ui::{Density, View};
+use gtop_model::{PlaybackCommand, Signal};
 
 macro_rules! bindings {
     ($($name:literal $keys:literal => $action:expr, $help:literal

@@ -6,10 +6,10 @@ use crate::metrics::{
     DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields,
     nvlink_rates, pcie_rates,
 };
-use crate::model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
 use gtop_local::text::UNKNOWN;
+use gtop_model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttributeContext<'a> {
@@ -397,7 +397,7 @@ fn mode(context: AttributeContext<'_>) -> AttributeText {
 fn cores(context: AttributeContext<'_>) -> AttributeText {
     let chip = context.device.tpu.as_deref();
     let Some(cores) = chip.and_then(|chip| chip.by_core.known()) else { return Reading::default() };
-    let core_text = |core: &crate::model::TpuCore| {
+    let core_text = |core: &gtop_model::TpuCore| {
         core.utilization.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", share.get()))
     };
     plain(Reading::Known(cores.iter().map(core_text).collect::<Vec<_>>().join("/")))
@@ -447,7 +447,7 @@ fn bus(context: AttributeContext<'_>) -> AttributeText {
 mod tests {
     use super::*;
     use crate::metrics::{charts, made_up};
-    use crate::model::{Celsius, NodeName};
+    use gtop_model::{Celsius, NodeName};
 
     #[test]
     fn a_metric_of_one_entry_is_a_column_and_a_chart() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::insight::node_status::device_label;
 use crate::metrics::{self, DeviceChart};
-use crate::model::{Device, Link};
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, NodeAction};
 use crate::ui::chart_metric::ChartMetric;
@@ -19,6 +18,7 @@ use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::menu::Menu;
 use gtop_local::text::width_of;
+use gtop_model::{Device, Link};
 
 /// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;

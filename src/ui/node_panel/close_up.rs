@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::fleet::{CLOSE_UP_STEP, Metric, Node};
-use crate::model::{Source, stale_after};
 use crate::ui::node_panel::host::history_points;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use gtop_local::time::Timestamp;
+use gtop_model::{Source, stale_after};
 
 /// Steps of a close-up in a second.
 const STEPS_PER_SECOND: i64 = 20;
@@ -72,10 +72,10 @@ mod tests {
 
     use super::*;
     use crate::fleet::NodeBuilder;
-    use crate::model::{
+    use gtop_model::{
         BackendReading, Bytes, Device, DevicesReading, Hello, Link, NodeName, Percent,
     };
-    use crate::model::{Reading, Sample};
+    use gtop_model::{Reading, Sample};
 
     const DEVICE: &str = "GPU-1";
 

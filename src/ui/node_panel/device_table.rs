@@ -7,7 +7,6 @@ use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{device_label, model_name};
 use crate::metrics::{DEVICE, bandwidth_share, help_of, utilization};
-use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::ui::RenderContext;
 use crate::ui::display_options::{DisplayOptions, Thresholds};
 use crate::ui::node_panel::NodePanel;
@@ -22,6 +21,7 @@ use crate::ui::widgets::number_format::{or_unknown, percent};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
@@ -682,7 +682,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::NodeName;
+    use gtop_model::NodeName;
 
     #[test]
     fn models_that_differ_at_the_end_are_different_in_tables_of_every_width() {

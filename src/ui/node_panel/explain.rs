@@ -12,7 +12,6 @@ use crate::insight::note::Note;
 use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
 };
-use crate::model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
 use crate::ui::timeline::zoned;
@@ -21,6 +20,7 @@ use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::interval;
 use gtop_local::fault::STEP_OF_JOB;
 use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
 
 /// Maximum number of lines of the kernel's log that are shown of a device.
 const MAX_KERNEL_LINES: usize = 8;
@@ -328,8 +328,8 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::insight::FleetView;
-    use crate::model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
     use crate::ui::display_options::DisplayOptions;
+    use gtop_model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

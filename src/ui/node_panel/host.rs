@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Totals, Traffic, measured_parts};
 use crate::insight::node_status::NodeStatus;
-use crate::model::{Bytes, Device, Freshness, Link, Percent, Source, stale_after};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::Graph;
@@ -15,6 +14,7 @@ use crate::ui::widgets::number_format::{
 use crate::ui::widgets::series::Means;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::{Bytes, Device, Freshness, Link, Percent, Source, stale_after};
 
 /// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: u16 = 20;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::fleet::Node;
-use crate::model::{SchedulerWords, TransportKind};
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_model::{SchedulerWords, TransportKind};
 
 /// From this width on, each command has the long form of its meaning.
 const WIDE: u16 = 64;

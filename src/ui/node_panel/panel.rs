@@ -7,7 +7,6 @@ use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
-use crate::model::{SudoState, TransportKind};
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
@@ -18,6 +17,7 @@ use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table
 use crate::ui::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use gtop_local::text::width_of;
 use gtop_local::time::format_age;
+use gtop_model::{SudoState, TransportKind};
 
 /// Width below which the names of models are not shortened.
 const MIN_MODEL_WIDTH: u16 = 8;
@@ -415,7 +415,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, NodeName, Reading};
+    use gtop_model::{Device, NodeName, Reading};
 
     fn drawn(names: &[&str], room: u16) -> String {
         let mut node = Node::new(NodeName::new("gpu1").unwrap(), Duration::ZERO);

@@ -4,10 +4,6 @@ use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{
-    Bytes, DeviceUse, JobId, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind,
-    Vendor,
-};
 use crate::query::DisplaySelection;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
@@ -20,6 +16,10 @@ use crate::ui::widgets::number_format::{Units, format_run_time, or_unknown, perc
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Bytes, DeviceUse, JobId, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind,
+    Vendor,
+};
 
 /// From this width on, the command has room before columns that can give way.
 const WIDE_WIDTH: u16 = 80;
@@ -321,7 +321,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, NodeName, ProcessKey, ProcessState, ProcessStatics, TpuDetails};
+    use gtop_model::{Device, NodeName, ProcessKey, ProcessState, ProcessStatics, TpuDetails};
 
     fn tpu_node(is_held: Reading<bool>) -> Node {
         let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);

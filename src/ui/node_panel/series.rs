@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::metrics::charts;
-use crate::model::{Link, NodeName};
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::widgets::number_format::used_percent;
 use crate::ui::widgets::series::TimeSeries;
 use gtop_local::time::Timestamp;
+use gtop_model::{Link, NodeName};
 
 const KEPT_SECONDS: usize = 400;
 /// Nodes whose series are kept; the one viewed least recently is dropped first.
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{Bytes, Reading, Source};
+    use gtop_model::{Bytes, Reading, Source};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::insight::FleetView;
 use crate::insight::RowId;
-use crate::model::{Mark, NodeName};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
@@ -18,6 +17,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::{Mark, NodeName};
 
 use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
@@ -337,7 +337,7 @@ fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MarkKind;
+    use gtop_model::MarkKind;
 
     #[test]
     fn after_a_jump_back_later_marks_are_gone_and_earlier_ones_count_once() {

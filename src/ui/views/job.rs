@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::{Job, JobId, JobOutcome};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
@@ -17,6 +16,7 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport, cycled};
+use gtop_model::{Job, JobId, JobOutcome};
 
 mod distribution;
 mod header;

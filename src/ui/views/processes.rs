@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::model::UnseenReason;
-use crate::model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
@@ -27,6 +25,8 @@ use crate::ui::widgets::list::{ListCursor, Movement};
 pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
+use gtop_model::UnseenReason;
+use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
 use rows::{ProcessRows, ResolvedScope};
 use series::ProcessSeries;
 use tree::Tree;
@@ -334,7 +334,7 @@ impl State {
         self.tags.retain(|(name, key), target| {
             let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
             node.is_none_or(|node| {
-                node.link != crate::model::Link::Up
+                node.link != gtop_model::Link::Up
                     || node.process(key.pid).is_some_and(|process| process.key == *key)
             })
         });

@@ -9,7 +9,6 @@ use crate::fleet::Fleet;
 use crate::insight::node_status::shown_id;
 use crate::insight::runs::{Liveness, RunRow, Runs};
 use crate::insight::{FleetView, RowId};
-use crate::model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
 use crate::query::DisplaySelection;
 use crate::ui::action::{RowAction, RunAction, UiRequest};
 use crate::ui::dialog::Dialog;
@@ -28,6 +27,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, cycled};
 use crate::ui::{DisplayOptions, RenderContext};
 use gtop_local::time::Timestamp;
+use gtop_model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
 
 mod columns;
 mod summary;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::insight::RowId;
-use crate::model::NodeName;
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
@@ -15,6 +14,7 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
+use gtop_model::NodeName;
 
 mod rows;
 mod table;

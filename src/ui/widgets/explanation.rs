@@ -4,11 +4,11 @@
 use jiff::tz::TimeZone;
 
 use crate::metrics::{Field, Value, ValueKind};
-use crate::model::{Bytes, Reading, Reason};
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::{Units, rate};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::{Bytes, Reading, Reason};
 
 /// Maximum width of the values, where meanings stand beside them.
 const MAX_VALUE_WIDTH: u16 = 24;
@@ -323,8 +323,8 @@ fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::metrics::{DEVICE, device_fields};
-    use crate::model::{Celsius, Device, DeviceDetails, Percent};
     use crate::ui::widgets::number_format::MemoryUnit;
+    use gtop_model::{Celsius, Device, DeviceDetails, Percent};
 
     fn fact(name: &str, value: &str, meaning: &str) -> Fact {
         Fact::known(name, value, meaning)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Bytes, Celsius, Percent, Reading, Watts};
 use gtop_local::text::UNKNOWN;
+use gtop_model::{Bytes, Celsius, Percent, Reading, Watts};
 
 const GIB: f64 = 1_073_741_824.0;
 

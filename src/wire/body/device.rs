@@ -12,7 +12,7 @@ use crate::wire::raw::Raw;
 use crate::wire::schema::{in_place, objects};
 
 in_place! {
-    pub struct Device => crate::model::Device {
+    pub struct Device => gtop_model::Device {
         /// UUID; required.
         pub uuid: String,
         /// UUID of the parent device, for a slice.
@@ -74,7 +74,7 @@ in_place! {
     }
 
     /// Counters that rates are computed from.
-    pub struct DeviceCounters in counters => crate::model::DeviceCounters {
+    pub struct DeviceCounters in counters => gtop_model::DeviceCounters {
         /// Nanoseconds throttled by the power limit.
         pub held_power?: Raw<u64> => power_throttled,
         /// Bytes sent over `PCIe`.
@@ -96,7 +96,7 @@ in_place! {
     }
 
     /// Values that change all the time while a device is busy, beyond those of [`Device`].
-    pub struct DeviceActivity in activity => crate::model::DeviceActivity {
+    pub struct DeviceActivity in activity => gtop_model::DeviceActivity {
         /// Milliwatts, instantaneous.
         pub power_instant?: Raw<u64> => power_instant,
         /// Percent, from hardware counters: graphics engine active, multiprocessors active, occupancy, tensor
@@ -108,7 +108,7 @@ in_place! {
     }
 
     /// Values that change occasionally while a device is busy.
-    pub struct DeviceDetails in details => crate::model::DeviceDetails {
+    pub struct DeviceDetails in details => gtop_model::DeviceDetails {
         /// True if the driver reports the device's processes.
         pub users?: Raw<bool> => reports_users,
         /// Utilization in percent.
@@ -198,7 +198,7 @@ in_place! {
     }
 
     /// Values that do not change while a device is present.
-    pub struct DeviceStatics in statics => crate::model::DeviceStatics {
+    pub struct DeviceStatics in statics => gtop_model::DeviceStatics {
         /// Driver version.
         pub driver?: Option<String>,
         /// MHz.
@@ -259,7 +259,7 @@ objects! {
 
 in_place! {
     /// One process's use of one device; values unchanged since the last list may be left out.
-    pub struct Use => crate::model::DeviceUse {
+    pub struct Use => gtop_model::DeviceUse {
         /// UUID of the device; if absent, the device of the previous entry.
         pub device?: String,
         /// Process id; required.

@@ -5,7 +5,7 @@ use crate::wire::schema::{in_place, objects};
 
 in_place! {
     /// Values of a TPU chip; for `null`, the reason is in the device's `lacks`.
-    pub struct Tpu => crate::model::TpuDetails {
+    pub struct Tpu => gtop_model::TpuDetails {
         /// The device files, separated by spaces.
         pub nodes?: Option<String> => nodes,
         /// Number of cores, as reported by the runtime.

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason};
 use crate::wire::body::Mig;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::csv::{MAX_DEVICES, MAX_USES};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason};
 
 /// The slices of the last sample.
 #[derive(Clone, Debug, Default)]

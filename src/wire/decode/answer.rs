@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::model::{
-    Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
-    ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
-};
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state};
 use crate::wire::decode::{bytes, text_reading};
 use gtop_local::text::{sanitize_shared, sanitized_chars};
+use gtop_model::{
+    Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
+    ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
+};
 
 /// Maximum number of environment variables.
 const MAX_VARIABLES: usize = 16_384;
@@ -126,8 +126,8 @@ fn niceness(raw: f64) -> Option<i8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ProcessState, Signal};
     use crate::wire::{Body, FrameReader, Received};
+    use gtop_model::{ProcessState, Signal};
 
     const KEY: ProcessKey = ProcessKey { pid: 42, start_ticks: 99 };
 

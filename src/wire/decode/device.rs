@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::{
-    Bytes, Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
-    DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind,
-};
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::{
     Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair, unless_all_ones,
@@ -14,6 +10,10 @@ use crate::wire::csv::MAX_USES;
 use crate::wire::decode::names::NameInterner;
 use crate::wire::decode::text_reading;
 use gtop_local::text::sanitize_shared;
+use gtop_model::{
+    Bytes, Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
+    DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind,
+};
 
 mod tpu;
 
@@ -174,7 +174,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::FanSpeed;
+    use gtop_model::FanSpeed;
 
     #[test]
     fn equal_values_of_devices_are_stored_once() {

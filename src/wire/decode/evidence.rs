@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
-    ConfigurationState, DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId,
-    SliceCapability,
-};
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    ConfigurationState, DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId,
+    SliceCapability,
+};
 
 mod config;
 mod list;
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(decoded("{}"), DeviceEvidence::default());
         let empty = decoded(r#"{"daemon":{"list":[]},"config":[],"openable":[]}"#);
         assert_eq!(empty.daemon.list.as_deref(), Some(&[][..]));
-        assert_eq!(empty.config.as_deref(), Some(&crate::model::DeviceConfig::default()));
+        assert_eq!(empty.config.as_deref(), Some(&gtop_model::DeviceConfig::default()));
         assert_eq!(empty.openable.as_deref(), Some(&[][..]));
     }
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
-    Ancestor, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
-    ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason,
-};
 use crate::scheduler::claim::{self, JobClaim};
 use crate::wire::body::{self, RawText};
 use crate::wire::checked::{Decode as _, ObjectReader};
 use crate::wire::decode::{bytes, text_reading};
 use crate::wire::raw::OptionalKey as _;
 use gtop_local::text::sanitize_shared;
+use gtop_model::{
+    Ancestor, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
+    ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason,
+};
 
 /// Maximum length of a command line or path.
 pub(super) const MAX_COMMAND_LENGTH: usize = 512;

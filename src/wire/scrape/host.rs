@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Bytes, Counter, Reading, Space};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::scrape::page::{ScrapedPage, whole};
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, Counter, Reading, Space};
 
 /// Maximum number of interfaces, ports or disks, as of a probe.
 const MAX_COUNTERS: usize = 16;

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{
-    Celsius, Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
-    Reading, Reason, Space,
-};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::scrape::TICKS_PER_SECOND;
 use crate::wire::scrape::host::{by_label, counters, disks, interfaces, load, spaces, uptime};
 use crate::wire::scrape::page::{ScrapedPage, bytes, celsius, number, whole};
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Celsius, Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
+    Reading, Reason, Space,
+};
 
 /// Families that are read.
 pub(super) const FAMILIES: &[&[&str]] = &[&[

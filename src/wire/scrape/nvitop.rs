@@ -3,10 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{
-    Bytes, Device, DeviceActivity, DeviceDetails, DeviceStatics, HostFacts, HostReading,
-    HostSlowReading, Percent, Pressure, Reading, Reason, Vendor,
-};
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::csv::MAX_DEVICES;
 use crate::wire::scrape::host::{by_label, disks, interfaces, load, spaces, uptime};
@@ -18,6 +14,10 @@ use crate::wire::scrape::processes::{PROCESS_FAMILIES, USE_FAMILIES};
 use crate::wire::scrape::series::PageSeries;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    Bytes, Device, DeviceActivity, DeviceDetails, DeviceStatics, HostFacts, HostReading,
+    HostSlowReading, Percent, Pressure, Reading, Reason, Vendor,
+};
 
 /// Families about devices.
 const DEVICE_FAMILIES: [&str; 19] = [

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Bytes, Celsius, Device, FanSpeed, Megahertz, Percent, Reading, Reason, Watts};
 use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::scrape::series::{self, PageSeries};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{Bytes, Celsius, Device, FanSpeed, Megahertz, Percent, Reading, Reason, Watts};
 
 /// Whole numbers up to this one are exact.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
-    DeviceUse, ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading,
-    Reason, UnseenProcess, UnseenReason,
-};
 use crate::wire::csv::MAX_USES;
 use crate::wire::scrape::TICKS_PER_SECOND;
 use crate::wire::scrape::page::{ScrapedPage, identity, mebibytes, number, percent, whole};
 use crate::wire::scrape::series::PageSeries;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
+use gtop_model::{
+    DeviceUse, ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading,
+    Reason, UnseenProcess, UnseenReason,
+};
 
 /// Maximum length of a command line.
 const MAX_COMMAND_LENGTH: usize = 512;

@@ -1,7 +1,6 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
 use crate::fleet::{DeviceHoldings, Health, JobLookup, Node, StateReason};
-use crate::model::Device;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::cells::{
     FILTERED_OUT, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE,
@@ -9,6 +8,7 @@ use crate::ui::views::fleet::cells::{
 use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::Symbol;
 use crate::ui::widgets::number_format::{percent, percent_value};
+use gtop_model::Device;
 
 /// A cell of the map, and what it stands for.
 pub(super) struct MapCell<'a> {
@@ -86,12 +86,12 @@ impl MapCell<'_> {
         let of = |share: Option<f32>| format!("{}%", percent(share));
         match self.metric {
             MapMetric::Memory => {
-                let share = self.device.memory_share().map(crate::model::Percent::get);
+                let share = self.device.memory_share().map(gtop_model::Percent::get);
                 format!("{} of its memory in use", of(share))
             }
             MapMetric::Power => {
                 let share =
-                    self.node.whole(self.device).power_share().map(crate::model::Percent::get);
+                    self.node.whole(self.device).power_share().map(gtop_model::Percent::get);
                 format!("{} of its power limit", of(share))
             }
             MapMetric::Temperature => {
@@ -147,8 +147,8 @@ mod tests {
 
     use super::*;
     use crate::insight::FleetView;
-    use crate::model::{Celsius, DeviceFault, NodeName, Percent, Reading};
     use crate::ui::DisplayOptions;
+    use gtop_model::{Celsius, DeviceFault, NodeName, Percent, Reading};
 
     fn meaning(
         metric: MapMetric,

@@ -10,13 +10,13 @@ use crate::fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, ViewVersion};
-use crate::model::declare::table;
-use crate::model::{Celsius, Device, NodeName, Percent};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
 use gtop_local::time::Timestamp;
+use gtop_model::table;
+use gtop_model::{Celsius, Device, NodeName, Percent};
 
 table! {
     /// The metric of the heat map, with its name.
@@ -344,8 +344,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{NodeState, Reading, Reason, SchedulerNode};
     use crate::ui::DisplayOptions;
+    use gtop_model::{NodeState, Reading, Reason, SchedulerNode};
 
     #[test]
     fn a_level_changes_only_beyond_its_hysteresis() {

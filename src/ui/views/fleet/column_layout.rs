@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::insight::FleetView;
 use crate::metrics::{HOST, help_of};
-use crate::model::{Percent, RequestedJobs};
 use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
@@ -19,6 +18,7 @@ use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
+use gtop_model::{Percent, RequestedJobs};
 
 /// From this width on, jobs and users are shown: whose a node is comes before power and CPU.
 const OWNERS_WIDTH: u16 = 60;

@@ -4,7 +4,6 @@ use crate::fleet::Node;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
 use crate::insight::note::Note;
-use crate::model::{Device, Percent, Watts};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cell_meaning::MapCell;
@@ -15,6 +14,7 @@ use crate::ui::views::fleet::node_notes::format_elapsed;
 use crate::ui::views::fleet::node_table;
 use crate::ui::widgets::line::{Line, Tone, flow, truncate};
 use crate::ui::widgets::number_format::{or_unknown, percent, percent_value};
+use gtop_model::{Device, Percent, Watts};
 
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::fleet::{Fleet, Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::model_name;
-use crate::model::NodeName;
-use crate::nodeset;
 use crate::ui::widgets::line::truncate_distinct;
 use gtop_local::text::width_of;
+use gtop_model::NodeName;
+use gtop_model::nodeset;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {

@@ -2,7 +2,6 @@
 
 use crate::fleet::Totals;
 use crate::insight::node_status::NodeStatus;
-use crate::nodeset;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::ui::views::fleet::group::{Group, ModelTotals};
@@ -12,6 +11,7 @@ use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
+use gtop_model::nodeset;
 
 /// What cells are drawn from, apart from their row.
 struct ModelTable<'a> {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, JobLookup, Node, Totals};
 use crate::insight::{FleetView, ViewVersion};
-use crate::model::NodeName;
 use crate::query::SortOrder;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_sort;
+use gtop_model::NodeName;
 
 /// Groups of nodes, and the table rows they make.
 #[derive(Clone, Debug, Default)]
@@ -151,12 +151,12 @@ mod tests {
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{
-        Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,
-    };
     use crate::query::Filter;
     use crate::ui::views::fleet::group::ModelTotals;
     use gtop_local::time::Timestamp;
+    use gtop_model::{
+        Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,
+    };
 
     fn fleet_view(count: u32) -> FleetView {
         let node = |number: u32| {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::fleet::{JobLookup, Node};
 use crate::insight::FleetView;
 use crate::insight::node_status::model_name;
-use crate::model::JobId;
-use crate::model::declare::table;
-use crate::nodeset;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 use crate::ui::widgets::list::cycled;
 use gtop_local::text::UNKNOWN;
+use gtop_model::JobId;
+use gtop_model::nodeset;
+use gtop_model::table;
 
 table! {
     /// What nodes and devices are grouped by, with the name in settings and the label.
@@ -290,8 +290,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{Device, NodeName, Reading, Source};
     use gtop_local::time::Timestamp;
+    use gtop_model::{Device, NodeName, Reading, Source};
 
     fn fleet_view(names: impl IntoIterator<Item = String>) -> FleetView {
         let node =

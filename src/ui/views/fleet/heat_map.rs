@@ -368,12 +368,12 @@ mod tests {
     use super::*;
     use crate::fleet::JobLookup;
     use crate::fleet::SourceState;
-    use crate::model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
     use crate::query::SortOrder;
     use crate::ui::views::fleet::group::Group;
     use crate::ui::views::fleet::grouped_rows::GroupedRowOptions;
     use crate::ui::views::fleet::grouping::Grouping;
     use gtop_local::time::Timestamp;
+    use gtop_model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
 
     /// Nodes with these device counts.
     fn fleet_view(devices: &[usize]) -> FleetView {

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
-    use crate::model::{
+    use gtop_model::{
         Allocation, Device, DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading,
         Source,
     };

@@ -10,10 +10,10 @@
 
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::insight::node_status::model_name;
-use crate::model::{Device, JobId, Megahertz, Throttle, Watts};
 use crate::ui::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::ui::widgets::number_format::percent_value;
 use gtop_local::time::Timestamp;
+use gtop_model::{Device, JobId, Megahertz, Throttle, Watts};
 
 /// Seconds of a window.
 const WINDOW: usize = 60;
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{NodeHoldings, SourceState};
-    use crate::model::{DeviceUse, NodeName, Percent, Reading, Source};
+    use gtop_model::{DeviceUse, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
     const SECONDS: i64 = 420;

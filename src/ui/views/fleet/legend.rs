@@ -178,7 +178,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
 }
 
 fn label(state: &State, name: &str) -> String {
-    let job = crate::model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
+    let job = gtop_model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
     job.map_or_else(|| name.to_owned(), |job| state.jobs.name(&job))
 }
 

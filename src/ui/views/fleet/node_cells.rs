@@ -1,11 +1,11 @@
 //! The cells of the node list: jobs and users of a node, memory and power of a node or a group.
 
 use crate::fleet::{JobLookup, NodeHoldings, Totals};
-use crate::model::{JobId, Watts};
 use crate::ui::widgets::line::{Tone, truncate};
 use crate::ui::widgets::number_format::{Units, mark_host, or_unknown};
 use crate::ui::widgets::table::Cell;
 use gtop_local::text::{UNKNOWN, width_of};
+use gtop_model::{JobId, Watts};
 
 /// Formats the first user of a node and the number of others.
 pub(super) fn users_text(holdings: &NodeHoldings) -> String {
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{Job, JobList};
+    use gtop_model::{Job, JobList};
 
     #[test]
     fn devices_of_nodes_without_a_sample_are_unknown_and_not_zero() {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{Metric, Node};
-use crate::model::NodeName;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::widgets::series::Means;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// The points of a sparkline, and the seconds per point.
 pub(super) const SPARKLINE: (u16, u16) = (12, 5);

@@ -8,9 +8,9 @@ use crate::insight::FleetView;
 use crate::insight::next_problem::sickness;
 use crate::insight::node_status::NodeStatus;
 use crate::metrics::{Field, HOST, MetricOrder, device_fields};
-use crate::model::{Device, Percent};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
+use gtop_model::{Device, Percent};
 
 /// A sort column and the values it sorts by.
 struct NodeOrder {
@@ -280,11 +280,11 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::metrics::made_up;
-    use crate::model::{
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
         Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, ProcessKey,
         ProcessStatics, Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
     };
-    use gtop_local::time::Timestamp;
 
     /// Nodes with one device each, of this load and temperature.
     fn fleet_view(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {

@@ -7,7 +7,6 @@ use crate::fleet::{JobLookup, Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, node_advice};
 use crate::insight::note::Note;
-use crate::model::NodeName;
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
@@ -29,6 +28,7 @@ use crate::ui::widgets::table::Fade;
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::NodeName;
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -281,8 +281,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{Device, Link, Percent, Reading, Source};
     use crate::ui::DisplayOptions;
+    use gtop_model::{Device, Link, Percent, Reading, Source};
 
     /// Draws the rows of this many nodes, all sampled at a second with a load of as many percent; returns the load and age
     /// of the first one.

@@ -115,7 +115,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     let not_fresh = if members.is_empty() {
         Vec::new()
     } else {
-        let names = crate::nodeset::fold(members.iter().copied());
+        let names = gtop_model::nodeset::fold(members.iter().copied());
         vec![Fact::known(counted(members.len(), "node"), names, "not fresh, so not in the sums")]
     };
     let row = FleetRow {

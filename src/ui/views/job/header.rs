@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
-use crate::model::{Job, JobState, SchedulerWords};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
@@ -15,6 +14,7 @@ use crate::ui::widgets::number_format::or_unknown;
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::{Job, JobState, SchedulerWords};
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
@@ -311,10 +311,10 @@ pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::JobId;
-    use crate::model::UNNAMED_SCHEDULER;
     use crate::ui::views::job::JobIndex;
     use crate::ui::widgets::number_format::Units;
+    use gtop_model::JobId;
+    use gtop_model::UNNAMED_SCHEDULER;
 
     fn time_text(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
         let started_at = Timestamp::from_micros(1_795_403_970_000_000);

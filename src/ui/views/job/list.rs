@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
-use crate::model::Job;
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
@@ -14,6 +13,7 @@ use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use gtop_local::text::counted;
+use gtop_model::Job;
 
 mod rows;
 mod table;

@@ -4,9 +4,9 @@ use crate::fleet::{Node, is_idle};
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::{NodeStatus, device_label};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Allocation, Device, DeviceFault};
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
+use gtop_model::{Allocation, Device, DeviceFault};
 
 /// What the devices of a job do. A device with slices counts as one. With a filter, only what matches counts, but for
 /// the size of the job.
@@ -204,9 +204,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
     use crate::query::Filter;
     use gtop_local::time::Timestamp;
+    use gtop_model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

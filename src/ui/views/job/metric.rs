@@ -1,9 +1,9 @@
 //! The metrics of a job's devices.
 
 use crate::metrics::utilization;
-use crate::model::Device;
 use crate::ui::views::job::distribution::Tolerance;
 use crate::ui::widgets::number_format::Units;
+use gtop_model::Device;
 
 /// The metric shown in the device columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl JobMetric {
         match self {
             Self::Utilization => utilization(device),
             Self::Memory => memory(),
-            Self::Power => device.power.get().map(crate::model::Watts::get),
-            Self::Temperature => device.temperature.get().map(crate::model::Celsius::get),
+            Self::Power => device.power.get().map(gtop_model::Watts::get),
+            Self::Temperature => device.temperature.get().map(gtop_model::Celsius::get),
         }
     }
 

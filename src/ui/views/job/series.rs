@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::fleet::{Fleet, Metric, Node};
-use crate::model::NodeName;
 use crate::ui::views::job::summary::{JobSummary, NodeRow};
 use crate::ui::widgets::series::Means;
 use gtop_local::time::Timestamp;
+use gtop_model::NodeName;
 
 /// Equals the history that nodes keep.
 pub(crate) const KEPT_SECONDS: usize = 300;
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::insight::FleetView;
-    use crate::model::{Allocation, Device, DeviceAllocation, Job, JobList, Percent};
+    use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobList, Percent};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)

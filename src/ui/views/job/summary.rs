@@ -7,8 +7,6 @@ use crate::insight::FleetView;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::NodeStatus;
-use crate::model::{Allocation, Device, Job, NodeName};
-use crate::nodeset;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::load::{JobLoad, asked_devices};
 use crate::ui::views::job::metric::JobMetric;
@@ -16,6 +14,8 @@ use crate::ui::views::job::summary::findings::{Finding, Outliers, findings};
 use crate::ui::widgets::line::truncate;
 use crate::ui::widgets::number_format::Units;
 use gtop_local::text::width_of;
+use gtop_model::nodeset;
+use gtop_model::{Allocation, Device, Job, NodeName};
 
 pub(super) mod findings;
 

@@ -4,7 +4,6 @@ use crate::fleet::{Node, Traffic};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, status_notes};
 use crate::metrics::{HOST, help_of};
-use crate::model::Bytes;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::input::Click;
 use crate::ui::views::job::metric::JobMetric;
@@ -16,6 +15,7 @@ use crate::ui::widgets::number_format::{Units, or_unknown, percent_value, rate, 
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::Bytes;
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{Freshness, JobList, Link, Source, UnseenReason};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::process_row::ProcessEntry;
@@ -16,6 +15,7 @@ use crate::ui::widgets::number_format::{Units, format_run_time, percent, percent
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::{Freshness, JobList, Link, Source, UnseenReason};
 
 /// The command keeps this width before a further column is added.
 const MIN_COMMAND_WIDTH: u16 = 20;

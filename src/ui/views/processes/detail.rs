@@ -3,9 +3,6 @@
 use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
-use crate::model::{
-    Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
-};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
@@ -20,6 +17,9 @@ use crate::ui::widgets::number_format::{
 };
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::{
+    Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
+};
 
 /// Interval at which the details are queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);

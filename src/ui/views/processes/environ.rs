@@ -1,11 +1,11 @@
 //! The page with the environment of a process as it was at its start, sorted by name.
 
-use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::ui::action::NodeRequest;
 use crate::ui::process_target::{ProcessTarget, skip_columns};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use gtop_local::text::width_of;
+use gtop_model::{Environment, ProcessRequest, RequestError, Variable};
 
 #[derive(Clone, Debug)]
 pub(super) struct EnvironPage {

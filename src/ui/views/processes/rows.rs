@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::metrics::Usage;
-use crate::model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};
 use crate::query::DisplaySelection;
 use crate::query::SortOrder;
 use crate::ui::process_order;
@@ -18,6 +17,7 @@ use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
+use gtop_model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};
 
 /// An ended process stays on the screen for this long.
 const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Bytes;
-use crate::model::declare::table;
 use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::series::TimeSeries;
 use gtop_local::time::Timestamp;
+use gtop_model::Bytes;
+use gtop_model::table;
 
 /// Points per series, which is 10 minutes.
 const MAX_POINTS: usize = 600;

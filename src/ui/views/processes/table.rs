@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::insight::node_status::shown_id;
-use crate::model::{JobId, Reading};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
@@ -18,6 +17,7 @@ use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
 use gtop_local::text::counted;
 use gtop_local::time::format_duration;
+use gtop_model::{JobId, Reading};
 
 pub(super) fn lines(
     context: RenderContext<'_>,

@@ -7,9 +7,6 @@ use std::time::Duration;
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::device_label;
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{
-    NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
-};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::input::Click;
@@ -21,6 +18,9 @@ use crate::ui::widgets::number_format::format_run_time;
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::{
+    NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
+};
 
 /// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -419,7 +419,7 @@ fn devices(node: &Node, pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Reading;
+    use gtop_model::Reading;
 
     fn process(pid: u32, parent_pid: u32) -> TreeProcess {
         TreeProcess {

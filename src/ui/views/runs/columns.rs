@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::insight::node_status::shown_id;
 use crate::insight::runs::{Liveness, RunRow, RunTime};
-use crate::model::{Bytes, MetricValue, RunStatus};
 use crate::ui::RenderContext;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::or_unknown;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::format_duration;
+use gtop_model::{Bytes, MetricValue, RunStatus};
 
 /// Maximum width of a name.
 pub(super) const MAX_NAME_WIDTH: u16 = 40;

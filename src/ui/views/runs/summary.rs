@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::insight::runs::Runs;
-use crate::model::{Bytes, RunFolder, RunStatus};
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
 use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age};
+use gtop_model::{Bytes, RunFolder, RunStatus};
 
 /// A folder that has told nothing for this long is shown as old.
 const OLD_AFTER: Duration = Duration::from_secs(15);

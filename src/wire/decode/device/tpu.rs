@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bytes, Reading, TpuCore, TpuDetails};
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::{Decode as _, ObjectReader, to_f32};
+use gtop_model::{Bytes, Reading, TpuCore, TpuDetails};
 
 /// Maximum number of cores per chip.
 const MAX_CORES: usize = 16;
@@ -51,9 +51,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{Percent, Reason};
     use crate::wire::decode::device::device;
     use crate::wire::decode::names::NameInterner;
+    use gtop_model::{Percent, Reason};
 
     fn decode(text: &str) -> TpuDetails {
         let sent: body::Device = serde_json::from_str(text).unwrap();

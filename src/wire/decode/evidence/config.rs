@@ -1,11 +1,11 @@
 //! Parses lines of `gres.conf`.
 
-use crate::model::{DeviceConfig, ListedDevice};
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::decode::evidence::MAX_LISTED;
 use crate::wire::decode::evidence::list::device;
 use crate::wire::decode::evidence::name_ranges::{contains, expand};
 use gtop_local::text::sanitize_shared;
+use gtop_model::{DeviceConfig, ListedDevice};
 
 /// Returns what the lines say of the devices of a node; `None` if it has too many, one is malformed, or lines are about
 /// nodes and the node's name is not known.

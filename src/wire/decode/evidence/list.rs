@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::model::ListedDevice;
 use crate::wire::checked::MAX_NAME_LENGTH;
 use crate::wire::decode::evidence::name_ranges::expand;
 use crate::wire::decode::evidence::{MAX_FILES_LENGTH, MAX_LISTED};
 use gtop_local::text::sanitize_shared;
+use gtop_model::ListedDevice;
 
 /// Returns the devices in the order of the scheduler's indices. Lines about anything else are skipped; if one about
 /// devices is malformed, there is no list, because what follows would have wrong indices.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
-use crate::model::{Job, JobId, JobState};
 use crate::query::SortOrder;
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::number_format::or_unknown;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
+use gtop_model::{Job, JobId, JobState};
 
 /// Maximum number of devices that the sparkline of a row is made of.
 const MAX_SAMPLED_DEVICES: usize = 64;
@@ -385,11 +385,11 @@ fn compare_known<T: Ord>(one: Option<T>, other: Option<T>, is_reversed: bool) ->
 mod tests {
     use super::*;
     use crate::fleet::{Fleet, Node, SourceState};
-    use crate::model::{
+    use crate::query::Filter;
+    use gtop_model::{
         Allocation, Device, DeviceActivity, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello,
         HostFacts, JobList, Link, NodeName, Percent, Reading, Reason, Source,
     };
-    use crate::query::Filter;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 

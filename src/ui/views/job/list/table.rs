@@ -6,7 +6,6 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use crate::insight::Severity;
-use crate::model::{Job, JobState};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
@@ -19,6 +18,7 @@ use crate::ui::widgets::number_format::{format_run_time, or_unknown};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::{Job, JobState};
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [

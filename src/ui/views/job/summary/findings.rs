@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::insight::FleetView;
 use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
-use crate::model::{Device, Reading};
 use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::Units;
+use gtop_model::{Device, Reading};
 
 const MAX_FINDINGS: usize = 32;
 /// A clock below this share of its maximum is mentioned.

@@ -1,0 +1,154 @@
+//! A value that is known, or unknown with a reason. Absent is never zero.
+
+use crate::declare::table;
+
+/// A value, or the reason why it is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// Reported and valid.
+    Known(T),
+    /// Unknown, for this reason.
+    Unknown(Reason),
+}
+
+table! {
+    /// Why a value is not known.
+    pub enum Reason {
+        /// Not sampled yet.
+        NotSampled = "not sampled",
+        /// Devices of this kind do not have it.
+        NotSupported = "not supported",
+        /// What the node reads the device with does not offer it, or not in this version.
+        NotOffered = "not offered by this source",
+        /// It exists, but was not available when it was sampled.
+        NotAvailable = "not available",
+        /// The driver reported an error for it.
+        DriverError = "driver error",
+        /// Permission denied.
+        NoPermission = "no permission",
+        /// The reported value is invalid.
+        Malformed = "malformed",
+        /// Only a process on the device could report it, and there is none.
+        NoWorkload = "no workload",
+        /// A second sample is needed first.
+        NeedsTwoSamples = "needs two samples",
+        /// The process has ended.
+        Gone = "gone",
+        /// The process is in another PID namespace.
+        OtherNamespace = "in another PID namespace",
+        /// The driver's pid may be that of another process in the probe's PID namespace.
+        AmbiguousPid = "pid may be another process's here",
+        /// The device is suspended, and reading it would wake it.
+        Asleep = "asleep",
+        /// Left out of an anonymous output.
+        Withheld = "withheld",
+    }
+    /// Returns the reason as text.
+    pub fn text -> &'static str;
+}
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self::Unknown(Reason::NotSampled)
+    }
+}
+
+impl<T> Reading<T> {
+    /// Makes a reading of a checked value; `None` means it is malformed.
+    pub fn checked(value: Option<T>) -> Self {
+        value.map_or(Self::Unknown(Reason::Malformed), Self::Known)
+    }
+
+    /// Reads a value of a part that may be missing; it is then not sampled.
+    pub fn of<P: ?Sized>(part: Option<&P>, read: impl FnOnce(&P) -> Self) -> Self {
+        part.map_or_else(Self::default, read)
+    }
+
+    /// Returns both values if both are known, else the reason of the first that is not.
+    pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        match (self, other) {
+            (Self::Known(one), Reading::Known(other)) => Reading::Known((one, other)),
+            (Self::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+        }
+    }
+
+    /// Returns the value, if known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns the value by move, if known.
+    pub fn into_known(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns why it is not known.
+    pub const fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Known(_) => None,
+            Self::Unknown(reason) => Some(*reason),
+        }
+    }
+
+    /// Replaces this by `newer`, if that was sampled.
+    pub fn update_from(&mut self, newer: Self) {
+        if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
+            *self = newer;
+        }
+    }
+
+    /// Returns this if known, else the other if that was sampled.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if matches!(self, Self::Known(_)) {
+            return self;
+        }
+        match other() {
+            Self::Unknown(Reason::NotSampled) => self,
+            other @ (Self::Known(_) | Self::Unknown(_)) => other,
+        }
+    }
+
+    /// Applies `convert` to a known value.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Self::Known(value) => Reading::Known(convert(value)),
+            Self::Unknown(reason) => Reading::Unknown(reason),
+        }
+    }
+
+    /// Applies `convert` to a known value; `None` makes it malformed.
+    pub fn and_then<U>(self, convert: impl FnOnce(T) -> Option<U>) -> Reading<U> {
+        match self {
+            Self::Known(value) => Reading::checked(convert(value)),
+            Self::Unknown(reason) => Reading::Unknown(reason),
+        }
+    }
+}
+
+impl<T: Copy> Reading<T> {
+    /// Returns a copy of the value, if known.
+    pub fn get(&self) -> Option<T> {
+        self.known().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unsampled_value_keeps_the_last_one_and_an_unavailable_one_does_not() {
+        let mut value = Reading::Known(3);
+        value.update_from(Reading::default());
+        assert_eq!(value, Reading::Known(3));
+        value.update_from(Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(value.reason(), Some(Reason::NotAvailable));
+    }
+}
