@@ -20,12 +20,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::app::Watcher;
-use crate::fleet::{self, DeviceState, Fleet};
-use crate::insight::FleetView;
-use crate::insight::jobs::JobEntry;
-use crate::metrics::{HOST, Value, device_fields, is_slow_host_metric};
-use crate::query::DisplaySelection;
 use crate::source::replay::Recordings;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::jobs::JobEntry;
+use gtop_fleet::metrics::{HOST, Value, device_fields, is_slow_host_metric};
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::{self as fleet, DeviceState, Fleet};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::advice::scheduler;
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand, ConfigAction, TransportChoice};
 use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
@@ -16,6 +15,7 @@ use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
 use crate::transport::{ExecTemplate, TemplateError};
 use crate::ui::{StopReason, StopSignals};
+use gtop_fleet::advice::scheduler;
 use gtop_local::process;
 use gtop_local::storage::WriteError;
 use gtop_ssh as ssh;

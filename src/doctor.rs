@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::advice::{self, Advice};
 use crate::collect::{Handshake, ProbeStart};
 use crate::scheduler::SchedulerError;
 use crate::transport::{Reach, Target, Transport};
+use gtop_fleet::advice::{self, Advice};
 use gtop_local::text::excerpt;
 use gtop_local::time::Clock;
 use gtop_model::table;

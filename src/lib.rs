@@ -11,8 +11,6 @@
 )]
 
 #[warn(missing_docs)]
-mod advice;
-#[warn(missing_docs)]
 pub mod api;
 mod app;
 mod cli;
@@ -21,14 +19,8 @@ mod config;
 mod doctor;
 #[warn(missing_docs)]
 mod export;
-#[warn(missing_docs)]
-mod fleet;
-mod insight;
 mod inventory;
-#[warn(missing_docs)]
-mod metrics;
 mod probe;
-mod query;
 mod record;
 mod report;
 mod runs;
@@ -47,6 +39,11 @@ pub use crate::app::run_program;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
+    pub use gtop_fleet as fleet;
+    pub use gtop_fleet::advice;
+    pub use gtop_fleet::insight;
+    pub use gtop_fleet::metrics;
+    pub use gtop_fleet::query;
     pub use gtop_local::fault;
     pub use gtop_local::process;
     pub use gtop_local::storage;
@@ -61,7 +58,7 @@ pub mod internals {
     }
 
     modules! {
-        advice app cli collect config doctor export fleet insight inventory metrics probe
-        query record report runs scheduler serve sim source transport ui wire
+        app cli collect config doctor export inventory probe
+        record report runs scheduler serve sim source transport ui wire
     }
 }

@@ -13,11 +13,11 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::export::{CompatNames, MetricChoice};
-use crate::fleet::FleetReader;
-use crate::query::DisplaySelection;
 use crate::serve::access::OwnNames;
 use crate::serve::connections::Connections;
 use crate::serve::responder::Responder;
+use gtop_fleet::FleetReader;
+use gtop_fleet::query::DisplaySelection;
 use gtop_local::storage::PrivateSocket;
 use gtop_local::time::Clock;
 
@@ -239,7 +239,7 @@ mod examples {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::fleet::{Fleet, Node};
+    use gtop_fleet::{Fleet, Node};
     use gtop_local::time::Timestamp;
     use gtop_model::NodeName;
 

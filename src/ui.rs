@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::insight::FleetView;
+use gtop_fleet::insight::FleetView;
 use gtop_model::table;
 use gtop_model::{RecorderState, SchedulerWords};
 

@@ -27,6 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("local", &["time", "text", "lock", "storage", "process", "fault"]),
     ("ssh", &["ssh"]),
     ("model", &["model", "training", "nodeset"]),
+    ("fleet", &["fleet", "advice", "metrics", "query", "insight"]),
 ];
 
 /// Modules that a module must not import although they are below it.

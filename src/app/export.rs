@@ -11,9 +11,9 @@ use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
-use crate::fleet::Anonymizer;
 use crate::source::replay::{LostLines, Recordings};
 use crate::ui::StopSignals;
+use gtop_fleet::Anonymizer;
 use gtop_local::storage::StreamFile;
 
 /// A table has names of users: only its owner reads it, until they change that.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::advice::{self, Advice, Known};
 use crate::app::env::Env;
 use crate::app::targets;
 use crate::inventory::Roster;
 use crate::transport::{Target, Transport};
+use gtop_fleet::advice::{self, Advice, Known};
 use gtop_local::storage::WriteError;
 use gtop_model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,

@@ -11,7 +11,7 @@ use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{AppError, check_settings, load_settings, printer, targets, watch};
 use crate::cli::{self, Cli};
-use crate::fleet::{Fleet, FleetReader};
+use gtop_fleet::{Fleet, FleetReader};
 use gtop_local::time::Timestamp;
 
 /// A running collection with what it needs. Dropping it ends it.

@@ -13,10 +13,10 @@ use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::app::recording;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
-use crate::fleet::{FleetReader, FleetStore};
 use crate::inventory::Roster;
 use crate::record::RecorderSink;
 use crate::source::live;
+use gtop_fleet::{FleetReader, FleetStore};
 use gtop_model::{Focus, JobId};
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.

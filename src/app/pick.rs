@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::advice::shell_quoted;
 use crate::app::env::Env;
 use crate::app::pick::reserving::choose;
 use crate::app::pick::snapshot::{Snapshot, complete_fleet};
@@ -20,13 +19,14 @@ use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Health, Node, SourceState, is_memory_refused};
-use crate::insight::node_status::device_label;
-use crate::insight::pick::{
-    EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
-};
 use crate::transport::Target;
 use crate::ui::StopSignals;
+use gtop_fleet::advice::shell_quoted;
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::insight::pick::{
+    EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
+};
+use gtop_fleet::{Fleet, Health, Node, SourceState, is_memory_refused};
 use gtop_local::fault::Fault;
 use gtop_local::process;
 use gtop_local::time::Timestamp;

@@ -8,7 +8,6 @@ use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::advice;
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
@@ -16,11 +15,12 @@ use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
-use crate::fleet::{Fleet, Node};
-use crate::insight::FleetView;
-use crate::query::DisplaySelection;
 use crate::ui::{DisplayOptions, RenderContext, report};
 use crate::ui::{StopSignals, Theme, render_text};
+use gtop_fleet::advice;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, Link, Unanswered};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::OutputOptions;
-use crate::fleet::{Anonymizer, Fleet};
+use gtop_fleet::{Anonymizer, Fleet};
 
 /// Whether names are replaced, and by what; clones share the replacements.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::query::{read_recent_filters, remember_filter};
+use gtop_fleet::query::{read_recent_filters, remember_filter};
 use gtop_local::storage::{self, NewFile, WriteError, user_dirs};
 
 const MAX_BYTES: u64 = 64 << 10;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::app::tmux_windows::TmuxWindows;
-use crate::fleet::FleetReader;
-use crate::insight::runs::Runs;
 use crate::runs::{OutputPlace, RunsClient};
 use crate::ui::{RunFeed, SettingsEvent};
+use gtop_fleet::FleetReader;
+use gtop_fleet::insight::runs::Runs;
 use gtop_local::time::Clock;
 use gtop_model::{RunId, RunReply, RunRequest, RunResponse};
 

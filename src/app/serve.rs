@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::advice;
 use crate::app::env::Env;
 use crate::app::replay::tell_losses;
 use crate::app::times::local_time;
@@ -14,10 +13,11 @@ use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
-use crate::fleet::FleetReader;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
 use crate::source::replay::Recordings;
 use crate::ui::StopSignals;
+use gtop_fleet::FleetReader;
+use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
 use gtop_model::JobList;

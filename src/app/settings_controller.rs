@@ -8,13 +8,13 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::scheduler::SchedulerKind;
 use crate::ui::{
     Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
 };
 use crate::ui::{ChartMetric, KeyScheme};
 use crate::ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
+use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
 

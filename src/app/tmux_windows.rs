@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::advice::shell_quoted;
 use crate::app::AppError;
 use crate::inventory::Roster;
 use crate::transport::{Reach, Transport};
+use gtop_fleet::advice::shell_quoted;
 use gtop_local::process::{ProgramCall, ProgramError, run_program};
 use gtop_local::text::sanitize;
 use gtop_model::{NodeName, OutputFile};

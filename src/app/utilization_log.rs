@@ -18,7 +18,7 @@ use crate::app::printer::is_complete;
 use crate::app::privacy::Privacy;
 use crate::collect::CollectorConfig;
 use crate::export::{RNTOP_HEADER, RntopLog};
-use crate::fleet::FleetReader;
+use gtop_fleet::FleetReader;
 use gtop_local::storage::{LineFile, WriteError};
 use gtop_local::time::Clock;
 

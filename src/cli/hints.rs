@@ -313,7 +313,7 @@ fn is_misspelling(written: &str, known: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::Filter;
+    use gtop_fleet::query::Filter;
 
     fn error_text(line: &str) -> Option<String> {
         let error = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;

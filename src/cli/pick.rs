@@ -12,7 +12,7 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
 use crate::config::JOBS;
 use crate::config::SECTIONS;
-use crate::insight::pick::{PickRequest, Spread};
+use gtop_fleet::insight::pick::{PickRequest, Spread};
 use gtop_local::storage::reservations::{MAX_RESERVATION, ReservationEnd};
 
 /// How long devices are reserved by default: programs need a minute before they use them.

@@ -8,9 +8,9 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::kind::{SettingValue, toml_string};
 use super::table::{self, setting};
-use crate::query::nearest;
 use crate::ui::Key;
 use crate::ui::{KeyScheme, Keymap};
+use gtop_fleet::query::nearest;
 use gtop_model::nodeset;
 
 /// Maximum size of a configuration file.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use crate::metrics::current_aliases;
-use crate::query::{SortColumn, nearest};
 use crate::ui::ColumnSpec;
+use gtop_fleet::metrics::current_aliases;
+use gtop_fleet::query::{SortColumn, nearest};
 use gtop_local::text::{is_unprintable, sanitize};
 
 /// Validates a text; returns what is wrong with it.

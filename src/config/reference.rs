@@ -129,9 +129,9 @@ mod tests {
     use super::*;
     use crate::config::file::read_text;
     use crate::export::{write_json, write_json_schema};
-    use crate::fleet::{Fleet, Node};
-    use crate::metrics::made_up;
-    use crate::query::{Filter, complete};
+    use gtop_fleet::metrics::made_up;
+    use gtop_fleet::query::{Filter, complete};
+    use gtop_fleet::{Fleet, Node};
     use gtop_local::time::Timestamp;
     use gtop_model::{Celsius, Device, NodeName, Reading};
 

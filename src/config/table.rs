@@ -459,9 +459,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::metrics::charts;
-    use crate::query::aliases;
     use crate::ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
+    use gtop_fleet::metrics::charts;
+    use gtop_fleet::query::aliases;
 
     #[test]
     fn the_help_names_every_metric_that_can_be_charted() {
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn sortable_columns_name_a_sort_order_of_their_view() {
-        let none: &[crate::query::SortColumn] = &[];
+        let none: &[gtop_fleet::query::SortColumn] = &[];
         for (headings, columns) in [
             (&fleet::column_specs()[..], &fleet::sort_columns()[..]),
             (&node::column_specs()[..], none),

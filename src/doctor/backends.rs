@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::advice::{self, Known, device, source};
 use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
-use crate::metrics::{DEVICE, Value};
 use crate::wire::{Body, Decoder};
+use gtop_fleet::advice::{self, Known, device, source};
+use gtop_fleet::metrics::{DEVICE, Value};
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::advice::{self, Known};
 use crate::doctor::page::PAGE;
 use crate::doctor::{StepResult, StepStatus};
 use crate::transport;
+use gtop_fleet::advice::{self, Known};
 use gtop_local::text::excerpt;
 use gtop_ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,

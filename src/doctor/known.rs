@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::advice::{Known, PublicKey};
 use crate::transport::{Reach, Target};
+use gtop_fleet::advice::{Known, PublicKey};
 use gtop_local::storage::user_dirs;
 
 /// Maximum number of bytes read from a public key file; large certificates have a few thousand.

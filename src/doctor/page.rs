@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::advice::{self, Known};
 use crate::doctor::StepResult;
 use crate::transport::{self, PageUrl, ScrapeFault};
 use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
+use gtop_fleet::advice::{self, Known};
 use gtop_local::text::counted;
 use gtop_local::time::Clock;
 use gtop_model::{NodeUpdate, Sample};

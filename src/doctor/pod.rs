@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
+use gtop_fleet::advice::scheduler;
 use gtop_local::text::sanitize;
 use gtop_model::{NodeName, NodeNameError};
 

@@ -2,13 +2,13 @@
 
 use tokio::time::{Instant, timeout};
 
-use crate::advice::{self, Known};
 use crate::collect::{Handshake, LoaderError, ShellHistory};
 use crate::doctor::{StepResult, StepStatus, backends, sudo};
 use crate::probe::{self, Interpreter};
 use crate::transport::{Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
 use crate::wire::job_of_cgroup;
+use gtop_fleet::advice::{self, Known};
 use gtop_local::fault;
 use gtop_local::process::Output;
 use gtop_local::text::sanitize;

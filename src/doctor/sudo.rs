@@ -1,8 +1,8 @@
 //! The step about root: whether sudo runs the probe, and what permits it.
 
-use crate::advice::{self, Known};
 use crate::doctor::StepResult;
 use crate::probe;
+use gtop_fleet::advice::{self, Known};
 use gtop_model::{Privilege, SudoRefusal};
 
 /// Returns the step of a node where sudo runs the probe.

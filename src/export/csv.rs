@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use crate::export::OutputField;
 use crate::export::output_field::OutputRows;
 use crate::export::time_format::TimeFormat;
-use crate::fleet::Fleet;
-use crate::metrics::Value;
+use gtop_fleet::Fleet;
+use gtop_fleet::metrics::Value;
 use gtop_local::time::Timestamp;
 
 /// Writes the header.

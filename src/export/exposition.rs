@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::export::exposition::text::{ExpositionText, Labels};
-use crate::fleet::{Fleet, Node};
+use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, Space};
 
@@ -221,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{FleetStore, SourceState};
+    use gtop_fleet::{FleetStore, SourceState};
     use gtop_model::{
         Allocation, Bytes, DeviceAllocation, Hello, HostFacts, Job, JobList, JobListError, Link,
         NodeName, Reading, SchedulerErrorKind, Source,

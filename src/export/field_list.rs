@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::export::output_field::DeviceKey;
-use crate::metrics::{
+use gtop_fleet::metrics::{
     DEVICE, DEVICE_AMD, DEVICE_DETAIL, DEVICE_TPU, Field, HOST, JOB, PROCESS, unit_of,
 };
 
@@ -70,7 +70,7 @@ pub fn write_fields_json(out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::device_fields;
+    use gtop_fleet::metrics::device_fields;
 
     #[test]
     fn every_field_is_listed_once() {

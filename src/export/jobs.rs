@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::advice;
-use crate::fleet::{Certainty, Fleet, job_holdings};
-use crate::insight::node_status::device_label;
-use crate::query::DisplaySelection;
+use gtop_fleet::advice;
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::{Certainty, Fleet, job_holdings};
 use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::nodeset;

@@ -10,19 +10,19 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-use crate::advice::{self, Known, Reader, Step};
 use crate::export::OutputField;
 use crate::export::json::jobs::{HolderJson, Jobs, RosterJson};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
 use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
-use crate::fleet::{
+use gtop_fleet::advice::{self, Known, Reader, Step};
+use gtop_fleet::insight::node_status::fleet_notes;
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::metrics::Usage;
+use gtop_fleet::{
     DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, StateReason, Totals, Traffic,
 };
-use crate::insight::node_status::fleet_notes;
-use crate::insight::note::Note;
-use crate::metrics::Usage;
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Hello, KernelLine, Link,

@@ -6,10 +6,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::export::time_format::TimeFormat;
-use crate::fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
-use crate::insight::FleetView;
-use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
-use crate::query::{DisplaySelection, nearest};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::metrics::{
+    Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields,
+};
+use gtop_fleet::query::{DisplaySelection, nearest};
+use gtop_fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
 use gtop_local::time::Timestamp;
 use gtop_model::table;
 use gtop_model::{Device, JobId, Reason};
@@ -285,7 +287,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::{Process, SourceState};
+    use gtop_fleet::{Process, SourceState};
     use gtop_model::{Bytes, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
 
     #[test]

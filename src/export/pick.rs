@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::fleet::Health;
-use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, identifiers, variables};
+use gtop_fleet::Health;
+use gtop_fleet::insight::pick::{
+    EligibleDevice, PickRequest, Picks, Refused, identifiers, variables,
+};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{Fleet, Node};
+use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, NodeName, Percent};
 
@@ -75,7 +75,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
+    use gtop_fleet::SourceState;
     use gtop_model::{DeviceFault, Reading, Reason, Source};
 
     fn at(seconds: i64) -> Timestamp {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::export::csv::text_cell;
-use crate::insight::runs::{Liveness, RunRow, RunTime};
+use gtop_fleet::insight::runs::{Liveness, RunRow, RunTime};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, MetricValue, RunLimits, RunStatus, UserResources};
 
@@ -347,7 +347,7 @@ fn gibibytes(bytes: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insight::runs::{RunResources, RunTimes};
+    use gtop_fleet::insight::runs::{RunResources, RunTimes};
     use gtop_model::{NodeName, Progress, Run, RunId, RunVariables};
 
     fn row() -> RunRow {

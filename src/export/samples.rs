@@ -13,9 +13,9 @@ use serde_json::{Value as Json, json};
 use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField};
 use crate::export::time_format::TimeFormat;
-use crate::fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
-use crate::metrics::{Value, ValueKind, device_fields, unit_of};
 use crate::source::replay::{FoldedChange, FoldedLine};
+use gtop_fleet::metrics::{Value, ValueKind, device_fields, unit_of};
+use gtop_fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, NodeName, Reason, Source, stale_after};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{DeviceState, EventRecord, Node};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
+use gtop_fleet::{DeviceState, EventRecord, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{
     BackendState, EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after,

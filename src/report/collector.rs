@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{Holder, HoldingsKeeper, Node};
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
 use crate::report::filter::is_named;
@@ -17,6 +16,7 @@ use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::scope::ReportScope;
 use crate::report::usage::DeviceValues;
 use crate::source::replay::{FoldedChange, FoldedLine};
+use gtop_fleet::{Holder, HoldingsKeeper, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 

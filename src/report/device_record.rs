@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{DeviceState, Health, HealthReason, Node};
 use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
@@ -11,6 +10,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
+use gtop_fleet::{DeviceState, Health, HealthReason, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Celsius, Device, JobId, NodeName, Percent};
 

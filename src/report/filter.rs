@@ -1,6 +1,6 @@
 //! Whose devices and time a report counts.
 
-use crate::fleet::{Holder, User};
+use gtop_fleet::{Holder, User};
 use gtop_model::nodeset;
 use gtop_model::{JobId, NodeName, PART_MARKS};
 

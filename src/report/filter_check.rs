@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::fleet::Holder;
 use crate::report::collector::UsageCollector;
 use crate::report::filter::{ReportFilter, is_named, is_user};
+use gtop_fleet::Holder;
 use gtop_model::NodeName;
 use gtop_model::nodeset;
 

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use crate::advice;
-use crate::fleet::{DeviceState, Health, HealthReason};
-use crate::insight::device_flag::{is_harmless_xid, xid_meaning};
 use crate::report::collected_node::DeviceError;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
@@ -13,6 +10,9 @@ use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
+use gtop_fleet::advice;
+use gtop_fleet::insight::device_flag::{is_harmless_xid, xid_meaning};
+use gtop_fleet::{DeviceState, Health, HealthReason};
 use gtop_local::time::{Timestamp, format_duration};
 
 /// Findings of a report.

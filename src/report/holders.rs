@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
+use gtop_fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobId, NodeName};
 

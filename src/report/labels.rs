@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::fleet::Anonymizer;
-use crate::fleet::Holder;
-use crate::fleet::User;
 use crate::report::collector::JobFacts;
+use gtop_fleet::Anonymizer;
+use gtop_fleet::Holder;
+use gtop_fleet::User;
 use gtop_model::{JobId, NodeName};
 
 /// Names as they are, or replaced.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Node;
 use crate::report::intervals::TimeIntervals;
+use gtop_fleet::Node;
 use gtop_local::time::Timestamp;
 use gtop_model::{Hello, Link, MachineId, NodeName};
 

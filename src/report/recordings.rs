@@ -6,7 +6,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use crate::fleet::Anonymizer;
 use crate::report::collector::UsageCollector;
 use crate::report::filter::ReportFilter;
 use crate::report::filter_check::{NothingMatched, UnmatchedName, check_filter};
@@ -17,6 +16,7 @@ use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{EventReport, UsageReport};
 use crate::source::replay::{LostLines, Recordings};
+use gtop_fleet::Anonymizer;
 use gtop_local::time::Timestamp;
 
 /// Threads at most: others use the machine, too.

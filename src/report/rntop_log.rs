@@ -12,7 +12,6 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::fleet::{ACTIVE_PERCENT, DeviceState};
 use crate::report::collector::UsageCollector;
 use crate::report::filter_check::check_filter;
 use crate::report::intervals::TimeIntervals;
@@ -21,6 +20,7 @@ use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};
 use crate::report::{NothingMatched, ReportRequest, UsageReport};
+use gtop_fleet::{ACTIVE_PERCENT, DeviceState};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::fleet::DeviceState;
+use gtop_fleet::DeviceState;
 
 /// Number of states.
 pub const STATES: usize = 5;

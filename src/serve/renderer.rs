@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::export::{ExpositionOptions, exposition, write_json};
-use crate::fleet::Fleet;
 use crate::serve::{ServedContent, give_way};
+use gtop_fleet::Fleet;
 
 /// How long a text is given to others who ask the same.
 const MIN_AGE: Duration = Duration::from_millis(500);

@@ -1,11 +1,11 @@
 //! What a request is answered.
 
 use crate::export::ExpositionOptions;
-use crate::fleet::FleetReader;
 use crate::serve::access::{OwnNames, Token};
 use crate::serve::renderer::{Renderer, ServedText, TextContent};
 use crate::serve::{Peer, ServedContent};
 use bytes::Bytes;
+use gtop_fleet::FleetReader;
 use http_body_util::Full;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::collect::Collector;
-use crate::fleet::{FleetStore, PublishIntervals};
 use crate::inventory::Roster;
 use crate::record::RecorderSink;
 use crate::scheduler::step_candidates;
 use crate::source::pipeline::Pipeline;
 use crate::transport::Target;
+use gtop_fleet::{FleetStore, PublishIntervals};
 use gtop_model::JobList;
 
 /// Passes a roster's nodes and jobs to the store, and to a recorder if there is one.

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{FleetStore, NodeBuilder};
 use crate::record::RecorderSink;
 use crate::wire::{Decoder, Delivery, DeliverySink};
+use gtop_fleet::{FleetStore, NodeBuilder};
 use gtop_model::{Device, NodeName, SessionUpdate, Source};
 
 /// Passes deliveries of sessions to a store, and to a recorder if there is one.
@@ -62,9 +62,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::PublishIntervals;
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, RawUpdate, Received, encode};
+    use gtop_fleet::PublishIntervals;
     use gtop_local::time::Timestamp;
 
     fn delivery(second: i64, body: &Body) -> Delivery {

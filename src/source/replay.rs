@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::fleet::{Fleet, FleetStore};
 use crate::record::{MAX_PAUSE, Recording, RecordingError, Segment};
 use crate::source::replay::fold::Fold;
+use gtop_fleet::{Fleet, FleetStore};
 use gtop_local::time::Timestamp;
 use gtop_model::Mark;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::query::SortOrder;
 use crate::ui::View;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
 use crate::ui::widgets::list::Movement;
+use gtop_fleet::query::SortOrder;
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Focus, HostKeyRequest, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse,

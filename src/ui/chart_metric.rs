@@ -1,6 +1,6 @@
 //! The metrics that the node view can chart, by name.
 
-use crate::metrics::{DeviceChart, charts, current_aliases};
+use gtop_fleet::metrics::{DeviceChart, charts, current_aliases};
 
 /// A metric that can be charted, as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

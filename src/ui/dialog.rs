@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, SortAction, UiRequest};
 use crate::ui::dialog::delete::DeleteDialog;
@@ -16,6 +15,7 @@ use crate::ui::dialog::variables::VariablesDialog;
 use crate::ui::input::Key;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::menu::Menu;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::{RunReply, RunRequest};
 
 pub(crate) mod delete;

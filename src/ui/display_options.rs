@@ -6,8 +6,8 @@ use crate::ui::widgets::column_spec::TableColumns;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{MemoryUnit, Units};
 
-use crate::query::DisplaySelection;
 use crate::scheduler::SchedulerKind;
+use gtop_fleet::query::DisplaySelection;
 use gtop_model::SchedulerWords;
 
 #[derive(Clone, Debug, PartialEq)]

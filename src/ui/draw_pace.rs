@@ -30,7 +30,7 @@ pub(super) struct DrawPace {
     pub(super) interval: Duration,
     change: FleetChange,
     drawn_at: Timestamp,
-    /// [`crate::fleet::Fleet::arrivals`] of the fleet that was drawn.
+    /// [`gtop_fleet::Fleet::arrivals`] of the fleet that was drawn.
     arrivals: u64,
 }
 

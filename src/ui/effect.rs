@@ -1,6 +1,5 @@
 //! Effects: what an action asks of the screen and of the event loop.
 
-use crate::insight::RowId;
 use crate::ui::RenderContext;
 use crate::ui::View;
 use crate::ui::action::{NodeRequest, UiRequest};
@@ -8,6 +7,7 @@ use crate::ui::dialog::Dialog;
 use crate::ui::dialog::signal::SignalDialog;
 use crate::ui::process_target::SignalTargets;
 use crate::ui::signals::StopReason;
+use gtop_fleet::insight::RowId;
 use gtop_model::{NodeName, RequestError, Signal};
 
 /// The effect of an action: the screen performs some, and passes the others on to the event loop.

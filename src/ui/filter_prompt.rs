@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use crate::fleet::Fleet;
-use crate::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
 use crate::ui::RenderContext;
 use crate::ui::filter_prompt::menu::CompletionMenu;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::line_editor::LineEditor;
+use gtop_fleet::Fleet;
+use gtop_fleet::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
 use gtop_local::text::counted;
 
 mod menu;

@@ -2,8 +2,8 @@
 
 use tokio::sync::watch;
 
-use crate::fleet::{Fleet, FleetReader};
 use crate::ui::timeline::Timeline;
+use gtop_fleet::{Fleet, FleetReader};
 use gtop_local::time::Clock;
 use gtop_model::Playback;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::Node;
+use gtop_fleet::Node;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Focus, Link, Source};
 
@@ -74,7 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::SourceState;
+    use gtop_fleet::SourceState;
     use gtop_model::{Fault, FaultKind, Hello, NodeName, ProbeCost};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);

@@ -1,14 +1,14 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
-use crate::fleet::{DeviceCount, Node, Totals};
-use crate::insight::FleetView;
-use crate::query::SortOrder;
 use crate::ui::View;
 use crate::ui::input::Click;
 use crate::ui::timeline::time_text;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{interval, percent, power_text};
 use crate::ui::{RenderContext, ScreenState};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{DeviceCount, Node, Totals};
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
 
@@ -367,9 +367,9 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::fleet::Fleet;
-    use crate::query::Filter;
     use crate::ui::DisplayOptions;
+    use gtop_fleet::Fleet;
+    use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;
     use gtop_model::NodeName;
 

@@ -1,6 +1,6 @@
 //! Whose keys are bound: those of gtop, or those of a monitor that fingers already know.
 
-use crate::query::SortColumn;
+use gtop_fleet::query::SortColumn;
 
 /// A set of key bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::query::nearest;
 use crate::ui::action::Action;
 use crate::ui::key_scheme::KeyScheme;
 use crate::ui::{Key, View};
+use gtop_fleet::query::nearest;
 #[cfg(feature = "internals")]
 pub use schemes::{ForeignKey, Here};
 

@@ -2,13 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Node, NodeCount};
-use crate::insight::jobs::JobEntry;
-use crate::insight::next_problem::sick_nodes;
-use crate::insight::node_status::notes;
-use crate::insight::note::Note;
-use crate::insight::{FleetView, RowId};
-use crate::query::SortOrder;
 use crate::ui::action::{
     Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
 };
@@ -23,6 +16,13 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::{RenderContext, View};
+use gtop_fleet::insight::jobs::JobEntry;
+use gtop_fleet::insight::next_problem::sick_nodes;
+use gtop_fleet::insight::node_status::notes;
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::insight::{FleetView, RowId};
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Node, NodeCount};
 use gtop_local::text::counted;
 use gtop_model::{NodeName, Signal};
 
@@ -555,12 +555,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, Process, SourceState};
-    use crate::query::Filter;
     use crate::ui::action::{FleetAction, NodeAction};
     use crate::ui::display_options::DisplayOptions;
     use crate::ui::selection::JobSelection;
     use crate::ui::widgets::list::Movement;
+    use gtop_fleet::query::Filter;
+    use gtop_fleet::{Fleet, Process, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::{RowId, process_rows};
-use crate::query::SortOrder;
 use crate::ui::action::ProcessAction;
 use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
@@ -16,6 +13,9 @@ use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::SharedSelection;
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::list::{Movement, Viewport};
+use gtop_fleet::Node;
+use gtop_fleet::insight::{RowId, process_rows};
+use gtop_fleet::query::SortOrder;
 use gtop_local::text::width_of;
 use gtop_model::NodeName;
 

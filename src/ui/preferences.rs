@@ -1,7 +1,6 @@
 //! UI preferences: settings that keys change too, such as the sort order, the fleet layout and the charts of
 //! a node. Each has the name of its setting.
 
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::action::UiPreference;
 use crate::ui::display_options::{Density, DisplayOptions};
 use crate::ui::navigation::Navigation;
@@ -9,6 +8,7 @@ use crate::ui::views::fleet;
 use crate::ui::views::job;
 use crate::ui::views::processes;
 use crate::ui::views::users;
+use gtop_fleet::query::{SortColumn, SortOrder};
 
 /// The settings that keys change too.
 pub const PREFERENCES: [&str; 15] = [

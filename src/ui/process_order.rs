@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use crate::fleet::Node;
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::process_row::ProcessEntry;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::Node;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::{Device, JobId, UseKind};
 
 /// A sort column and the keys it sorts by.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Node, Process};
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::{Node, Process};
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Device, DeviceUse, JobId, NodeName, ProcessStatics, Reading, UnseenProcess, Vendor,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::fleet::{Node, Process};
-use crate::insight::FleetView;
 use crate::ui::widgets::line::{Tone, truncate};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::{Node, Process};
 use gtop_local::text::width_of;
 use gtop_model::{
     Link, NodeName, ProcessKey, ProcessState, Reason, SudoState, UnseenProcess, UnseenReason,

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::advice;
-use crate::fleet::{Node, Totals};
-use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, notes};
 use crate::ui::RenderContext;
 use crate::ui::header;
 use crate::ui::node_panel::panel;
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::advice;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{NodeStatus, notes};
+use gtop_fleet::{Node, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::format_age;
 use gtop_model::nodeset;
@@ -242,7 +242,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Fleet;
+    use gtop_fleet::Fleet;
     use gtop_local::time::Timestamp;
     use gtop_model::{Fault, FaultKind, NodeName};
 

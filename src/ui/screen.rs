@@ -9,9 +9,6 @@ use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleet::{Fleet, Node};
-use crate::insight::FleetView;
-use crate::query::{Filter, remember_filter};
 use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
 };
@@ -42,6 +39,9 @@ use crate::ui::views::{events, job};
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::{Filter, remember_filter};
+use gtop_fleet::{Fleet, Node};
 use gtop_local::text::sanitized_chars;
 use gtop_local::time::Timestamp;
 use gtop_model::{

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::FleetView;
 use crate::ui::widgets::list::Movement;
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
 use gtop_model::{Job, NodeName};
 
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,11 @@
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::Fleet;
-use crate::insight::FleetView;
-use crate::query::Filter;
 use crate::ui::RenderContext;
 use crate::ui::display_options::DisplayOptions;
+use gtop_fleet::Fleet;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::Filter;
 use gtop_local::time::Timestamp;
 
 /// A snapshot that stays on the screen.
@@ -101,7 +101,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Node;
+    use gtop_fleet::Node;
     use gtop_model::NodeName;
 
     #[test]

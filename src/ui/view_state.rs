@@ -1,6 +1,5 @@
 //! What a view is: a state that handles actions and draws lines.
 
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
@@ -11,6 +10,7 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::Movement;
+use gtop_fleet::query::{SortColumn, SortOrder};
 
 /// What the views share: the selected node and job, and the panel of the node.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::id::JobId;
+use crate::scheduler::SchedulerProfile;
 use gtop_local::time::Timestamp;
 
 /// The evidence of one node. What is `None` or empty could not be read.
@@ -43,6 +44,8 @@ impl DeviceEvidence {
 /// What the scheduler's daemon on a node says of its devices, as it prints it itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonDevices {
+    /// The scheduler whose daemon it is.
+    pub scheduler: &'static SchedulerProfile,
     /// The devices in the order of the scheduler's indices; `None` if it did not tell.
     pub list: Option<Arc<[ListedDevice]>>,
     /// Why there is no list.

@@ -249,7 +249,9 @@ impl NumberingRule {
 }
 
 /// The profile of a scheduler that is not named: of lists that no scheduler made.
-pub static UNNAMED_SCHEDULER: SchedulerProfile = SchedulerProfile {
+pub static UNNAMED_SCHEDULER: SchedulerProfile = UNNAMED;
+
+const UNNAMED: SchedulerProfile = SchedulerProfile {
     id: "",
     words: SchedulerWords {
         name: "the scheduler",
@@ -278,6 +280,36 @@ pub static UNNAMED_SCHEDULER: SchedulerProfile = SchedulerProfile {
 impl Default for &SchedulerProfile {
     fn default() -> Self {
         &UNNAMED_SCHEDULER
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl SchedulerProfile {
+    /// Returns a made-up scheduler for tests, whose rules of numbering are of all kinds.
+    pub fn example() -> &'static Self {
+        const fn detected(
+            detection: Option<&'static str>,
+            has_slices: Option<bool>,
+            since: (u32, u32, u32),
+            order: DeviceOrder,
+        ) -> DetectedOrder {
+            DetectedOrder { detection, has_slices, since, order }
+        }
+        static EXAMPLE: SchedulerProfile = SchedulerProfile {
+            id: "example",
+            numbering: NumberingRule {
+                detected: &[
+                    detected(Some("nvidia"), None, (0, 0, 0), DeviceOrder::DeviceFile),
+                    detected(Some("nvml"), Some(false), (0, 0, 0), DeviceOrder::DeviceFile),
+                    detected(Some("nvml"), Some(false), (21, 8, 0), DeviceOrder::Driver),
+                    detected(Some("nvml"), Some(true), (0, 0, 0), DeviceOrder::PlaceOnCard),
+                    detected(Some("nvml"), Some(true), (23, 2, 7), DeviceOrder::SlicesLast),
+                    detected(None, Some(false), (0, 0, 0), DeviceOrder::Driver),
+                ],
+            },
+            ..UNNAMED
+        };
+        &EXAMPLE
     }
 }
 

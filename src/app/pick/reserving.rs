@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 use crate::app::env::Env;
 use crate::app::{AppError, ExitReason};
 use crate::cli::PickOptions;
-use crate::fleet::Fleet;
-use crate::insight::pick::{PickRequest, Picks};
 use crate::ui::StopSignals;
+use gtop_fleet::Fleet;
+use gtop_fleet::insight::pick::{PickRequest, Picks};
 use gtop_local::storage::reservations::{PickLock, Reservations};
 use gtop_local::time::Timestamp;
 

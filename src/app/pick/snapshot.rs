@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::advice;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
-use crate::fleet::{Fleet, Node};
 use crate::inventory::JobTargets;
 use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
+use gtop_fleet::advice;
+use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::JobListError;
 use gtop_model::nodeset;

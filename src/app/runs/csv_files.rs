@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::app::runs::RunsReader;
 use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
-use crate::insight::runs::{RunRow, Runs};
+use gtop_fleet::insight::runs::{RunRow, Runs};
 use gtop_local::storage::{self, AppendError, AppendFile, LineFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
 use gtop_model::{RunId, RunStatus};
@@ -284,7 +284,7 @@ fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::Fleet;
+    use gtop_fleet::Fleet;
     use gtop_model::{MetricValue, NodeName, Progress, Run, RunFolder, RunList, RunVariables};
     use std::sync::Arc;
 

@@ -8,9 +8,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
-use crate::insight::runs::Runs;
 use crate::ui::runs::{REPORT_WIDTH, report};
 use crate::ui::{StopSignals, Theme, render_text};
+use gtop_fleet::insight::runs::Runs;
 use gtop_local::time::Timestamp;
 use gtop_model::{RunFolder, RunStatus};
 

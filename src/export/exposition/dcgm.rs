@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::export::exposition::text::{ExpositionText, Family, FamilyKind, Labels, SampleValue};
 use crate::export::exposition::{ServedDevice, ServedFleet};
-use crate::metrics::{device_fields, nvlink_rates};
+use gtop_fleet::metrics::{device_fields, nvlink_rates};
 use gtop_model::{Device, Vendor, xid_meaning};
 
 /// A field of DCGM.
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
     use crate::export::exposition::{CompatNames, ExpositionOptions, MetricChoice, exposition};
-    use crate::fleet::{Fleet, Node, SourceState};
+    use gtop_fleet::{Fleet, Node, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Bytes, DeviceDetails, DeviceFault, DeviceStatics, Link, NodeName, Percent, Reading, Source,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::export::exposition::metric_names;
-use crate::query;
+use gtop_fleet::query;
 
 /// Gtop's own metrics, or some of them. Those of other exporters are chosen as sets, and always written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValu
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::metrics::{Usage, nvlink_rates, pcie_rates};
+use gtop_fleet::metrics::{Usage, nvlink_rates, pcie_rates};
 use gtop_model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
 
 /// Writes all families; those of processes only if these are wanted.

@@ -8,12 +8,14 @@ use crate::export::exposition::text::{
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::fleet::{
+use gtop_fleet::insight::node_status::fleet_notes;
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::metrics::{
+    Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric,
+};
+use gtop_fleet::{
     DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, StateReason, Traffic,
 };
-use crate::insight::node_status::fleet_notes;
-use crate::insight::note::Note;
-use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use gtop_local::time::Timestamp;
 use gtop_model::{Job, Link, TransportKind};
 

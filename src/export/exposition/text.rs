@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use crate::export::exposition::metric_choice::MetricChoice;
-use crate::metrics::Value;
+use gtop_fleet::metrics::Value;
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

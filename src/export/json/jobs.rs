@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, Serializer};
 
-use crate::advice;
 use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
-use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
-use crate::metrics::JobAt;
+use gtop_fleet::advice;
+use gtop_fleet::metrics::JobAt;
+use gtop_fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use gtop_local::time::Timestamp;
 use gtop_model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
 

@@ -9,8 +9,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
 use crate::export::json::Snapshot;
-use crate::fleet::Node;
-use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields};
+use gtop_fleet::Node;
+use gtop_fleet::metrics::{
+    Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields,
+};
 use gtop_model::{Device, Reason};
 
 /// Writes the JSON Schema (2020-12) of a snapshot.
@@ -165,7 +167,7 @@ macro_rules! object {
                 objects: &mut $crate::export::json::schema::Objects,
             ) -> $crate::export::json::schema::JsonShape {
                 use $crate::export::json::schema::{SchemaKey, doc_text};
-                use $crate::metrics::unit_of;
+                use gtop_fleet::metrics::unit_of;
                 objects.declare($title, &[$($doc),+], |objects| {
                     let keys = vec![$(SchemaKey {
                         name: stringify!($key),
@@ -477,7 +479,7 @@ mod tests {
 
     use super::*;
     use crate::export::write_json;
-    use crate::fleet::Fleet;
+    use gtop_fleet::Fleet;
     use gtop_local::time::Timestamp;
     use gtop_model::NodeName;
     use serde_json::Value as Json;

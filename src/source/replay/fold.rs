@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::fleet::{Node, NodeBuilder};
 use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
 use crate::source::replay::{LostLines, Recordings, is_continued};
 use crate::wire::{Decoder, Delivery, RawUpdate};
+use gtop_fleet::{Node, NodeBuilder};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, Link, NodeName, SessionUpdate};
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{FleetReader, FleetStore};
 use crate::source::replay::Recordings;
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::moments::MarkedMoment;
+use gtop_fleet::{FleetReader, FleetStore};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{Playback, PlaybackCommand, SPEEDS};
 

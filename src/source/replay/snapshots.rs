@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::fleet::Fleet;
 use crate::source::replay::fold::Fold;
 use crate::source::replay::{Recordings, fleet_of};
+use gtop_fleet::Fleet;
 use gtop_local::time::Timestamp;
 
 /// Snapshots at equal distances, without the gaps of the recordings.

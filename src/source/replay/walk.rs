@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::fleet::Node;
 use crate::source::replay::fold::{Change, Fold};
 use crate::source::replay::{LostLines, Recordings, is_continued};
+use gtop_fleet::Node;
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, NodeName};
 

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::insight::runs::RunRow;
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::Units;
+use gtop_fleet::insight::runs::RunRow;
 use gtop_local::text::counted;
 use gtop_model::{DeletionPlan, RunId, RunReply, RunRequest, RunResponse};
 

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use crate::insight::ViewVersion;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
+use gtop_fleet::insight::ViewVersion;
 use gtop_local::time::Timestamp;
 
 /// The explanation of a row, scrolled to a line.
@@ -89,8 +89,8 @@ impl ExplanationDialog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insight::FleetView;
     use crate::ui::widgets::explanation::Fact;
+    use gtop_fleet::insight::FleetView;
 
     fn dialog(title: &str, values: usize) -> ExplanationDialog {
         let facts = (0..values).map(|at| Fact::known("name", at.to_string(), "")).collect();

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::insight::runs::RunRow;
 use crate::ui::RenderContext;
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
@@ -13,6 +12,7 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::runs::RunRow;
 use gtop_local::text::width_of;
 use gtop_model::training::variables::{
     Acknowledgement, acknowledgement, display, edit_text, parse_value, parse_variables,

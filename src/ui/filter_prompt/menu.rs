@@ -1,7 +1,7 @@
 //! The list of completions above the filter prompt.
 
-use crate::query::{Completion, Completions};
 use crate::ui::widgets::line::{Line, Tone, truncate};
+use gtop_fleet::query::{Completion, Completions};
 use gtop_local::text::width_of;
 
 /// The minimum width of a column of completions.

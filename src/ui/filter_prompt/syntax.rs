@@ -65,8 +65,8 @@ pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{DeviceCount, NodeCount};
-    use crate::query::Filter;
+    use gtop_fleet::query::Filter;
+    use gtop_fleet::{DeviceCount, NodeCount};
 
     #[test]
     fn every_form_in_the_help_and_the_hints_is_a_filter() {

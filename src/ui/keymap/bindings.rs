@@ -4,13 +4,13 @@
 //! its description, and its hint in the bottom line, if any: `"word"`, or `"word" with` the binding whose key
 //! stands in the same hint.
 
-use crate::query::SortOrder;
 use crate::ui::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
 };
 use crate::ui::keymap::{Binding, Hint};
 use crate::ui::widgets::list::Movement;
 use crate::ui::{Density, View};
+use gtop_fleet::query::SortOrder;
 use gtop_model::{PlaybackCommand, Signal};
 
 macro_rules! bindings {

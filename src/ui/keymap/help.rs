@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{BoundKeys, Keymap, keys_text};
-use crate::insight::device_flag::DeviceFlag;
 use crate::ui::filter_prompt::syntax;
 use crate::ui::theme::Palette;
 use crate::ui::widgets::column_spec::{ColumnGroup, ColumnSpec};
 use crate::ui::widgets::line::{Symbol, wrap};
 use crate::ui::{Action, Line, SpanContent, Tone, View};
+use gtop_fleet::insight::device_flag::DeviceFlag;
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;

@@ -1,13 +1,13 @@
 //! Device attributes beyond load, memory, power and clocks. One table serves the columns, the second line of
 //! a device, and the list of unavailable values.
 
-use crate::fleet::Node;
-use crate::metrics::{
+use crate::ui::widgets::line::Tone;
+use crate::ui::widgets::number_format::{Units, rate};
+use gtop_fleet::Node;
+use gtop_fleet::metrics::{
     DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields,
     nvlink_rates, pcie_rates,
 };
-use crate::ui::widgets::line::Tone;
-use crate::ui::widgets::number_format::{Units, rate};
 use gtop_local::text::UNKNOWN;
 use gtop_model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
 
@@ -446,7 +446,7 @@ fn bus(context: AttributeContext<'_>) -> AttributeText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{charts, made_up};
+    use gtop_fleet::metrics::{charts, made_up};
     use gtop_model::{Celsius, NodeName};
 
     #[test]

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::node_status::device_label;
-use crate::metrics::{self, DeviceChart};
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, NodeAction};
 use crate::ui::chart_metric::ChartMetric;
@@ -17,6 +14,9 @@ use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::menu::Menu;
+use gtop_fleet::Node;
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::metrics::{self, DeviceChart};
 use gtop_local::text::width_of;
 use gtop_model::{Device, Link};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::fleet::{CLOSE_UP_STEP, Metric, Node};
 use crate::ui::node_panel::host::history_points;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
+use gtop_fleet::{CLOSE_UP_STEP, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Source, stale_after};
 
@@ -71,7 +71,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::NodeBuilder;
+    use gtop_fleet::NodeBuilder;
     use gtop_model::{
         BackendReading, Bytes, Device, DevicesReading, Hello, Link, NodeName, Percent,
     };

@@ -2,11 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Metric, Node, StateReason, Totals};
-use crate::insight::RowId;
-use crate::insight::device_flag::DeviceFlag;
-use crate::insight::node_status::{device_label, model_name};
-use crate::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use crate::ui::RenderContext;
 use crate::ui::display_options::{DisplayOptions, Thresholds};
 use crate::ui::node_panel::NodePanel;
@@ -19,6 +14,11 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::number_format::{or_unknown, percent};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::node_status::{device_label, model_name};
+use gtop_fleet::metrics::{DEVICE, bandwidth_share, help_of, utilization};
+use gtop_fleet::{Metric, Node, StateReason, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::advice::{self, Reader};
-use crate::fleet::{EventRecord, Node, StateReason};
-use crate::insight::RowId;
-use crate::insight::device_flag::DeviceFlag;
-use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
-use crate::insight::note::Note;
-use crate::metrics::{
-    DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
-};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
 use crate::ui::timeline::zoned;
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::interval;
+use gtop_fleet::advice::{self, Reader};
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::metrics::{
+    DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
+};
+use gtop_fleet::{EventRecord, Node, StateReason};
 use gtop_local::fault::STEP_OF_JOB;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
@@ -118,8 +118,11 @@ pub(crate) fn device(
         })
     }));
     if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
-        let of_node =
-            crate::insight::node_status::status_notes(&context.view.fleet, node, context.view.now);
+        let of_node = gtop_fleet::insight::node_status::status_notes(
+            &context.view.fleet,
+            node,
+            context.view.now,
+        );
         remarks.extend(explained_notes(node, &of_node));
     }
     let label = device_label(node, device);
@@ -304,7 +307,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
 
 /// Lists where the values come from, and since when or why not.
 fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
-    let fact = |state: &crate::fleet::SourceState| {
+    let fact = |state: &gtop_fleet::SourceState| {
         let seen = match (&state.absent, state.taken_at) {
             (Some(_), _) => "not there".to_owned(),
             (None, Some(at)) => format!("{} ago", format_age(now.since(at))),
@@ -326,9 +329,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Fleet;
-    use crate::insight::FleetView;
     use crate::ui::display_options::DisplayOptions;
+    use gtop_fleet::Fleet;
+    use gtop_fleet::insight::FleetView;
     use gtop_model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -354,7 +357,7 @@ mod tests {
             let fault = Fault::new(FaultKind::Refused, "port 22");
             node.link = Link::Down { fault, retry_at };
             let seen = NOW.minus(Duration::from_secs(180));
-            node.sources.push(crate::fleet::SourceState {
+            node.sources.push(gtop_fleet::SourceState {
                 source: Source::host(),
                 taken_at: Some(seen),
                 interval: Duration::from_secs(1),
@@ -377,7 +380,7 @@ mod tests {
 
     #[test]
     fn numbers_of_the_host_have_their_own_age_where_the_devices_are_stuck() {
-        let state = |source, seconds| crate::fleet::SourceState {
+        let state = |source, seconds| gtop_fleet::SourceState {
             source,
             taken_at: Some(NOW.minus(Duration::from_secs(seconds))),
             interval: Duration::from_secs(1),

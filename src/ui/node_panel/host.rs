@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node, Totals, Traffic, measured_parts};
-use crate::insight::node_status::NodeStatus;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::Graph;
@@ -12,6 +10,8 @@ use crate::ui::widgets::number_format::{
     Units, mark_host, percent, percent_value, rate, used_percent,
 };
 use crate::ui::widgets::series::Means;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::{Metric, Node, Totals, Traffic, measured_parts};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Bytes, Device, Freshness, Link, Percent, Source, stale_after};

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::fleet::Node;
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_fleet::Node;
 use gtop_model::{SchedulerWords, TransportKind};
 
 /// From this width on, each command has the long form of its meaning.

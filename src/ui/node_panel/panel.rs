@@ -3,10 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
-use crate::insight::{RowId, process_rows};
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
@@ -15,6 +11,12 @@ use crate::ui::node_panel::device_table::DeviceRoom;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::ui::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{
+    NodeStatus, model_name, node_advice, shown_id, status_notes,
+};
+use gtop_fleet::insight::{RowId, process_rows};
 use gtop_local::text::width_of;
 use gtop_local::time::format_age;
 use gtop_model::{SudoState, TransportKind};

@@ -1,10 +1,5 @@
 //! The process table of a node: the processes on each device and what they use.
 
-use crate::fleet::{Node, Process};
-use crate::insight::node_status::{device_label, shown_id};
-use crate::insight::{RowId, process_rows};
-use crate::metrics::{PROCESS, help_of};
-use crate::query::DisplaySelection;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::process_order;
@@ -14,6 +9,11 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::node_status::{device_label, shown_id};
+use gtop_fleet::insight::{RowId, process_rows};
+use gtop_fleet::metrics::{PROCESS, help_of};
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::{Node, Process};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::Timestamp;
 use gtop_model::{

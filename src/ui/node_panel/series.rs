@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::metrics::charts;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::widgets::number_format::used_percent;
 use crate::ui::widgets::series::TimeSeries;
+use gtop_fleet::Node;
+use gtop_fleet::metrics::charts;
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, NodeName};
 
@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
+    use gtop_fleet::SourceState;
     use gtop_model::{Bytes, Reading, Source};
 
     fn at(second: i64) -> Timestamp {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::insight::FleetView;
-use crate::insight::RowId;
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
@@ -16,13 +14,15 @@ use crate::ui::widgets::explanation::{Explanation, Remark};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::RowId;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Mark, NodeName};
 
-use crate::insight::Severity;
-use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
-use crate::insight::events::event_log::EventLog;
-use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
+use gtop_fleet::insight::Severity;
+use gtop_fleet::insight::events::changes::{self, EventSummary, ObservedEvent};
+use gtop_fleet::insight::events::event_log::EventLog;
+use gtop_fleet::insight::events::rows::{DeviceEvents, EventRow, EventRows};
 
 /// The view's cursor, scroll position and log of noticed events.
 #[derive(Clone, Debug, Default)]

@@ -4,10 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::JobLookup;
-use crate::insight::RowId;
-use crate::insight::{FleetProblem, FleetView};
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
 use crate::ui::action::{FleetAction, RowAction};
@@ -28,6 +24,10 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Viewport, cycled};
+use gtop_fleet::JobLookup;
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::{FleetProblem, FleetView};
+use gtop_fleet::query::{SortColumn, SortOrder};
 
 mod cell_meaning;
 mod cells;
@@ -408,7 +408,7 @@ impl State {
         &mut self,
         context: RenderContext<'_>,
         shared: &mut Shared,
-        node: &crate::fleet::Node,
+        node: &gtop_fleet::Node,
         (width, height): (u16, usize),
     ) -> Vec<Line> {
         let fleet_view = context.view;
@@ -516,7 +516,7 @@ impl State {
         &mut self,
         context: RenderContext<'_>,
         cursor: Option<CellCursor>,
-        node: &crate::fleet::Node,
+        node: &gtop_fleet::Node,
         (width, max_lines): (u16, usize),
     ) -> Vec<Line> {
         if max_lines == 0 {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
 use crate::ui::action::{JobAction, RowAction};
@@ -16,6 +15,7 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport, cycled};
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::{Job, JobId, JobOutcome};
 
 mod distribution;
@@ -28,7 +28,7 @@ mod series;
 mod summary;
 mod table;
 
-use crate::insight::jobs::JobIndex;
+use gtop_fleet::insight::jobs::JobIndex;
 use list::JobListState;
 pub(crate) use list::{COLUMN_SPECS, sort_columns};
 use metric::JobMetric;

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::FleetView;
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
 use crate::ui::dialog::signal::LateReplies;
@@ -25,6 +22,9 @@ use crate::ui::widgets::list::{ListCursor, Movement};
 pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::UnseenReason;
 use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
 use rows::{ProcessRows, ResolvedScope};

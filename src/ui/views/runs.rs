@@ -5,11 +5,6 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::Fleet;
-use crate::insight::node_status::shown_id;
-use crate::insight::runs::{Liveness, RunRow, Runs};
-use crate::insight::{FleetView, RowId};
-use crate::query::DisplaySelection;
 use crate::ui::action::{RowAction, RunAction, UiRequest};
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::delete::DeleteDialog;
@@ -26,6 +21,11 @@ use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, cycled};
 use crate::ui::{DisplayOptions, RenderContext};
+use gtop_fleet::Fleet;
+use gtop_fleet::insight::node_status::shown_id;
+use gtop_fleet::insight::runs::{Liveness, RunRow, Runs};
+use gtop_fleet::insight::{FleetView, RowId};
+use gtop_fleet::query::DisplaySelection;
 use gtop_local::time::Timestamp;
 use gtop_model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::insight::RowId;
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
@@ -14,13 +12,15 @@ use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
+use gtop_fleet::insight::RowId;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::NodeName;
 
 mod rows;
 mod table;
 
-use crate::fleet::User;
-use crate::insight::users::Users;
+use gtop_fleet::User;
+use gtop_fleet::insight::users::Users;
 use rows::{UserRow, UserRows};
 pub(crate) use table::COLUMN_SPECS;
 use table::UserTable;

@@ -3,9 +3,9 @@
 
 use jiff::tz::TimeZone;
 
-use crate::metrics::{Field, Value, ValueKind};
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::{Units, rate};
+use gtop_fleet::metrics::{Field, Value, ValueKind};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Bytes, Reading, Reason};
@@ -322,8 +322,8 @@ fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{DEVICE, device_fields};
     use crate::ui::widgets::number_format::MemoryUnit;
+    use gtop_fleet::metrics::{DEVICE, device_fields};
     use gtop_model::{Celsius, Device, DeviceDetails, Percent};
 
     fn fact(name: &str, value: &str, meaning: &str) -> Fact {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::insight::Severity;
-use crate::insight::node_status::NodeStatus;
-use crate::insight::note::Note;
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
+use gtop_fleet::insight::Severity;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::insight::note::Note;
 use gtop_local::text::{UNKNOWN, width_of};
 
 /// The meaning of a span.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scheduler::SchedulerKind;
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;
 use gtop_local::text::sanitize_shared;
@@ -51,6 +52,8 @@ fn daemon(sent: &body::Daemon) -> DaemonDevices {
         None => (None, None),
     };
     DaemonDevices {
+        // The probe asks the daemon of no other.
+        scheduler: SchedulerKind::default().profile(),
         error: sent.error.as_deref().or(unreadable).filter(|_| list.is_none()).map(error_text),
         list,
         started_at: time(&sent.started),

@@ -1,6 +1,5 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
-use crate::fleet::{DeviceHoldings, Health, JobLookup, Node, StateReason};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::cells::{
     FILTERED_OUT, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE,
@@ -8,6 +7,7 @@ use crate::ui::views::fleet::cells::{
 use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::Symbol;
 use crate::ui::widgets::number_format::{percent, percent_value};
+use gtop_fleet::{DeviceHoldings, Health, JobLookup, Node, StateReason};
 use gtop_model::Device;
 
 /// A cell of the map, and what it stands for.
@@ -146,8 +146,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::insight::FleetView;
     use crate::ui::DisplayOptions;
+    use gtop_fleet::insight::FleetView;
     use gtop_model::{Celsius, DeviceFault, NodeName, Percent, Reading};
 
     fn meaning(

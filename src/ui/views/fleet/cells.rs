@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
-use crate::insight::device_flag::DeviceFlag;
-use crate::insight::node_status::NodeStatus;
-use crate::insight::{FleetView, ViewVersion};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::insight::{FleetView, ViewVersion};
+use gtop_fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
 use gtop_local::time::Timestamp;
 use gtop_model::table;
 use gtop_model::{Celsius, Device, NodeName, Percent};

@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{JobLookup, NodeHoldings, Totals};
-use crate::insight::FleetView;
-use crate::metrics::{HOST, help_of};
-use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_cells::{
@@ -16,6 +12,10 @@ use crate::ui::views::fleet::node_sort::{is_rising, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::metrics::{HOST, help_of};
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{JobLookup, NodeHoldings, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Percent, RequestedJobs};

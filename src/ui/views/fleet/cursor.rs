@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
-use crate::insight::FleetView;
-use crate::insight::next_problem::sick_device;
 use crate::ui::selection::SharedSelection;
 use crate::ui::views::fleet::grouped_rows::GroupedRow;
 use crate::ui::views::fleet::heat_map;
 use crate::ui::views::fleet::heat_map::CellCursor;
 use crate::ui::views::fleet::{Layout, State};
 use crate::ui::widgets::list::Movement;
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::next_problem::sick_device;
 
 impl State {
     /// Finds the cursor by the keys of its group, node and device. If they are gone or folded, the cursor is

@@ -1,9 +1,5 @@
 //! The detail lines of the device under the cursor of the heat map.
 
-use crate::fleet::Node;
-use crate::insight::device_flag::DeviceFlag;
-use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
-use crate::insight::note::Note;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cell_meaning::MapCell;
@@ -14,6 +10,10 @@ use crate::ui::views::fleet::node_notes::format_elapsed;
 use crate::ui::views::fleet::node_table;
 use crate::ui::widgets::line::{Line, Tone, flow, truncate};
 use crate::ui::widgets::number_format::{or_unknown, percent, percent_value};
+use gtop_fleet::Node;
+use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
+use gtop_fleet::insight::note::Note;
 use gtop_model::{Device, Percent, Watts};
 
 /// A longer name is cut to leave room for the values.

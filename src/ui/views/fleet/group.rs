@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Node, Totals};
-use crate::insight::FleetView;
-use crate::insight::node_status::model_name;
 use crate::ui::widgets::line::truncate_distinct;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::model_name;
+use gtop_fleet::{Fleet, Node, Totals};
 use gtop_local::text::width_of;
 use gtop_model::NodeName;
 use gtop_model::nodeset;

@@ -1,13 +1,13 @@
 //! Group headers: the title of a group, and its totals over fresh nodes.
 
-use crate::fleet::Totals;
-use crate::insight::FleetView;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
 use crate::ui::views::fleet::group::Group;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 use crate::ui::widgets::number_format::{percent, power_text};
 use crate::ui::widgets::table::Fade;
+use gtop_fleet::Totals;
+use gtop_fleet::insight::FleetView;
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 

@@ -1,7 +1,5 @@
 //! The panel of a group: its devices by model, and on which nodes some are free.
 
-use crate::fleet::Totals;
-use crate::insight::node_status::NodeStatus;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::ui::views::fleet::group::{Group, ModelTotals};
@@ -9,6 +7,8 @@ use crate::ui::views::fleet::node_cells::{count_cell, down_cell};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone, truncate_distinct};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
+use gtop_fleet::Totals;
+use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 use gtop_model::nodeset;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, JobLookup, Node, Totals};
-use crate::insight::{FleetView, ViewVersion};
-use crate::query::SortOrder;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_sort;
+use gtop_fleet::insight::{FleetView, ViewVersion};
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Fleet, JobLookup, Node, Totals};
 use gtop_model::NodeName;
 
 /// Groups of nodes, and the table rows they make.
@@ -150,9 +150,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
-    use crate::query::Filter;
     use crate::ui::views::fleet::group::ModelTotals;
+    use gtop_fleet::SourceState;
+    use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,

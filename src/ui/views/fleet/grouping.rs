@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{JobLookup, Node};
-use crate::insight::FleetView;
-use crate::insight::node_status::model_name;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 use crate::ui::widgets::list::cycled;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::model_name;
+use gtop_fleet::{JobLookup, Node};
 use gtop_local::text::UNKNOWN;
 use gtop_model::JobId;
 use gtop_model::nodeset;
@@ -289,7 +289,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, SourceState};
+    use gtop_fleet::{Fleet, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{Device, NodeName, Reading, Source};
 

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Node};
-use crate::insight::FleetView;
-use crate::insight::node_status::NodeStatus;
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
@@ -15,6 +12,9 @@ use crate::ui::views::fleet::grouped_rows::GroupedRows;
 use crate::ui::views::fleet::legend;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::{Fleet, Node};
 
 /// The maximum number of cells per node; further devices are marked as overflow.
 const MAX_CELLS: u16 = 16;
@@ -366,12 +366,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::JobLookup;
-    use crate::fleet::SourceState;
-    use crate::query::SortOrder;
     use crate::ui::views::fleet::group::Group;
     use crate::ui::views::fleet::grouped_rows::GroupedRowOptions;
     use crate::ui::views::fleet::grouping::Grouping;
+    use gtop_fleet::JobLookup;
+    use gtop_fleet::SourceState;
+    use gtop_fleet::query::SortOrder;
     use gtop_local::time::Timestamp;
     use gtop_model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node, is_held, is_idle};
-use crate::insight::FleetView;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::{Metric, Node, is_held, is_idle};
 use gtop_local::time::Timestamp;
 
 /// A held device that is idle for this long is marked.
@@ -73,7 +73,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
+    use gtop_fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
     use gtop_model::{
         Allocation, Device, DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading,
         Source,

@@ -8,10 +8,10 @@
 //! are merely at different work. Where the load of the others is too even to tell, a cause is needed: a low clock or
 //! a throttled device.
 
-use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
-use crate::insight::node_status::model_name;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::insight::node_status::model_name;
+use gtop_fleet::{ACTIVE_PERCENT, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, Megahertz, Throttle, Watts};
 
@@ -238,7 +238,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{NodeHoldings, SourceState};
+    use gtop_fleet::{NodeHoldings, SourceState};
     use gtop_model::{DeviceUse, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);

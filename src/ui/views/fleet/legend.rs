@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::DeviceHoldings;
-use crate::insight::{FleetView, ViewVersion};
-use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cells::{
@@ -17,6 +14,9 @@ use crate::ui::views::fleet::node_sort::{is_rising, sort_columns};
 use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::{Line, Symbol, Tone, flow_with_overflow};
 use crate::ui::widgets::table::sort_arrow;
+use gtop_fleet::DeviceHoldings;
+use gtop_fleet::insight::{FleetView, ViewVersion};
+use gtop_fleet::query::SortOrder;
 
 /// The number of fresh devices per user or job, in descending order; decides who gets a letter.
 #[derive(Clone, Debug, Default)]

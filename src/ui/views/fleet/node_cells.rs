@@ -1,9 +1,9 @@
 //! The cells of the node list: jobs and users of a node, memory and power of a node or a group.
 
-use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::ui::widgets::line::{Tone, truncate};
 use crate::ui::widgets::number_format::{Units, mark_host, or_unknown};
 use crate::ui::widgets::table::Cell;
+use gtop_fleet::{JobLookup, NodeHoldings, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_model::{JobId, Watts};
 
@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::Fleet;
+    use gtop_fleet::Fleet;
     use gtop_model::{Job, JobList};
 
     #[test]

@@ -1,14 +1,14 @@
 //! The notes of a node in the list: problems, stragglers, idle-held devices, free devices.
 
-use crate::fleet::Node;
-use crate::insight::node_status::{NodeStatus, device_label, notes};
-use crate::insight::note::Note;
-use crate::insight::{FleetView, Severity};
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::idle_time;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, IDLE_HELD_WARNING};
 use crate::ui::views::fleet::lag::find_straggler;
 use crate::ui::widgets::line::Tone;
+use gtop_fleet::Node;
+use gtop_fleet::insight::node_status::{NodeStatus, device_label, notes};
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::insight::{FleetView, Severity};
 use gtop_local::time::format_duration;
 
 /// Returns the notes on a node, the most important first.

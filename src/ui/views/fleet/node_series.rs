@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Metric, Node};
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::widgets::series::Means;
+use gtop_fleet::{Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 

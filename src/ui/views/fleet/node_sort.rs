@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::fleet::{Node, NodeHoldings, Totals};
-use crate::insight::FleetView;
-use crate::insight::next_problem::sickness;
-use crate::insight::node_status::NodeStatus;
-use crate::metrics::{Field, HOST, MetricOrder, device_fields};
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::next_problem::sickness;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::metrics::{Field, HOST, MetricOrder, device_fields};
+use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_fleet::{Node, NodeHoldings, Totals};
 use gtop_model::{Device, Percent};
 
 /// A sort column and the values it sorts by.
@@ -278,8 +278,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, Process, SourceState};
-    use crate::metrics::made_up;
+    use gtop_fleet::metrics::made_up;
+    use gtop_fleet::{Fleet, Process, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, ProcessKey,

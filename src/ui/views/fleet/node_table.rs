@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{JobLookup, Node, Totals};
-use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, node_advice};
-use crate::insight::note::Note;
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
@@ -25,6 +21,10 @@ use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::Fade;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{NodeStatus, node_advice};
+use gtop_fleet::insight::note::Note;
+use gtop_fleet::{JobLookup, Node, Totals};
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_age};
@@ -280,8 +280,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, SourceState};
     use crate::ui::DisplayOptions;
+    use gtop_fleet::{Fleet, SourceState};
     use gtop_model::{Device, Link, Percent, Reading, Source};
 
     /// Draws the rows of this many nodes, all sampled at a second with a load of as many percent; returns the load and age

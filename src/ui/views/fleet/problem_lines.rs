@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::insight::{FleetProblem, Severity};
 use crate::ui::widgets::line;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_fleet::insight::{FleetProblem, Severity};
 use gtop_local::text::counted;
 
 /// Draws problems of the fleet in at most `max_lines` lines.

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Node, Totals};
-use crate::insight::FleetView;
-use crate::insight::node_status::NodeStatus;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::explain;
 use crate::ui::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
@@ -16,6 +13,9 @@ use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::{Layout, State};
 use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::{Node, Totals};
 use gtop_local::text::counted;
 use gtop_local::time::format_age;
 

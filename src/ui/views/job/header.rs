@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::fleet::{ACTIVE_PERCENT, Evidence};
-use crate::insight::FleetView;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
@@ -11,6 +9,8 @@ use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::{ACTIVE_PERCENT, Evidence};
 use gtop_local::text::counted;
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_duration};
@@ -310,9 +310,9 @@ pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::Fleet;
     use crate::ui::views::job::JobIndex;
     use crate::ui::widgets::number_format::Units;
+    use gtop_fleet::Fleet;
     use gtop_model::JobId;
     use gtop_model::UNNAMED_SCHEDULER;
 

@@ -1,13 +1,13 @@
 //! Explains a job: how its devices do, then what the scheduler says of it.
 
-use crate::insight::jobs::JobEntry;
-use crate::metrics::{JOB, JobAt};
 use crate::ui::RenderContext;
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::views::job::summary::findings::Finding;
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::jobs::JobEntry;
+use gtop_fleet::metrics::{JOB, JobAt};
 use gtop_model::Job;
 
 /// Maximum number of devices that are told one by one; the open job tells more.

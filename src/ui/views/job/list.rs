@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::insight::FleetView;
-use crate::insight::jobs::JobIndex;
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::selection::SharedSelection;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::jobs::JobIndex;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_local::text::counted;
 use gtop_model::Job;
 

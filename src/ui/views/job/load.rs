@@ -1,11 +1,11 @@
 //! What the devices of a job do now: the one source of the numbers in its row, its header and its explanation.
 
-use crate::fleet::{Node, is_idle};
-use crate::insight::jobs::{JobEntry, JobNode};
-use crate::insight::node_status::{NodeStatus, device_label};
-use crate::insight::{FleetView, Severity};
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
+use gtop_fleet::insight::jobs::{JobEntry, JobNode};
+use gtop_fleet::insight::node_status::{NodeStatus, device_label};
+use gtop_fleet::insight::{FleetView, Severity};
+use gtop_fleet::{Node, is_idle};
 use gtop_model::{Allocation, Device, DeviceFault};
 
 /// What the devices of a job do. A device with slices counts as one. With a filter, only what matches counts, but for
@@ -203,8 +203,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, SourceState};
-    use crate::query::Filter;
+    use gtop_fleet::query::Filter;
+    use gtop_fleet::{Fleet, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
 

@@ -1,8 +1,8 @@
 //! The metrics of a job's devices.
 
-use crate::metrics::utilization;
 use crate::ui::views::job::distribution::Tolerance;
 use crate::ui::widgets::number_format::Units;
+use gtop_fleet::metrics::utilization;
 use gtop_model::Device;
 
 /// The metric shown in the device columns.

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Metric, Node};
 use crate::ui::views::job::summary::{JobSummary, NodeRow};
 use crate::ui::widgets::series::Means;
+use gtop_fleet::{Fleet, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
@@ -106,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::insight::FleetView;
+    use gtop_fleet::insight::FleetView;
     use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobList, Percent};
 
     fn at(second: i64) -> Timestamp {

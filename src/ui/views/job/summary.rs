@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{Certainty, Evidence, Node};
-use crate::insight::FleetView;
-use crate::insight::device_flag::DeviceFlag;
-use crate::insight::jobs::{JobEntry, JobNode};
-use crate::insight::node_status::NodeStatus;
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::load::{JobLoad, asked_devices};
 use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::findings::{Finding, Outliers, findings};
 use crate::ui::widgets::line::truncate;
 use crate::ui::widgets::number_format::Units;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::jobs::{JobEntry, JobNode};
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::{Certainty, Evidence, Node};
 use gtop_local::text::width_of;
 use gtop_model::nodeset;
 use gtop_model::{Allocation, Device, Job, NodeName};

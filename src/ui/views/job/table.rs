@@ -1,9 +1,5 @@
 //! The node table of a job: one line per node, one column per device.
 
-use crate::fleet::{Node, Traffic};
-use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, status_notes};
-use crate::metrics::{HOST, help_of};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::input::Click;
 use crate::ui::views::job::metric::JobMetric;
@@ -13,6 +9,10 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
 use crate::ui::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{NodeStatus, status_notes};
+use gtop_fleet::metrics::{HOST, help_of};
+use gtop_fleet::{Node, Traffic};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::Bytes;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::insight::node_status::{device_label, shown_id};
-use crate::metrics::{PROCESS, help_of};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::process_row::ProcessEntry;
@@ -13,6 +11,8 @@ use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::node_status::{device_label, shown_id};
+use gtop_fleet::metrics::{PROCESS, help_of};
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Freshness, JobList, Link, Source, UnseenReason};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::insight::node_status::{device_label, shown_id};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
@@ -15,6 +14,7 @@ use crate::ui::widgets::list::Movement;
 use crate::ui::widgets::number_format::{
     Units, format_run_time, or_unknown, percent, percent_value,
 };
+use gtop_fleet::insight::node_status::{device_label, shown_id};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::{

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{Fleet, Node};
-use crate::insight::FleetView;
-use crate::metrics::Usage;
-use crate::query::DisplaySelection;
-use crate::query::SortOrder;
 use crate::ui::process_order;
 use crate::ui::process_row::{ProcessEntry, ProcessRow};
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::metrics::Usage;
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Fleet, Node};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::fleet::Fleet;
-use crate::insight::node_status::shown_id;
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
@@ -15,6 +13,8 @@ use crate::ui::views::processes::detail::state_text;
 use crate::ui::views::processes::rows::{ResolvedScope, is_hidden};
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_fleet::Fleet;
+use gtop_fleet::insight::node_status::shown_id;
 use gtop_local::text::counted;
 use gtop_local::time::format_duration;
 use gtop_model::{JobId, Reading};

@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{Node, Process};
-use crate::insight::node_status::device_label;
-use crate::metrics::{PROCESS, help_of};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::input::Click;
@@ -16,6 +13,9 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::number_format::format_run_time;
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::metrics::{PROCESS, help_of};
+use gtop_fleet::{Node, Process};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{

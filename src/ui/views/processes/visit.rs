@@ -1,10 +1,10 @@
 //! Visits: the process view, opened by another view for the processes of one node and left again to it.
 
-use crate::insight::RowId;
 use crate::ui::RenderContext;
 use crate::ui::process_row::RowKey;
 use crate::ui::selection::SharedSelection;
 use crate::ui::views::processes::{Scope, State};
+use gtop_fleet::insight::RowId;
 
 /// A visit that has not ended.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::insight::node_status::shown_id;
-use crate::insight::runs::{Liveness, RunRow, RunTime};
 use crate::ui::RenderContext;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::node_status::shown_id;
+use gtop_fleet::insight::runs::{Liveness, RunRow, RunTime};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::format_duration;
 use gtop_model::{Bytes, MetricValue, RunStatus};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::insight::runs::Runs;
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
+use gtop_fleet::insight::runs::Runs;
 use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Bytes, RunFolder, RunStatus};

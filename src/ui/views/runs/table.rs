@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::insight::runs::Runs;
 use crate::ui::RenderContext;
 use crate::ui::views::runs::TableRow;
 use crate::ui::views::runs::columns::{
@@ -12,6 +11,7 @@ use crate::ui::views::runs::columns::{
 use crate::ui::views::runs::summary::is_old;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::runs::Runs;
 use gtop_local::text::{UNKNOWN, width_of};
 
 /// Columns of the gap between two columns.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::fleet::User;
-use crate::insight::FleetView;
-use crate::insight::RowId;
-use crate::insight::users::{UserUsage, Users};
-use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::users::UserRowIdentity;
+use gtop_fleet::User;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::users::{UserUsage, Users};
+use gtop_fleet::query::SortOrder;
 use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]

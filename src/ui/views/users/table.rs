@@ -3,10 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::fleet::{Node, User};
-use crate::insight::node_status::{NodeStatus, device_label, shown_id};
-use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
-use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
 use crate::ui::views::users::COLUMNS;
@@ -16,6 +12,10 @@ use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::node_status::{NodeStatus, device_label, shown_id};
+use gtop_fleet::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Node, User};
 use gtop_local::text::counted;
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::{Timestamp, format_age, format_duration};
@@ -362,8 +362,8 @@ fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insight::FleetView;
     use crate::ui::display_options::DisplayOptions;
+    use gtop_fleet::insight::FleetView;
 
     #[test]
     fn power_fits_its_column() {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::insight::FleetView;
-use crate::insight::jobs::JobIndex;
-use crate::query::SortOrder;
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::number_format::or_unknown;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::jobs::JobIndex;
+use gtop_fleet::query::SortOrder;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
 use gtop_model::{Job, JobId, JobState};
@@ -384,8 +384,8 @@ fn compare_known<T: Ord>(one: Option<T>, other: Option<T>, is_reversed: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{Fleet, Node, SourceState};
-    use crate::query::Filter;
+    use gtop_fleet::query::Filter;
+    use gtop_fleet::{Fleet, Node, SourceState};
     use gtop_model::{
         Allocation, Device, DeviceActivity, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello,
         HostFacts, JobList, Link, NodeName, Percent, Reading, Reason, Source,

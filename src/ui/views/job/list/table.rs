@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::insight::Severity;
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
 use crate::ui::views::job::list::rows::{JobRow, JobRows, rises};
@@ -16,6 +14,8 @@ use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{format_run_time, or_unknown};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::Severity;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::{Job, JobState};

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::insight::FleetView;
-use crate::insight::Severity;
-use crate::insight::device_flag::DeviceFlag;
 use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::Units;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::Severity;
+use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_model::{Device, Reading};
 
 const MAX_FINDINGS: usize = 32;

@@ -1,0 +1,561 @@
+//! A snapshot of the fleet at one moment, with everything that each frame derives from it.
+//!
+//! With 5,000 nodes, a frame must touch only the rows it shows. Totals, grouped problems and column widths
+//! are computed here, once per snapshot or second.
+
+pub use gtop_model::Severity;
+pub use row_id::{RowId, process_rows};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use crate::advice::{self, Known, Reader};
+use crate::insight::events::rows::DeviceEvents;
+use crate::insight::jobs::JobIndex;
+use crate::insight::matched::MatchedDevices;
+use crate::insight::node_status::NodeStatus;
+use crate::insight::runs::Runs;
+use crate::insight::users::Users;
+use crate::metrics::Usage;
+use crate::query::DisplaySelection;
+use crate::query::Filter;
+use crate::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
+use gtop_local::text::width_of;
+use gtop_local::time::Timestamp;
+use gtop_model::nodeset;
+use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
+
+mod device_count;
+pub mod device_flag;
+pub mod events;
+pub mod jobs;
+pub mod matched;
+pub mod next_problem;
+pub mod node_status;
+pub mod note;
+pub mod pick;
+mod row_id;
+pub mod runs;
+pub mod users;
+
+/// The fleet at one moment, filtered, with derived data.
+#[derive(Clone, Debug, Default)]
+pub struct FleetView {
+    /// The fleet, without the devices that `only` hides.
+    pub fleet: Fleet,
+    /// The time of the view.
+    pub now: Timestamp,
+    /// Sums over fresh nodes; with a filter, over their devices that match.
+    pub totals: Totals,
+    /// Problems, equal ones grouped, those of most nodes first.
+    pub problems: Vec<FleetProblem>,
+    /// The maximum widths and values of the columns.
+    pub extents: Extents,
+    /// The filter.
+    pub filter: Filter,
+    /// Who reads what to do about problems.
+    pub reader: Reader,
+    /// The selection of devices and processes to show.
+    pub selection: Arc<DisplaySelection>,
+    /// The fleet with all devices.
+    whole: Fleet,
+    /// The indices of the nodes that match the filter, in fleet order.
+    pub matching: Vec<usize>,
+    /// What of these nodes matches; `None` without a filter.
+    pub matched: Option<Arc<MatchedDevices>>,
+    /// Training runs, if they are watched.
+    pub runs: Option<Arc<Runs>>,
+    /// Data that only some views need.
+    lazy: LazyParts,
+}
+
+/// Derived data computed on first use and kept with the view.
+#[derive(Clone, Debug, Default)]
+struct LazyParts {
+    jobs: OnceLock<Arc<JobIndex>>,
+    users: OnceLock<Arc<Users>>,
+    events: OnceLock<Arc<DeviceEvents>>,
+}
+
+/// Identifies a view, so that caches notice a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewVersion {
+    fleet: usize,
+    jobs: usize,
+    now: Timestamp,
+    filter: String,
+}
+
+/// A problem of one or more nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetProblem {
+    /// The nodes as a node set: `gpu[01-40]`.
+    pub nodes: String,
+    /// The number of nodes.
+    pub count: usize,
+    /// The indices of the nodes in the fleet.
+    pub indices: Vec<usize>,
+    pub sentence: String,
+    /// What to do about it, in one line.
+    pub remedy: String,
+    pub severity: Severity,
+}
+
+/// The maximum widths and values of the columns of the node list.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extents {
+    /// The width of the widest name.
+    pub name: u16,
+    /// The maximum number of devices of a node.
+    pub devices: u16,
+    /// The maximum device memory of a node, in GiB.
+    pub memory: f64,
+    /// The maximum power limit of a node, in watts.
+    pub power: f32,
+    /// True if some process belongs to a job.
+    pub has_jobs: bool,
+    /// True if some device is cut into slices.
+    pub has_slices: bool,
+}
+
+impl FleetView {
+    /// Makes a view of a whole fleet.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn new(fleet: Fleet, now: Timestamp) -> Self {
+        Self::filtered(fleet, now, Filter::default())
+    }
+
+    /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let jobs = fleet.jobs.clone();
+        let fleet = fleet.with_jobs(jobs);
+        Self::default().updated(fleet, now, filter, &DisplaySelection::default())
+    }
+
+    /// Makes a view to be printed, without the devices that `only` hides.
+    pub fn printed(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
+        let empty = Self { reader: Reader::Print, ..Self::default() };
+        empty.updated(fleet, now, Filter::default(), selection)
+    }
+
+    /// Makes a view of the same fleet with another filter or selection.
+    #[must_use]
+    pub fn refiltered(&self, now: Timestamp, filter: Filter, selection: &DisplaySelection) -> Self {
+        self.updated(self.whole.clone(), now, filter, selection)
+    }
+
+    /// Makes a view of the next fleet, and reuses derived data that has not changed.
+    #[must_use]
+    pub fn updated(
+        &self,
+        whole: Fleet,
+        now: Timestamp,
+        filter: Filter,
+        selection: &DisplaySelection,
+    ) -> Self {
+        let is_same = *self.selection == *selection;
+        let selection =
+            if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
+        let fleet = self.select(&whole, &selection, is_same);
+        let built = Self::of(fleet, now, filter, self.reader);
+        Self { selection, whole, runs: self.runs.clone(), ..built }
+    }
+
+    /// Removes the devices that are not selected.
+    fn select(&self, whole: &Fleet, selection: &DisplaySelection, is_same: bool) -> Fleet {
+        if !selection.selects_devices() {
+            return whole.clone();
+        }
+        if is_same && Arc::ptr_eq(&self.whole.nodes, &whole.nodes) {
+            return Fleet { nodes: Arc::clone(&self.fleet.nodes), ..whole.clone() };
+        }
+        let nodes = whole.nodes.iter().enumerate().map(|(index, node)| {
+            let before = self.whole.nodes.get(index).zip(self.fleet.nodes.get(index));
+            match before.filter(|(last, _)| is_same && Arc::ptr_eq(last, node)) {
+                Some((_, selected)) => Arc::clone(selected),
+                None => selection.filter_devices(node),
+            }
+        });
+        Fleet { nodes: nodes.collect(), ..whole.clone() }
+    }
+
+    fn of(fleet: Fleet, now: Timestamp, filter: Filter, reader: Reader) -> Self {
+        let filter = filter.with_jobs(fleet.jobs.as_ref());
+        let (matching, matched) = if filter.is_empty() {
+            ((0..fleet.nodes.len()).collect(), None)
+        } else {
+            let (matching, matched) = MatchedDevices::of(&fleet, &filter, now);
+            (matching, Some(Arc::new(matched)))
+        };
+        let machines = fleet.machines().filter_map(|node| match &matched {
+            None => Some((&**node, None)),
+            Some(matched) => Some((&**node, Some(&**matched.positions(node)?))),
+        });
+        let totals = Totals::of_node_parts(machines, now);
+        let problems = find_problems(&fleet, now, reader);
+        let extents = Extents::of(&fleet);
+        let lazy = LazyParts::default();
+        let (selection, whole) = (Arc::default(), Fleet::default());
+        Self {
+            fleet,
+            now,
+            totals,
+            problems,
+            extents,
+            filter,
+            reader,
+            selection,
+            whole,
+            matching,
+            matched,
+            runs: None,
+            lazy,
+        }
+    }
+
+    /// Replaces the training runs.
+    pub fn set_runs(&mut self, list: &Arc<RunList>) {
+        self.runs = Some(Arc::new(Runs::new(Arc::clone(list), &self.fleet, self.now)));
+    }
+
+    pub fn job_index(&self) -> &Arc<JobIndex> {
+        self.lazy.jobs.get_or_init(|| Arc::new(JobIndex::build(self)))
+    }
+
+    /// Returns the users as whom gtop reaches the nodes.
+    pub fn own_users(&self) -> BTreeSet<&str> {
+        let hellos = self.fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
+        hellos.map(|hello| &*hello.host.user).filter(|user| !user.is_empty()).collect()
+    }
+
+    pub fn users(&self) -> &Arc<Users> {
+        self.lazy.users.get_or_init(|| Arc::new(Users::build(self)))
+    }
+
+    pub fn device_events(&self) -> &Arc<DeviceEvents> {
+        self.lazy.events.get_or_init(|| Arc::new(DeviceEvents::build(self)))
+    }
+
+    /// Returns the version of the view, for caches.
+    pub fn version(&self) -> ViewVersion {
+        let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
+        ViewVersion {
+            fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
+            jobs,
+            now: self.now,
+            filter: self.filter.text().to_owned(),
+        }
+    }
+
+    /// Returns the positions of the units of a node that match the filter; `None` without a filter.
+    pub fn matching_devices(&self, node: &Node) -> Option<&[usize]> {
+        let matched = self.matched.as_ref()?;
+        // The positions of a node known from the scheduler alone are not those of devices.
+        let positions = matched.positions(node).filter(|_| node.reported().is_none());
+        Some(positions.map_or(&[], |positions| positions))
+    }
+
+    /// Returns true if the device at this position of a node, or a slice of it, matches the filter.
+    pub fn matches_device(&self, node: &Node, position: usize) -> bool {
+        let Some(matching) = self.matching_devices(node) else { return true };
+        let Some(device) = node.devices.get(position) else { return false };
+        matching.contains(&position)
+            || node.slices(device).any(|(position, _)| matching.contains(&position))
+    }
+
+    /// Returns true if the process that uses a device of a node matches the filter.
+    pub fn matches_use(&self, node: &Node, used: &DeviceUse) -> bool {
+        let device = node.device(&used.device);
+        self.filter.is_empty()
+            || self.filter.matches_usage(node, device, &Usage::of_use(node, used), self.now)
+    }
+
+    /// Returns true if the device at this position of a node counts as free.
+    pub fn is_free(&self, node: &Node, position: usize) -> bool {
+        DeviceCount::of(node, position, self.now) == Some(DeviceCount::Free)
+    }
+
+    /// Returns the number of shown nodes.
+    pub fn count(&self) -> usize {
+        self.matching.len()
+    }
+
+    /// Returns the position of a node among the shown nodes.
+    pub fn position(&self, name: &NodeName) -> Option<usize> {
+        let is_node =
+            |index: &usize| self.fleet.nodes.get(*index).is_some_and(|node| node.name == *name);
+        self.matching.iter().position(is_node)
+    }
+
+    /// Returns the shown node at a position.
+    pub fn node_at(&self, index: usize) -> Option<&Arc<Node>> {
+        self.fleet.nodes.get(*self.matching.get(index)?)
+    }
+
+    /// Returns the shown nodes in fleet order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.matching.iter().filter_map(|index| self.fleet.nodes.get(*index))
+    }
+
+    /// Returns the shown nodes that the user could log in to with the ssh program.
+    pub fn nodes_to_log_in(&self) -> impl Iterator<Item = &NodeName> {
+        let is_asking = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.is_solved_by_login());
+        self.nodes().filter(is_asking).map(|node| &node.name)
+    }
+
+    /// Returns the shown nodes that wait for a host key to become known: their own, or that of a gateway.
+    pub fn nodes_with_unknown_key(&self) -> impl Iterator<Item = &NodeName> {
+        let is_unknown = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.kind == FaultKind::HostKeyUnknown);
+        self.nodes().filter(is_unknown).map(|node| &node.name)
+    }
+}
+
+impl Extents {
+    fn of(fleet: &Fleet) -> Self {
+        let mut extents = Self::default();
+        for node in fleet.nodes.iter() {
+            extents.name = extents.name.max(width_of(node.name.as_str()));
+            let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
+            devices =
+                devices.saturating_add(u16::try_from(node.units().count()).unwrap_or(u16::MAX));
+            for (_, device) in node.whole_devices() {
+                memory += device.memory_total.get().map_or(0.0, Bytes::gib);
+                power += device.power_limit.get().map_or(0.0, gtop_model::Watts::get);
+            }
+            extents.devices = extents.devices.max(devices);
+            extents.memory = extents.memory.max(memory);
+            extents.power = extents.power.max(power);
+            extents.has_slices |= node.devices.iter().any(|device| device.parent.is_some());
+            extents.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
+        }
+        extents
+    }
+}
+
+/// The key that groups equal problems.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ProblemKey {
+    Down(FaultKind, Arc<str>),
+    Source(&'static str, String),
+    Device(String),
+    Stale {
+        /// It is read from a page of metrics.
+        is_page: bool,
+    },
+}
+
+/// What to do about a problem.
+#[derive(Clone, Copy)]
+enum Remedy<'a> {
+    Words(&'static str),
+    /// It depends on the fault of the first node.
+    Down(&'a Node, &'a Fault),
+}
+
+impl Remedy<'_> {
+    /// Returns it for the nodes that have the problem.
+    fn text(self, nodes: &str, reader: Reader) -> String {
+        match self {
+            Self::Words(words) => words.to_owned(),
+            Self::Down(node, fault) if node.name.label() == nodes => {
+                advice::for_fault(fault, &Known::of_node(&node.name, reader)).first()
+            }
+            Self::Down(_, fault) => advice::of_alike(fault, nodes, reader).first(),
+        }
+    }
+}
+
+fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProblem> {
+    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, Remedy<'_>)> = BTreeMap::new();
+    let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
+    for (index, node) in fleet.nodes.iter().enumerate() {
+        if fleet.is_repeated(node) {
+            continue;
+        }
+        for (key, remedy) in problem_keys(node, any_let_in, now, reader) {
+            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
+        }
+    }
+    let name = |index: &usize| fleet.nodes.get(*index).map(|node| node.name.label());
+    let mut all: Vec<FleetProblem> = by_key
+        .into_iter()
+        .map(|(key, (indices, remedy))| {
+            let nodes = nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>());
+            FleetProblem {
+                count: indices.len(),
+                remedy: remedy.text(&nodes, reader),
+                nodes,
+                indices,
+                severity: if matches!(key, ProblemKey::Stale { .. }) {
+                    Severity::Warning
+                } else {
+                    Severity::Error
+                },
+                sentence: key.sentence(),
+            }
+        })
+        .collect();
+    all.sort_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.count)));
+    all
+}
+
+/// Returns the problems of a node. That one which needs not let gtop in refuses it is a problem only if no node has.
+fn problem_keys(
+    node: &Node,
+    any_let_in: bool,
+    now: Timestamp,
+    reader: Reader,
+) -> Vec<(ProblemKey, Remedy<'_>)> {
+    if let Some(fault) = node.fault() {
+        let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
+        if node.reported().is_some() && !is_login {
+            return Vec::new();
+        }
+        let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
+        return vec![(key, Remedy::Down(node, fault))];
+    }
+    let mut all: Vec<_> = node
+        .sources
+        .iter()
+        .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
+        // A driver that is being loaded is no problem.
+        .filter(|(_, fault)| fault.is_problem())
+        .map(|(source, fault)| {
+            let remedy = Remedy::Words(advice::source::of_source(fault.kind));
+            (ProblemKey::Source(fault.kind.label(), source.to_string()), remedy)
+        })
+        .collect();
+    if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
+        let is_page = node.is_read_from_page();
+        let words =
+            if is_page { advice::source::OLD_PAGE } else { advice::source::of_stale(reader) };
+        all.push((ProblemKey::Stale { is_page }, Remedy::Words(words)));
+    }
+    let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
+    let faults = worst.filter(|reason| {
+        reason.health() == Health::Faulty || **reason == HealthReason::NoPermission
+    });
+    let remedies: BTreeMap<String, &'static str> =
+        faults.map(|fault| (problem_label(fault), advice::device::of_health(fault))).collect();
+    let devices = remedies.into_iter();
+    all.extend(devices.map(|(fault, words)| (ProblemKey::Device(fault), Remedy::Words(words))));
+    all
+}
+
+/// Returns a fault of a device in words that are the same for all that have it.
+fn problem_label(fault: &HealthReason) -> String {
+    // Since when differs from device to device.
+    if let HealthReason::Gone(_) = fault { "gone".to_owned() } else { fault.text() }
+}
+
+impl ProblemKey {
+    fn sentence(&self) -> String {
+        match self {
+            Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
+            Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
+            Self::Source(label, source) => format!("{label}: {source}"),
+            Self::Device(label) => format!("device {label}"),
+            Self::Stale { is_page: false } => "stale: no new samples".to_owned(),
+            Self::Stale { is_page: true } => "stale: old pages of metrics".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use gtop_model::{Device, DeviceFault};
+
+    #[test]
+    fn each_fault_of_a_device_has_its_own_remedy() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let faults = [
+            (DeviceFault::Lost, "fell off the bus"),
+            (DeviceFault::NeedsReset, "--gpu-reset"),
+            (DeviceFault::NoPermission, "access to the devices"),
+            (DeviceFault::Other("lost in thought".into()), "nvidia-smi there by hand"),
+        ];
+        let device = |(number, (fault, _)): (usize, &(DeviceFault, &str))| Device {
+            uuid: format!("GPU-{number}").into(),
+            fault: Some(fault.clone()),
+            ..Device::default()
+        };
+        node.devices = faults.iter().chain(&faults).enumerate().map(device).collect();
+        let found = problem_keys(&node, true, Timestamp::default(), Reader::Screen);
+        assert_eq!(found.len(), faults.len());
+        for (fault, remedy) in &faults {
+            let key = ProblemKey::Device(HealthReason::from(fault).text());
+            assert!(
+                found
+                    .iter()
+                    .any(|(known, text)| *known == key
+                        && text.text("", Reader::Screen).contains(remedy)),
+                "{fault:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
+        let device = |index: u32| Device {
+            uuid: format!("GPU-{index}").into(),
+            index: gtop_model::Reading::Known(index),
+            ..Device::default()
+        };
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.devices = vec![device(0), device(1), device(2)];
+        node.device_sources = vec![gtop_model::Source::new("nvml"); 3].into();
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let selection =
+            DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
+        let now = Timestamp::default();
+        let fleet_view = FleetView::printed(fleet.clone(), now, &selection);
+        assert_eq!((fleet_view.extents.devices, fleet_view.fleet.nodes[0].devices.len()), (2, 2));
+        let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &selection);
+        assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));
+        let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
+        assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
+    }
+
+    fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        let fault = Fault::new(kind, detail);
+        node.link = Link::Down { fault, retry_at: None };
+        Arc::new(node)
+    }
+
+    #[test]
+    fn equal_faults_are_grouped_and_the_most_frequent_come_first() {
+        let refused = FaultKind::AuthenticationRefused;
+        let fleet = Fleet::new(
+            vec![
+                down("gpu01", FaultKind::Silent, ""),
+                down("gpu02", refused, "offers hostbased"),
+                down("gpu03", refused, "offers hostbased"),
+                down("gpu04", refused, "offers gssapi"),
+                down("gpu05", refused, "offers hostbased"),
+            ]
+            .into(),
+        );
+        let fleet_view = FleetView::new(fleet, Timestamp::default());
+        let text_of = |problem: &FleetProblem| format!("{} {}", problem.nodes, problem.sentence);
+        assert_eq!(
+            fleet_view.problems.iter().map(text_of).collect::<Vec<_>>(),
+            [
+                "gpu[02-03,05] authentication refused: offers hostbased",
+                "gpu04 authentication refused: offers gssapi",
+                "gpu01 silent",
+            ]
+        );
+        let remedies = fleet_view.problems.iter().map(|problem| problem.remedy.as_str());
+        let refused = |nodes: &str| {
+            format!("check the login name and the key; this tells more: gtop doctor {nodes}")
+        };
+        let silent = "look at the node; gtop reconnects automatically".to_owned();
+        let expected = [refused("'gpu[02-03,05]'"), refused("gpu04"), silent];
+        assert_eq!(remedies.collect::<Vec<_>>(), expected);
+    }
+}

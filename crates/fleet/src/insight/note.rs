@@ -1,0 +1,528 @@
+//! The short notes on a node: what is said, how serious it is, what it means, and what to do about it, all by the kind of
+//! the note.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Node;
+use crate::advice::{self, Advice, Known, Reader};
+use crate::insight::Severity;
+use crate::insight::device_flag::{DeviceFlag, xid_meaning};
+use gtop_local::text::excerpt_line;
+use gtop_local::time::{format_age, format_duration};
+use gtop_model::{
+    Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
+};
+
+/// A note on a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// It is another name of this node.
+    SameMachine(NodeName),
+    /// It is queued to connect.
+    Waiting,
+    /// A connection is being opened; the number of the attempt, from 1.
+    Connecting(u32),
+    /// The connection is up, and the probe has not said hello.
+    StartingProbe,
+    /// The probe has said hello, and no values have come.
+    FirstSample,
+    /// The newest values are this old.
+    Stale(Duration),
+    /// The page of metrics from which it is read is this old.
+    OldPage(Duration),
+    /// Values of its devices are this old, as they come seldom.
+    Aged(Duration),
+    /// Why it is down.
+    Down(Box<Fault>),
+    /// When it is tried again.
+    NextAttempt(NextAttempt),
+    /// The probe does not run as root, although that is wanted.
+    SudoRefused(SudoRefusal),
+    /// A source of values fails, for so long.
+    SourceFault { source: Source, fault: Box<SourceFault>, span: Duration },
+    /// A source of values has not answered yet.
+    SourceStarting(Source),
+    /// The settings hide all its devices.
+    NoneSelected,
+    /// Nothing reports a device there: why.
+    NoDevices(Vec<String>),
+    /// The PCI bus has devices that their driver does not list: their addresses.
+    UnlistedDevices(Vec<Arc<str>>),
+    /// The kernel has logged a fatal Xid of a device that its driver does not list: the Xid and the address.
+    UnlistedXid { code: u64, address: Arc<str> },
+    /// It has fewer devices than the scheduler gives to jobs.
+    BelowScheduler { found: usize, configured: usize },
+    /// How many devices are read, and how many there are more.
+    DevicesLeftOut { read: usize, more: usize },
+    /// Accelerators that gtop cannot read, as texts.
+    UnreadableDevices(Vec<String>),
+    /// The scheduler gives it no jobs: its word, and how old that is if it is old.
+    ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> },
+    /// What the scheduler says of a node that cannot be reached, and how long ago.
+    ReportedByScheduler {
+        words: &'static SchedulerWords,
+        said: String,
+        age: Option<Duration>,
+        severity: Severity,
+    },
+    /// What is wrong with devices.
+    Devices { labels: Vec<String>, flag: DeviceFlag },
+    /// A device is far below the others of its job.
+    Lags { label: String, share: f32, span: String },
+    /// Devices are held and idle; for how long at least.
+    IdleHeld { count: usize, span: String, severity: Severity },
+    /// All its devices are free.
+    Free,
+    /// Some of its devices are free.
+    FreeDevices(usize),
+}
+
+/// When a node that is down is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextAttempt {
+    /// It is being tried; the number of the attempt, from 1.
+    Running(u32),
+    In(Duration),
+    /// Only when the user asks for it.
+    OnRequest,
+    /// Once its host key is known.
+    OnHostKey,
+    /// Once the user has logged in.
+    OnLogin,
+    Soon,
+}
+
+impl NextAttempt {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Running(attempt) => connecting_text(attempt),
+            Self::In(span) => format!("retry in {}", format_duration(span)),
+            Self::OnRequest => "R retries".to_owned(),
+            Self::OnHostKey => "A shows it".to_owned(),
+            Self::OnLogin => "L logs in".to_owned(),
+            Self::Soon => "retrying".to_owned(),
+        }
+    }
+}
+
+fn connecting_text(attempt: u32) -> String {
+    if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+}
+
+/// Returns the fault of a source: `stuck 12s: nvidia-smi`.
+fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> String {
+    let span = format_age(span);
+    if fault.kind == SourceFaultKind::Starting {
+        return format!("starting {source} ({span})");
+    }
+    let label = fault.kind.label();
+    if fault.kind.is_duration() {
+        return format!("{label} {span}: {source}");
+    }
+    if let Some(code) = fault.code {
+        return format!("{label} (error {code}): {source}");
+    }
+    if fault.kind == SourceFaultKind::Failed && !fault.message.is_empty() {
+        return format!("{label}: {source}: {}", excerpt_line(&fault.message));
+    }
+    format!("{label}: {source}")
+}
+
+/// Returns what a scheduler says, with its age if that matters.
+fn scheduler_text(words: &SchedulerWords, said: &str, age: Option<Duration>) -> String {
+    let name = words.name;
+    age.map_or_else(
+        || format!("{name}: {said}"),
+        |age| format!("{name} {} ago: {said}", format_age(age)),
+    )
+}
+
+impl Note {
+    /// Returns that the newest values of a node are this old.
+    pub(crate) fn of_age(node: &Node, age: Duration) -> Self {
+        if node.is_read_from_page() { Self::OldPage(age) } else { Self::Stale(age) }
+    }
+
+    /// Returns its name for programs, which never changes.
+    pub const fn id(&self) -> &'static str {
+        match self {
+            Self::SameMachine(_) => "same_machine",
+            Self::Waiting => "waiting",
+            Self::Connecting(_) => "connecting",
+            Self::StartingProbe => "starting_probe",
+            Self::FirstSample => "first_sample",
+            Self::Stale(_) => "stale",
+            Self::OldPage(_) => "old_page",
+            Self::Aged(_) => "aged",
+            Self::Down(_) => "down",
+            Self::NextAttempt(_) => "next_attempt",
+            Self::SudoRefused(_) => "sudo_refused",
+            Self::SourceFault { .. } => "source_fault",
+            Self::SourceStarting(_) => "source_starting",
+            Self::NoneSelected => "none_selected",
+            Self::NoDevices(_) => "no_devices",
+            Self::UnlistedDevices(_) => "unlisted_devices",
+            Self::UnlistedXid { .. } => "unlisted_xid",
+            Self::BelowScheduler { .. } => "below_scheduler",
+            Self::DevicesLeftOut { .. } => "devices_left_out",
+            Self::UnreadableDevices(_) => "unreadable_devices",
+            Self::ClosedByScheduler { .. } => "scheduler_closed",
+            Self::ReportedByScheduler { .. } => "scheduler_reported",
+            Self::Devices { flag, .. } => flag.id(),
+            Self::Lags { .. } => "lags",
+            Self::IdleHeld { .. } => "idle_held",
+            Self::Free => "free",
+            Self::FreeDevices(_) => "free_devices",
+        }
+    }
+
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Down(_) | Self::UnlistedXid { .. } => Severity::Error,
+            Self::SameMachine(_)
+            | Self::Stale(_)
+            | Self::OldPage(_)
+            | Self::SudoRefused(_)
+            | Self::UnlistedDevices(_)
+            | Self::BelowScheduler { .. }
+            | Self::DevicesLeftOut { .. }
+            | Self::ClosedByScheduler { .. }
+            | Self::Lags { .. } => Severity::Warning,
+            Self::SourceFault { fault, .. } => {
+                if fault.kind == SourceFaultKind::Unanswered {
+                    Severity::Warning
+                } else if fault.is_problem() {
+                    Severity::Error
+                } else {
+                    Severity::Info
+                }
+            }
+            Self::Devices { flag, .. } => flag.severity(),
+            Self::ReportedByScheduler { severity, .. } | Self::IdleHeld { severity, .. } => {
+                *severity
+            }
+            Self::Waiting
+            | Self::Connecting(_)
+            | Self::StartingProbe
+            | Self::FirstSample
+            | Self::NextAttempt(_)
+            | Self::Aged(_)
+            | Self::SourceStarting(_)
+            | Self::NoneSelected
+            | Self::NoDevices(_)
+            | Self::UnreadableDevices(_)
+            | Self::Free
+            | Self::FreeDevices(_) => Severity::Info,
+        }
+    }
+
+    /// Returns its text and how serious it is, to be drawn.
+    pub fn drawn(&self) -> (String, Severity) {
+        (self.text(), self.severity())
+    }
+
+    pub fn text(&self) -> String {
+        match self {
+            Self::SameMachine(first) => format!("same machine as {first}"),
+            Self::Waiting => "waiting to connect".to_owned(),
+            Self::Connecting(attempt) => connecting_text(*attempt),
+            Self::StartingProbe => "starting the probe".to_owned(),
+            Self::FirstSample => "waiting for the first sample".to_owned(),
+            Self::Stale(age) => format!("stale {}", format_age(*age)),
+            Self::OldPage(age) => format!("stale {}: an old page", format_age(*age)),
+            Self::Aged(age) => format!("{} old", format_age(*age)),
+            Self::Down(fault) => fault.message(),
+            Self::NextAttempt(next) => next.text(),
+            Self::SudoRefused(refusal) => format!("not root: {}", refusal.text()),
+            Self::SourceFault { source, fault, span } => source_fault_text(source, fault, *span),
+            Self::SourceStarting(source) => format!("starting {source}"),
+            Self::NoneSelected => "no devices selected".to_owned(),
+            Self::NoDevices(why) => format!("no devices ({})", why.join(", ")),
+            Self::UnlistedDevices(addresses) => format!("not listed: {}", addresses.join(", ")),
+            Self::UnlistedXid { code, address } => format!("Xid {code} of {address}"),
+            Self::BelowScheduler { found, configured } => {
+                format!("{found} of the {configured} devices of the scheduler")
+            }
+            Self::DevicesLeftOut { read, more } => {
+                format!("only {read} devices are read, of at least {}", read + more)
+            }
+            Self::UnreadableDevices(list) => list.join("; "),
+            Self::ClosedByScheduler { words, said, age }
+            | Self::ReportedByScheduler { words, said, age, .. } => {
+                scheduler_text(words, said, *age)
+            }
+            Self::Devices { labels, flag } => format!("#{} {}", labels.join(","), flag.note()),
+            Self::Lags { label, share, span } => {
+                format!("#{label} lags: {share:.0}% for {span}")
+            }
+            Self::IdleHeld { count, span, .. } => format!("{count} idle-held for {span}"),
+            Self::Free => "free".to_owned(),
+            Self::FreeDevices(count) => format!("{count} free"),
+        }
+    }
+
+    /// Returns what it means.
+    pub fn meaning(&self) -> Cow<'static, str> {
+        let meaning = match self {
+            Self::SameMachine(_) => {
+                "another name of a node that is listed too; its devices are counted once"
+            }
+            Self::Waiting => "other nodes are connected first",
+            Self::Connecting(_) | Self::NextAttempt(NextAttempt::Running(_)) => {
+                "a connection is being opened"
+            }
+            Self::StartingProbe => "connected; the probe has not said hello yet",
+            Self::FirstSample => "connected; the first values are on their way",
+            Self::Stale(_) => "no new values: the numbers are old",
+            Self::OldPage(_) => {
+                "the time on its page of metrics stands still, or the page comes late: the numbers are old"
+            }
+            Self::Aged(_) => {
+                "the driver's program takes long there, so values of devices come seldom"
+            }
+            Self::Down(fault) if !fault.what.is_empty() && *fault.what != *fault.message() => {
+                return format!("{} ({})", fault.kind.meaning(), fault.what).into();
+            }
+            Self::Down(fault) => fault.kind.meaning(),
+            Self::NextAttempt(NextAttempt::OnRequest) => {
+                "trying again would not help unless something changes"
+            }
+            Self::NextAttempt(NextAttempt::OnLogin) => {
+                "gtop connects once you have logged in there"
+            }
+            Self::NextAttempt(NextAttempt::OnHostKey) => {
+                "gtop connects once you have said that this is the right machine"
+            }
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => {
+                "gtop tries again by itself"
+            }
+            Self::SudoRefused(_) => {
+                "the probe runs as the user who logs in, so what only root sees is missing"
+            }
+            Self::SourceFault { fault, .. } => {
+                let call = if fault.call.is_empty() { "" } else { "the call " };
+                let colon = if fault.message.is_empty() { "" } else { ": " };
+                return format!("{call}{}{colon}{}", fault.call, fault.message).into();
+            }
+            Self::SourceStarting(_) => {
+                "the driver is being loaded, which takes seconds where it is not kept loaded"
+            }
+            Self::NoneSelected => "a setting hides all its devices",
+            Self::NoDevices(_) => "nothing reports a device there",
+            Self::UnlistedDevices(_) => {
+                "the PCI bus has these devices, and their driver does not list them"
+            }
+            Self::UnlistedXid { code, .. } => {
+                return format!("no driver lists this device; {}", xid_meaning(*code)).into();
+            }
+            Self::BelowScheduler { .. } => {
+                "the scheduler gives jobs more devices than the node has: those that get the others fail"
+            }
+            Self::DevicesLeftOut { .. } => {
+                "gtop reads no more devices of one node; the others are shown and counted nowhere"
+            }
+            Self::UnreadableDevices(_) => {
+                "accelerators on its PCI bus of which gtop shows no values; they count nowhere"
+            }
+            Self::ClosedByScheduler { .. } => "the scheduler starts no new job there",
+            Self::ReportedByScheduler { .. } => {
+                "this is what the scheduler said of the node, and when"
+            }
+            Self::Devices { flag, .. } => flag.meaning(),
+            Self::Lags { .. } => {
+                "far below the other devices of its job for a while: they may wait for it"
+            }
+            Self::IdleHeld { .. } => {
+                "allocated to a job, or with much memory in use, and does no work"
+            }
+            Self::Free | Self::FreeDevices(_) => "nobody uses it and no job holds it",
+        };
+        meaning.into()
+    }
+
+    /// Returns true if it names a key of the screen.
+    pub const fn names_key(&self) -> bool {
+        use NextAttempt::{OnHostKey, OnLogin, OnRequest};
+        matches!(self, Self::NextAttempt(OnRequest | OnHostKey | OnLogin))
+    }
+
+    /// Returns what to do about it, without what only some may know of this node, such as the name of a user.
+    pub fn common_advice(&self, node: &NodeName) -> Advice {
+        let Self::Down(fault) = self else { return self.advice(node, Reader::Program) };
+        advice::in_public(fault.kind, node.label())
+    }
+
+    /// Returns what to do about it on this node; nothing if no step helps.
+    pub fn advice(&self, node: &NodeName, reader: Reader) -> Advice {
+        let words = match self {
+            Self::Down(fault) => return advice::for_fault(fault, &Known::of_node(node, reader)),
+            Self::SameMachine(_) => advice::source::SAME_MACHINE,
+            Self::Stale(_) => advice::source::of_stale(reader),
+            Self::OldPage(_) => advice::source::OLD_PAGE,
+            Self::NextAttempt(_) if reader != Reader::Screen => "",
+            Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
+            Self::NextAttempt(NextAttempt::OnHostKey) => advice::source::ON_HOST_KEY,
+            Self::NextAttempt(NextAttempt::OnLogin) => advice::source::ON_LOGIN,
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::RETRY,
+            Self::SudoRefused(refusal) => advice::root::of_note(*refusal),
+            Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),
+            Self::SourceStarting(_) | Self::Aged(_) => advice::source::PERSISTENCE,
+            Self::NoneSelected => advice::source::NONE_SELECTED,
+            Self::NoDevices(_) => advice::source::NO_DEVICES,
+            Self::UnlistedDevices(_) => advice::device::UNLISTED,
+            Self::UnlistedXid { code, .. } => advice::device::of_xid(*code),
+            Self::BelowScheduler { .. } => advice::scheduler::BELOW_SCHEDULER,
+            Self::DevicesLeftOut { .. } => advice::device::LEFT_OUT,
+            Self::UnreadableDevices(_) => advice::device::UNREADABLE,
+            Self::ClosedByScheduler { words, .. } => {
+                return advice::scheduler::of_closed(words);
+            }
+            Self::ReportedByScheduler { .. } => advice::scheduler::REPORTED,
+            Self::Devices { flag, .. } => flag.remedy(),
+            Self::Lags { .. } => advice::device::LAGS,
+            Self::IdleHeld { .. } => advice::device::IDLE_HELD,
+            Self::Waiting
+            | Self::Connecting(_)
+            | Self::NextAttempt(NextAttempt::Running(_))
+            | Self::StartingProbe
+            | Self::FirstSample
+            | Self::Free
+            | Self::FreeDevices(_) => "",
+        };
+        words.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::HealthReason;
+    use gtop_local::time::Timestamp;
+    use gtop_model::{FaultKind, UNNAMED_SCHEDULER};
+
+    const WORDS: &SchedulerWords = &UNNAMED_SCHEDULER.words;
+
+    fn node() -> NodeName {
+        NodeName::new("gpu01").unwrap()
+    }
+
+    fn stuck() -> SourceFault {
+        SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "nvmlInit".into(),
+            message: "Unknown Error".into(),
+            duration: Duration::ZERO,
+            at: Timestamp::default(),
+            code: None,
+        }
+    }
+
+    /// Returns one of each kind, with these words of others in it.
+    fn all(words: &str) -> Vec<Note> {
+        let said = || words.to_owned();
+        let driver = HealthReason::Driver(words.into());
+        vec![
+            Note::SameMachine(NodeName::new("gpu01").unwrap()),
+            Note::Waiting,
+            Note::Connecting(2),
+            Note::StartingProbe,
+            Note::FirstSample,
+            Note::Stale(Duration::from_secs(9)),
+            Note::OldPage(Duration::from_secs(9)),
+            Note::Aged(Duration::from_secs(9)),
+            Note::Down(Box::new(Fault::new(FaultKind::Silent, words))),
+            Note::NextAttempt(NextAttempt::Soon),
+            Note::SourceFault {
+                source: Source::new("nvml"),
+                fault: Box::new(stuck()),
+                span: Duration::from_secs(9),
+            },
+            Note::SourceStarting(Source::new("nvml")),
+            Note::NoneSelected,
+            Note::NoDevices(vec![said()]),
+            Note::UnlistedDevices(vec![words.into()]),
+            Note::UnlistedXid { code: 79, address: words.into() },
+            Note::BelowScheduler { found: 7, configured: 8 },
+            Note::DevicesLeftOut { read: 256, more: 44 },
+            Note::UnreadableDevices(vec![said()]),
+            Note::ClosedByScheduler { words: WORDS, said: said(), age: None },
+            Note::ReportedByScheduler {
+                words: WORDS,
+                said: said(),
+                age: None,
+                severity: Severity::Info,
+            },
+            Note::Devices { labels: vec!["0".to_owned()], flag: DeviceFlag::Health(driver) },
+            Note::Lags { label: "1".to_owned(), share: 12.0, span: "3m".to_owned() },
+            Note::IdleHeld { count: 2, span: "20m".to_owned(), severity: Severity::Warning },
+            Note::Free,
+            Note::FreeDevices(2),
+        ]
+    }
+
+    #[test]
+    fn each_note_has_a_name_of_its_own_and_a_meaning() {
+        let notes = all("drained");
+        let names: BTreeSet<&str> = notes.iter().map(Note::id).collect();
+        assert_eq!(names.len(), notes.len());
+        let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        assert!(names.iter().all(is_plain), "{names:?}");
+        for note in notes {
+            assert_ne!(note.text(), "", "{note:?}");
+            assert_ne!(note.meaning(), "", "{note:?}");
+            let is_problem = matches!(note.severity(), Severity::Error | Severity::Warning);
+            assert!(
+                !is_problem || !note.advice(&node(), Reader::Screen).steps.is_empty(),
+                "{note:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_words_of_others_decide_nothing() {
+        let plain = all("x");
+        let facts = |note: &Note| {
+            (note.id(), note.severity(), note.meaning(), note.advice(&node(), Reader::Screen))
+        };
+        let facts = |notes: &[Note]| -> Vec<_> {
+            notes.iter().map(|note| format!("{:?}", facts(note))).collect()
+        };
+        for words in [
+            "lost",
+            "#0 lost",
+            "stale 12s",
+            "free",
+            "the scheduler: drained",
+            "the scheduler 12s ago: idle",
+            "no devices selected",
+            "Xid 79: the device has fallen off the bus",
+            "",
+        ] {
+            assert_eq!(facts(&all(words)), facts(&plain), "{words}");
+        }
+    }
+
+    #[test]
+    fn an_old_note_of_the_scheduler_has_the_remedy_of_a_new_one() {
+        let closed =
+            |age| Note::ClosedByScheduler { words: WORDS, said: "drained".to_owned(), age };
+        let old = closed(Some(Duration::from_secs(90)));
+        assert_eq!(old.text(), "the scheduler 1m30s ago: drained");
+        let remedy = old.advice(&node(), Reader::Screen).first();
+        assert_eq!(remedy, closed(None).advice(&node(), Reader::Screen).first());
+        assert!(remedy.contains(WORDS.explain_node), "{remedy}");
+    }
+
+    #[test]
+    fn a_down_node_has_the_remedy_of_its_own_fault() {
+        let fault = Fault::new(FaultKind::HostKeyUnknown, "SHA256:x");
+        let note = Note::Down(Box::new(fault));
+        assert_eq!(note.meaning(), FaultKind::HostKeyUnknown.meaning());
+        let remedy = note.advice(&node(), Reader::Screen).first();
+        assert!(remedy.ends_with(": gtop trust gpu01"), "{remedy}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The identity of a row in the tables of the node view.
+
+use std::sync::Arc;
+
+use crate::Node;
+use gtop_model::DeviceUse;
+
+/// Identifies a row of the tables in the node view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowId {
+    Device(Arc<str>),
+    /// A process on a device.
+    Process {
+        /// The UUID of the device.
+        device: Arc<str>,
+        pid: u32,
+        /// The start time, if known: pids are reused.
+        start_ticks: Option<u64>,
+    },
+}
+
+/// Returns the process rows of a node with their indices in `Node::uses`, in the order of the process table:
+/// by device, then by memory in descending order.
+pub fn process_rows(node: &Node) -> Vec<(usize, RowId)> {
+    let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
+    let mut order: Vec<_> = node
+        .uses
+        .iter()
+        .enumerate()
+        .map(|(index, used)| {
+            let memory = used.memory.get().map_or(0, |bytes| bytes.0);
+            let device_index = device(&used.device).unwrap_or(usize::MAX);
+            ((device_index, std::cmp::Reverse(memory), used.pid), index, used)
+        })
+        .collect();
+    order.sort_by_key(|(key, index, _)| (*key, *index));
+    let row_id = |(_, index, used): (_, usize, &DeviceUse)| {
+        let start_ticks = node.process(used.pid).and_then(|process| process.key.start());
+        (index, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
+    };
+    order.into_iter().map(row_id).collect()
+}

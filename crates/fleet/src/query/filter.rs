@@ -1,0 +1,270 @@
+//! Filter expressions: words and comparisons over any field, joined by and, `or` and `not`.
+//!
+//! `util<10 mem>50% user=alice node~gpu0 !debug stale`, `(free or idle-held) partition=a100`: terms that are joined must
+//! match the same node, device and process. A term about processes matches processes only, one about devices matches
+//! devices only; an unknown value matches no comparison but `=unknown`. `not` holds for a device where its expression
+//! matches nothing on it: a device is `not user=alice` if none of its processes is hers. A node matches if a device or
+//! something else on it does. The words of the summary lines have the meaning that they have there. `job=2_1
+//! jobname~train partition=gpu left<1h` compare fields of the job a process belongs to, or to which a device or node is
+//! allocated; a device without a job has the partitions of its node.
+
+mod complete;
+mod expression;
+mod lexer;
+mod matching;
+mod operand;
+mod parse;
+#[cfg(test)]
+mod properties;
+mod words;
+
+pub use complete::{Completion, Completions, complete};
+pub use matching::NodeMatch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
+use crate::{JobLookup, Node};
+use expression::Conditions;
+use gtop_model::{Device, JobList};
+use operand::{KELVIN, Operand};
+use words::StateWord;
+
+/// The maximum length of a filter in bytes; further input is refused.
+pub const MAX_FILTER_LENGTH: usize = 500;
+
+/// A parsed filter; the empty one matches everything.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    text: String,
+    conditions: Conditions,
+    reads: FilterInputs,
+    /// The jobs listed by the scheduler.
+    jobs: Arc<JobLookup>,
+}
+
+/// A syntax error in a filter, with its position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FilterError {
+    /// Where the error begins, in characters from the start.
+    pub at: usize,
+    /// The error and the remedy.
+    pub message: String,
+}
+
+/// What the predicates of a filter read besides nodes and devices.
+#[derive(Clone, Copy, Debug, Default)]
+struct FilterInputs {
+    processes: bool,
+    jobs: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Predicate {
+    /// Lower-case text that a name of the row contains.
+    Word(String),
+    StateWord(StateWord),
+    Compare(FilterField, Comparison, Operand),
+}
+
+impl Predicate {
+    fn reads(&self) -> FilterInputs {
+        match self {
+            Self::Word(_)
+            | Self::Compare(
+                FilterField::Job | FilterField::Partition | FilterField::OfJob(_),
+                ..,
+            ) => FilterInputs { processes: true, jobs: true },
+            Self::Compare(FilterField::Pid | FilterField::Process(_), ..) => {
+                FilterInputs { processes: true, jobs: false }
+            }
+            Self::StateWord(_) | Self::Compare(..) => FilterInputs::default(),
+        }
+    }
+}
+
+/// The field a term compares.
+#[derive(Clone, Copy)]
+enum FilterField {
+    /// The name of the node.
+    Node,
+    /// The index of the device.
+    Index,
+    Uuid,
+    Pid,
+    /// The job id, in any of the forms that users and processes know.
+    Job,
+    /// The partition of the job, or those of the node where no job has the device.
+    Partition,
+    /// The words of what the scheduler says of the node.
+    NodeState,
+    /// Used device memory as a share of the total, for `mem>50%`.
+    MemoryShare,
+    Host(&'static Field<Node>),
+    Device(&'static Field<Device>),
+    Process(&'static Field<Usage>),
+    OfJob(&'static Field<JobAt>),
+}
+
+impl FilterField {
+    /// Fields outside the field tables: alias, id.
+    const KEYS: [(&str, &str, Self); 7] = [
+        ("node", "node", Self::Node),
+        ("gpu", "index", Self::Index),
+        ("uuid", "uuid", Self::Uuid),
+        ("pid", "pid", Self::Pid),
+        ("job", "job", Self::Job),
+        ("partition", "partition", Self::Partition),
+        ("nodestate", "nodestate", Self::NodeState),
+    ];
+
+    /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
+    /// aliases of all fields that the word could mean; it is empty if there are none.
+    fn from_name(word: &str) -> Result<Self, Vec<&'static str>> {
+        if let Some((.., field)) = Self::all().find(|(alias, ..)| *alias == word) {
+            return Ok(field);
+        }
+        let current = current_aliases(word);
+        let matches = |alias: &str, id: &str| id == word || current.contains(&alias);
+        let candidates: Vec<_> = Self::all().filter(|(alias, id, _)| matches(alias, id)).collect();
+        match *candidates {
+            [(.., field)] => Ok(field),
+            _ => Err(candidates.into_iter().map(|(alias, ..)| alias).collect()),
+        }
+    }
+
+    /// Returns every field with its alias and its id.
+    fn all() -> impl Iterator<Item = (&'static str, &'static str, Self)> {
+        let device = device_fields().map(|field| (field.alias, field.id, Self::Device(field)));
+        let process = PROCESS.iter().map(|field| (field.alias, field.id, Self::Process(field)));
+        let host = HOST.iter().map(|field| (field.alias, field.id, Self::Host(field)));
+        let job = JOB.iter().map(|field| (field.alias, field.id, Self::OfJob(field)));
+        Self::KEYS.into_iter().chain(device).chain(process).chain(host).chain(job)
+    }
+
+    fn aliases() -> impl Iterator<Item = &'static str> {
+        Self::all().map(|(alias, ..)| alias)
+    }
+
+    /// Returns the unit of its values; empty if it has none, kelvin for a difference of temperatures.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Node
+            | Self::Index
+            | Self::Uuid
+            | Self::Pid
+            | Self::Job
+            | Self::Partition
+            | Self::NodeState => "",
+            Self::MemoryShare => "%",
+            Self::Host(field) => field.unit(),
+            Self::Device(field) if field.is_temperature_difference() => KELVIN,
+            Self::Device(field) => field.unit(),
+            Self::Process(field) => field.unit(),
+            Self::OfJob(field) => field.unit(),
+        }
+    }
+}
+
+impl fmt::Debug for FilterField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "node",
+            Self::Index => "index",
+            Self::Uuid => "uuid",
+            Self::Pid => "pid",
+            Self::Job => "job",
+            Self::Partition => "partition",
+            Self::NodeState => "node state",
+            Self::MemoryShare => "memory share",
+            Self::Host(field) => field.id,
+            Self::Device(field) => field.id,
+            Self::Process(field) => field.id,
+            Self::OfJob(field) => field.id,
+        })
+    }
+}
+
+/// Returns every alias that may precede a comparison.
+#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests list them"))]
+pub fn aliases() -> impl Iterator<Item = &'static str> {
+    FilterField::aliases()
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    /// Contains the text.
+    Contains,
+    NotContains,
+}
+
+impl Comparison {
+    /// Every operator with its sign, longer signs first.
+    const SYMBOLS: [(&str, Self); 9] = [
+        ("!=", Self::Unequal),
+        ("!~", Self::NotContains),
+        ("<=", Self::AtMost),
+        (">=", Self::AtLeast),
+        ("==", Self::Equal),
+        ("=", Self::Equal),
+        ("<", Self::Less),
+        (">", Self::More),
+        ("~", Self::Contains),
+    ];
+
+    /// Finds the first sign in a word: where it begins, in bytes, and what it means.
+    fn find(word: &str) -> Option<(usize, &'static str, Self)> {
+        word.char_indices().find_map(|(at, _)| {
+            let rest = word.get(at..)?;
+            let found = Self::SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol));
+            found.map(|(symbol, comparison)| (at, *symbol, *comparison))
+        })
+    }
+
+    /// Returns true if it compares by order.
+    const fn is_order(self) -> bool {
+        matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
+    }
+}
+
+impl Filter {
+    /// Parses a filter.
+    ///
+    /// Terms are separated by spaces; quotes keep a value with spaces together.
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        let conditions = parse::parse(text)?;
+        let all = conditions.predicates().into_iter().map(Predicate::reads);
+        let reads = all.fold(FilterInputs::default(), |sum, one| FilterInputs {
+            processes: sum.processes || one.processes,
+            jobs: sum.jobs || one.jobs,
+        });
+        Ok(Self { text: text.trim().to_owned(), conditions, reads, ..Self::default() })
+    }
+
+    /// Returns the filter with the jobs of the scheduler and the devices allocated to them. Without them, only the job
+    /// ids of processes are known.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
+        self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads.jobs)));
+        self
+    }
+
+    /// Returns the text of the filter as typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns true if it matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.matched.is_none()
+    }
+}

@@ -1,0 +1,87 @@
+//! Words that stand for a condition: those of the summary lines, with the same meaning, and a few more.
+
+use crate::{DeviceCount, NodeCount};
+
+/// A word that stands for a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateWord {
+    /// What the device counts as.
+    Device(DeviceCount),
+    /// What the node counts as.
+    Node(NodeCount),
+    /// The device counts as stale, or a node without devices does.
+    Stale,
+    Up,
+    Fault,
+    Throttled,
+    /// The device works, and is slower or less reliable than it should be.
+    Degraded,
+}
+
+impl StateWord {
+    /// Every word with its condition and what it means; the most useful first.
+    pub(super) const WORDS: [(&str, Self, &str); 16] = [
+        Self::of_device(DeviceCount::IdleHeld, "held, and idle now"),
+        Self::of_device(DeviceCount::Free, "idle, nobody has it"),
+        Self::of_device(DeviceCount::Busy, "5% utilization or more"),
+        Self::of_device(DeviceCount::Faulty, "driver reports a fault"),
+        (DeviceCount::Stale.word(), Self::Stale, "no fresh values"),
+        Self::of_node(NodeCount::Down, "node is not connected"),
+        ("throttled", Self::Throttled, "slowed by heat or power"),
+        ("degraded", Self::Degraded, "works, but not soundly"),
+        Self::of_device(DeviceCount::Unavailable, "nobody can be given it"),
+        Self::of_device(DeviceCount::InUse, "held, load not known"),
+        Self::of_device(DeviceCount::Unknown, "its use is not known"),
+        Self::of_node(NodeCount::Fresh, "node has fresh values"),
+        Self::of_node(NodeCount::Connecting, "node sent nothing yet"),
+        Self::of_node(NodeCount::Reported, "known from the scheduler"),
+        ("fault", Self::Fault, "faulty, or node down"),
+        ("up", Self::Up, "node is connected"),
+    ];
+
+    const fn of_device(
+        count: DeviceCount,
+        help: &'static str,
+    ) -> (&'static str, Self, &'static str) {
+        (count.word(), Self::Device(count), help)
+    }
+
+    const fn of_node(count: NodeCount, help: &'static str) -> (&'static str, Self, &'static str) {
+        (count.word(), Self::Node(count), help)
+    }
+
+    /// Returns the condition of a word in lower case; `None` if it is a name.
+    pub(super) fn find(word: &str) -> Option<Self> {
+        // As the summary line has them where space is short.
+        let word = match word {
+            "held" => DeviceCount::IdleHeld.word(),
+            "unavail" => DeviceCount::Unavailable.word(),
+            word => word,
+        };
+        Self::WORDS.iter().find(|(known, ..)| *known == word).map(|(_, state, _)| *state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_summary_lines_is_a_word_of_filters() {
+        use {DeviceCount as Device, NodeCount as Node};
+        // Of a node and of a device.
+        let of_both = |word: &str, state| if word == "stale" { StateWord::Stale } else { state };
+        let devices = Device::ALL.map(|count| (count.word(), StateWord::Device(count)));
+        let nodes = Node::ALL.map(|count| (count.word(), StateWord::Node(count)));
+        let docs = include_str!("../../../../../docs/filter.md");
+        let short = [("held", Device::IdleHeld), ("unavail", Device::Unavailable)];
+        for (word, count) in short {
+            assert_eq!(StateWord::find(word), Some(StateWord::Device(count)));
+        }
+        for (word, state) in devices.into_iter().chain(nodes) {
+            assert_eq!(StateWord::find(word), Some(of_both(word, state)));
+            assert!(docs.contains(&format!("| `{word}` |")), "{word} is not documented");
+        }
+        assert_eq!(StateWord::find("idle"), None);
+    }
+}

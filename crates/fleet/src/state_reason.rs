@@ -1,0 +1,113 @@
+//! Why a device counts as it does.
+
+use crate::headline::DeviceCount;
+use crate::idle::{
+    DeviceState, is_known_idle, is_memory_refused, is_whole_in_use, unexplained_memory,
+};
+use crate::node::Node;
+use gtop_local::time::Timestamp;
+use gtop_model::Device;
+use gtop_model::table;
+
+table! {
+    /// Why a device is not free, or not known to be. How sound it is has reasons of its own, [`HealthReason`].
+    ///
+    /// [`HealthReason`]: crate::HealthReason
+    pub enum StateReason {
+        /// The scheduler gave it to a job.
+        Allocated = ("allocated", "allocated to a job"),
+        /// Processes have memory of it, or keep it open.
+        InUse = ("in_use", "in use by processes"),
+        /// Memory is in use that no process has which the driver lists.
+        MemoryWithoutProcess = ("memory_without_process", "memory is in use, and no listed process has it"),
+        /// How much of its memory is in use cannot be read.
+        MemoryUnknown = ("memory_unknown", "how much of its memory is in use is not known"),
+        /// Processes use it that are not seen.
+        HiddenProcesses = ("hidden_processes", "used by processes that are not seen"),
+        /// Which processes use it cannot be read.
+        UsersUnknown = ("users_unknown", "which processes use it is not known"),
+        /// How busy it is cannot be read.
+        LoadUnknown = ("load_unknown", "how busy it is is not known"),
+        /// A job whose devices are not all known may have it.
+        MayBeAllocated = ("may_be_allocated", "a job may have it"),
+        /// The login may not read it.
+        NotReadable = ("not_readable", "it cannot be read"),
+        /// The scheduler gives its node no jobs.
+        NodeTakesNoJobs = ("node_takes_no_jobs", "free, and its node takes no jobs"),
+        /// It is in MIG mode without slices.
+        NoSlices = ("no_slices", "it is in MIG mode without slices"),
+    }
+    /// Returns its name for programs, which never changes, and its text.
+    fn texts -> (&'static str, &'static str);
+}
+
+impl StateReason {
+    /// Returns its name for programs, which never changes.
+    pub const fn id(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Returns it in words.
+    pub const fn text(self) -> &'static str {
+        self.texts().1
+    }
+
+    /// Returns it in a word, if nothing else in the row of the device tells.
+    pub const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::HiddenProcesses => Some("HIDDEN"),
+            Self::UsersUnknown => Some("USERS?"),
+            Self::MemoryUnknown => Some("MEM?"),
+            Self::Allocated
+            | Self::InUse
+            | Self::MemoryWithoutProcess
+            | Self::LoadUnknown
+            | Self::MayBeAllocated
+            | Self::NotReadable
+            | Self::NodeTakesNoJobs
+            | Self::NoSlices => None,
+        }
+    }
+
+    /// Returns why the device at this position of a node counts as it does now; `None` if it is busy, free, faulty or stale,
+    /// or does not count.
+    pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
+        let is_counted = DeviceCount::of(node, position, now)? != DeviceCount::Stale;
+        is_counted.then(|| Self::last_known(node, position)).flatten()
+    }
+
+    /// Returns why the device at this position of a node is in its state, as last known.
+    pub fn last_known(node: &Node, position: usize) -> Option<Self> {
+        let device = node.devices.get(position)?;
+        let is_allocated = node.holdings.device(&device.uuid).is_allocated() == Some(true);
+        match DeviceState::of(node, position, device) {
+            DeviceState::Busy | DeviceState::Free | DeviceState::Faulty => None,
+            DeviceState::IdleHeld | DeviceState::InUse if is_allocated => Some(Self::Allocated),
+            DeviceState::IdleHeld | DeviceState::InUse => Some(Self::InUse),
+            DeviceState::Unavailable if node.is_without_slices(device) => Some(Self::NoSlices),
+            DeviceState::Unavailable => Some(Self::NodeTakesNoJobs),
+            DeviceState::Unknown => Some(Self::of_unknown(node, position, device)),
+        }
+    }
+
+    /// Returns why it is not known whether a device is free.
+    fn of_unknown(node: &Node, position: usize, device: &Device) -> Self {
+        if device.fault.is_some() {
+            Self::NotReadable
+        } else if is_whole_in_use(node, device) {
+            Self::InUse
+        } else if unexplained_memory(node, device).is_some() {
+            Self::MemoryWithoutProcess
+        } else if is_memory_refused(device) {
+            Self::MemoryUnknown
+        } else if device.hidden_processes.get().is_some_and(|count| count > 0) {
+            Self::HiddenProcesses
+        } else if node.users_unknown_reason(position).is_some() {
+            Self::UsersUnknown
+        } else if !is_known_idle(device) {
+            Self::LoadUnknown
+        } else {
+            Self::MayBeAllocated
+        }
+    }
+}
