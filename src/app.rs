@@ -14,11 +14,11 @@ use crate::record::{RecordError, RecordingError};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
 use crate::transport::{ExecTemplate, TemplateError};
-use crate::ui::{StopReason, StopSignals};
 use gtop_fleet::advice::scheduler;
 use gtop_local::process;
 use gtop_local::storage::WriteError;
 use gtop_ssh as ssh;
+use gtop_ui::{StopReason, StopSignals};
 
 mod config_command;
 mod demo;

@@ -29,7 +29,6 @@ mod serve;
 mod sim;
 mod source;
 mod transport;
-mod ui;
 mod wire;
 
 #[doc(hidden)]
@@ -53,12 +52,13 @@ pub mod internals {
     pub use gtop_model::nodeset;
     pub use gtop_model::training;
     pub use gtop_ssh as ssh;
+    pub use gtop_ui as ui;
     macro_rules! modules {
         ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
     }
 
     modules! {
         app cli collect config doctor export inventory probe
-        record report runs scheduler serve sim source transport ui wire
+        record report runs scheduler serve sim source transport wire
     }
 }

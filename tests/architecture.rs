@@ -28,6 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("ssh", &["ssh"]),
     ("model", &["model", "training", "nodeset"]),
     ("fleet", &["fleet", "advice", "metrics", "query", "insight"]),
+    ("ui", &["ui"]),
 ];
 
 /// Modules that a module must not import although they are below it.

@@ -17,7 +17,7 @@ use crate::doctor::{
 };
 use crate::scheduler::{JobFilter, SchedulerKind};
 use crate::transport::Target;
-use crate::ui::StopSignals;
+use gtop_ui::StopSignals;
 
 /// What is examined.
 struct DoctorTargets {

@@ -12,9 +12,9 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
 use crate::source::replay::{LostLines, Recordings};
-use crate::ui::StopSignals;
 use gtop_fleet::Anonymizer;
 use gtop_local::storage::StreamFile;
+use gtop_ui::StopSignals;
 
 /// A table has names of users: only its owner reads it, until they change that.
 const MODE: u32 = 0o600;

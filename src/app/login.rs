@@ -21,7 +21,6 @@ use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
 use crate::transport::{self, Reach, Target, Transport};
-use crate::ui::StopSignals;
 use gtop_local::fault::ConnectPhase;
 use gtop_local::process::Output;
 use gtop_local::storage::socket_folder;
@@ -29,6 +28,7 @@ use gtop_local::text;
 use gtop_model::TransportKind;
 use gtop_model::nodeset;
 use gtop_ssh::{self as ssh, AskpassServer, Client, LoginEvent, LoginHost, SshTarget};
+use gtop_ui::StopSignals;
 
 /// What is run on a node to see that it is reachable, and what it prints.
 const CHECK_COMMAND: &str = "echo gtop-login";

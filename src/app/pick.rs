@@ -20,7 +20,6 @@ use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 use crate::transport::Target;
-use crate::ui::StopSignals;
 use gtop_fleet::advice::shell_quoted;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::insight::pick::{
@@ -35,6 +34,7 @@ use gtop_model::{
     BackendState, Device, Freshness, JobId, Link, NodeName, SourceFault, SourceFaultKind,
     TransportKind,
 };
+use gtop_ui::StopSignals;
 
 mod on_node;
 mod reserving;

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use crate::record::Recorder;
 use crate::source::replay::{PlaybackHandle, Player, Recordings};
-use crate::ui::FleetSource;
 use gtop_local::time::Timestamp;
 use gtop_model::PlaybackCommand;
+use gtop_ui::FleetSource;
 
 /// Starts a player; it ends when nobody can command it any more.
 pub(super) fn start(

@@ -15,14 +15,14 @@ use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
-use crate::ui::{DisplayOptions, RenderContext, report};
-use crate::ui::{StopSignals, Theme, render_text};
 use gtop_fleet::advice;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, Link, Unanswered};
+use gtop_ui::{DisplayOptions, RenderContext, report};
+use gtop_ui::{StopSignals, Theme, render_text};
 
 /// Prints snapshots of the fleet.
 pub(super) struct Printer<'a> {

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompt_place::PromptPlace;
-use crate::ui::{StopReason, StopSignals};
 use gtop_ssh::{PromptQueue, PromptRequest, Secret};
+use gtop_ui::{StopReason, StopSignals};
 
 /// Maximum wait for login prompts before the screen starts.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -11,12 +11,12 @@ use crate::app::output_mode::OutputMode;
 use crate::app::times::local_time;
 use crate::app::{AppError, ExitReason};
 use crate::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
-use crate::ui::StopSignals;
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::events::MarkObserver;
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, format_duration};
 use gtop_model::RecorderState;
+use gtop_ui::StopSignals;
 
 /// Maximum time between two looks at what has happened.
 const MARK_INTERVAL: Duration = Duration::from_secs(1);

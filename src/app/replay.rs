@@ -10,8 +10,8 @@ use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::source::replay::{LostLines, Player, Recordings};
-use crate::ui::outside;
 use gtop_local::time::{Clock, Timestamp};
+use gtop_ui::outside;
 
 /// Plays the files until the user quits, or prints one picture.
 pub(super) fn run(

@@ -6,11 +6,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::app::tmux_windows::TmuxWindows;
 use crate::runs::{OutputPlace, RunsClient};
-use crate::ui::{RunFeed, SettingsEvent};
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::runs::Runs;
 use gtop_local::time::Clock;
 use gtop_model::{RunId, RunReply, RunRequest, RunResponse};
+use gtop_ui::{RunFeed, SettingsEvent};
 
 /// What the screen needs of runs.
 pub(super) struct RunsOnScreen {

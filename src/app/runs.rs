@@ -21,12 +21,12 @@ use crate::cli::{RunPlace, RunsOptions};
 use crate::inventory::{Roster, user_groups};
 use crate::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
 use crate::transport::{Reach, Target};
-use crate::ui::RunFeed;
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::runs::{Runs, processes_to_watch};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::nodeset::{self, Groups};
 use gtop_model::{NodeName, RunId, RunList};
+use gtop_ui::RunFeed;
 
 pub(super) use csv_files::CsvError;
 

@@ -19,13 +19,13 @@ use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
 use crate::record::Recorder;
-use crate::ui;
-use crate::ui::{
+use gtop_local::time::Clock;
+use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
+use gtop_ui as ui;
+use gtop_ui::{
     FleetSource, NodeReply, NodeRequest, SettingsEvent, StopReason, SuspendedTask, UiContext,
     UiRequest,
 };
-use gtop_local::time::Clock;
-use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
 
 /// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;

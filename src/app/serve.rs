@@ -15,12 +15,12 @@ use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
 use crate::source::replay::Recordings;
-use crate::ui::StopSignals;
 use gtop_fleet::FleetReader;
 use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
 use gtop_model::JobList;
+use gtop_ui::StopSignals;
 
 /// Serves until a signal ends gtop.
 pub(super) fn run(

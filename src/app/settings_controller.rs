@@ -9,14 +9,14 @@ use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
 use crate::scheduler::SchedulerKind;
-use crate::ui::{
-    Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
-};
-use crate::ui::{ChartMetric, KeyScheme};
-use crate::ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
+use gtop_ui::{
+    Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
+};
+use gtop_ui::{ChartMetric, KeyScheme};
+use gtop_ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
 const MAX_VISIBLE_DEVICES: usize = 1024;
@@ -250,8 +250,8 @@ mod tests {
 
     use super::*;
     use crate::config::{SettingKind, SettingSources, setting};
-    use crate::ui::GlyphSet;
-    use crate::ui::{Navigation, preferences, restore_preference};
+    use gtop_ui::GlyphSet;
+    use gtop_ui::{Navigation, preferences, restore_preference};
 
     fn settings_with(values: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {

@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use crate::app::AppError;
-use crate::ui::{TimeContext, parse_time};
 use gtop_local::time::Timestamp;
+use gtop_ui::{TimeContext, parse_time};
 
 /// Returns the time that an option means; distances are from the end.
 pub(super) fn parse_option(

@@ -7,7 +7,7 @@ use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompt_place::PromptPlace;
 use crate::transport::{Target, Transport};
-use crate::ui::StopReason;
+use gtop_ui::StopReason;
 
 /// Attempts per key file, as in ssh.
 const MAX_ATTEMPTS: usize = 3;

@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
-use crate::ui;
-use crate::ui::{StopReason, StopSignals};
 use gtop_local::process::terminate_programs;
 use gtop_local::storage::remove_temporary_folders;
+use gtop_ui as ui;
+use gtop_ui::{StopReason, StopSignals};
 
 /// Maximum time for a graceful shutdown; gtop ends within two seconds of a signal.
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);

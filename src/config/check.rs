@@ -1,6 +1,6 @@
 //! Validators for the text of settings.
 
-use crate::ui::ChartMetric;
+use gtop_ui::ChartMetric;
 
 /// Accepts any text.
 pub fn any(text: &str) -> Result<(), &'static str> {

@@ -8,10 +8,10 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::kind::{SettingValue, toml_string};
 use super::table::{self, setting};
-use crate::ui::Key;
-use crate::ui::{KeyScheme, Keymap};
 use gtop_fleet::query::nearest;
 use gtop_model::nodeset;
+use gtop_ui::Key;
+use gtop_ui::{KeyScheme, Keymap};
 
 /// Maximum size of a configuration file.
 pub const MAX_BYTES: u64 = 256 * 1024;

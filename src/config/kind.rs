@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use crate::ui::ColumnSpec;
 use gtop_fleet::metrics::current_aliases;
 use gtop_fleet::query::{SortColumn, nearest};
 use gtop_local::text::{is_unprintable, sanitize};
+use gtop_ui::ColumnSpec;
 
 /// Validates a text; returns what is wrong with it.
 pub type Check = fn(&str) -> Result<(), &'static str>;

@@ -6,7 +6,7 @@ use super::kind::{SettingKind, SettingValue, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::{self, SECTIONS};
-use crate::ui::Keymap;
+use gtop_ui::Keymap;
 
 /// Width of comment lines, in columns.
 const WIDTH: usize = 100;

@@ -1,8 +1,8 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
 use super::kind::{ChoiceValue, SettingKind, SettingValue};
-use crate::ui::ColumnSpec;
 use gtop_fleet::query::SortColumn;
+use gtop_ui::ColumnSpec;
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::file::{ConfigFile, Problem};
 use super::kind::SettingValue;
 use super::setting::Setting;
 use super::table::{self, setting};
-use crate::ui::{KeyScheme, Keymap};
+use gtop_ui::{KeyScheme, Keymap};
 
 /// The source of a value, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

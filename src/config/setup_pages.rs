@@ -4,7 +4,7 @@ use super::kind::SettingKind;
 use super::setting::Setting;
 use super::settings::{Layer, Settings};
 use super::table;
-use crate::ui::{Setup, SetupEntry, SetupPage};
+use gtop_ui::{Setup, SetupEntry, SetupPage};
 
 /// Titles of the pages, in order.
 const PAGES: [&str; 7] =

@@ -5,7 +5,7 @@ use super::check;
 use super::kind::SettingKind::{Count, DistinctList, List, PercentPair, Seconds, Text};
 use super::kind::value;
 use super::setting::{EnvMapping, Setting, choice, columns, env_alias, flag, option, sort, switch};
-use crate::ui::{ChartMetric, fleet, job, node, processes, users};
+use gtop_ui::{ChartMetric, fleet, job, node, processes, users};
 
 /// All settings by the heading under which help lists them, in the order of `--help`.
 pub const SECTIONS: [(&str, &[Setting]); 7] = [
@@ -459,9 +459,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
     use gtop_fleet::metrics::charts;
     use gtop_fleet::query::aliases;
+    use gtop_ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
 
     #[test]
     fn the_help_names_every_metric_that_can_be_charted() {

@@ -8,8 +8,8 @@ use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::login::answers::{Answers, Dialogue, prompt_of};
 use crate::app::prompt_place::PromptPlace;
-use crate::ui::{StopReason, StopSignals};
 use gtop_ssh::{LoginHost, QuestionKind, Secret, SshQuestion};
+use gtop_ui::{StopReason, StopSignals};
 
 /// Most lines shown of what ssh and the node have said before a question.
 const MAX_LINES: usize = 24;

@@ -14,11 +14,11 @@ use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
 use crate::transport::{Target, Transport};
-use crate::ui::{StopReason, SuspendedTask};
 use gtop_fleet::{Fleet, Node};
 use gtop_local::fault::Fault as Cause;
 use gtop_model::nodeset;
 use gtop_model::{Link, NodeName};
+use gtop_ui::{StopReason, SuspendedTask};
 
 /// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
 const LINK_TIMEOUT: Duration = Duration::from_secs(2);

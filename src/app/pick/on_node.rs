@@ -20,11 +20,11 @@ use crate::app::pick::PickError;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason, limits, variable, watchdog};
 use crate::transport::{AttachedCommand, Target, Transport};
-use crate::ui::{StopReason, StopSignals};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
 use gtop_ssh::SshChannel;
 use gtop_ssh::{self as ssh, CommandSignal, RemoteCommand, RemoteTerminal, TerminalSize};
+use gtop_ui::{StopReason, StopSignals};
 
 /// Chunks of input that wait to be sent.
 const MAX_QUEUED_INPUT: usize = 4;

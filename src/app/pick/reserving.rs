@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep};
 use crate::app::env::Env;
 use crate::app::{AppError, ExitReason};
 use crate::cli::PickOptions;
-use crate::ui::StopSignals;
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::pick::{PickRequest, Picks};
 use gtop_local::storage::reservations::{PickLock, Reservations};
 use gtop_local::time::Timestamp;
+use gtop_ui::StopSignals;
 
 /// A choice takes milliseconds: whoever keeps others from picking for so long does not pick.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,7 +14,6 @@ use crate::app::watch::WatchSession;
 use crate::inventory::JobTargets;
 use crate::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use crate::transport::{Reach, Target};
-use crate::ui::{StopReason, StopSignals};
 use gtop_fleet::advice;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
@@ -24,6 +23,7 @@ use gtop_model::{
     Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
     SourceFaultKind,
 };
+use gtop_ui::{StopReason, StopSignals};
 
 /// The scheduler is asked for at least this part of the time: a node may take all the rest without an answer.
 const SCHEDULER_SHARE: u32 = 4;

@@ -8,11 +8,11 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
-use crate::ui::runs::{REPORT_WIDTH, report};
-use crate::ui::{StopSignals, Theme, render_text};
 use gtop_fleet::insight::runs::Runs;
 use gtop_local::time::Timestamp;
 use gtop_model::{RunFolder, RunStatus};
+use gtop_ui::runs::{REPORT_WIDTH, report};
+use gtop_ui::{StopSignals, Theme, render_text};
 
 /// How often the first answers are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,668 @@
+//! The output of a run: both streams in the order they were written, followed, searched, and read by windows.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::action::UiRequest;
+use crate::dialog::DialogStep;
+use crate::dialog::output::document::{Document, Missing};
+use crate::input::{Key, NamedKey};
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::line_editor::LineEditor;
+use crate::widgets::list::Movement;
+use crate::widgets::number_format::Units;
+use gtop_model::{
+    Bytes, OutputFile, OutputGrowth, OutputStream, RunId, RunReply, RunRequest, RunResponse,
+};
+
+mod document;
+mod text;
+
+/// Columns of a step sideways.
+const SIDE_STEP: u16 = 16;
+const MAX_PATTERN_BYTES: usize = 200;
+
+/// The viewer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputDialog {
+    run: RunId,
+    title: Arc<str>,
+    /// The opened files; `None` for the one of standard error if both are one file.
+    files: [OutputState; 2],
+    document: Document,
+    /// The position of the first visible line.
+    top: u64,
+    /// Lines to scroll when they can be read.
+    scroll: i64,
+    is_following: bool,
+    /// Columns scrolled to the right.
+    side: u16,
+    size: (u16, usize),
+    asked: Vec<Missing>,
+    input: Option<LineEditor>,
+    search: Option<Search>,
+    /// Where the last match is, until the user moves away from it.
+    hit: Option<u64>,
+    notice: Option<(String, Tone)>,
+}
+
+/// One of the outputs.
+#[derive(Clone, Debug, PartialEq)]
+enum OutputState {
+    /// It has been asked for.
+    Opening,
+    Open(OutputFile),
+    /// It is the same file as the other.
+    Same,
+    /// Why it cannot be read.
+    Failed(Arc<str>),
+}
+
+/// A search through the document.
+#[derive(Clone, Debug, PartialEq)]
+struct Search {
+    pattern: String,
+    is_backwards: bool,
+    /// Where the search goes on; `None` if it is over.
+    at: Option<u64>,
+    /// Where it began: having gone around the end, it is over there.
+    began_at: u64,
+    has_wrapped: bool,
+}
+
+impl Search {
+    /// Goes around the end of the text; returns false if the whole text has been searched.
+    fn wrap(&mut self, length: u64) -> bool {
+        if self.has_wrapped {
+            self.at = None;
+            return false;
+        }
+        self.has_wrapped = true;
+        self.at = Some(if self.is_backwards { length } else { 0 });
+        true
+    }
+
+    /// Returns true if the search has come around to where it began.
+    fn is_around(&self, at: u64) -> bool {
+        let is_behind = if self.is_backwards { at <= self.began_at } else { at >= self.began_at };
+        self.has_wrapped && is_behind
+    }
+}
+
+impl OutputDialog {
+    pub(crate) fn new(run: RunId, title: Arc<str>) -> Self {
+        Self {
+            run,
+            title,
+            files: [OutputState::Opening, OutputState::Opening],
+            document: Document::default(),
+            top: 0,
+            scroll: 0,
+            is_following: true,
+            side: 0,
+            size: (80, 20),
+            asked: Vec::new(),
+            input: None,
+            search: None,
+            hit: None,
+            notice: None,
+        }
+    }
+
+    pub(crate) const fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    pub(crate) const fn is_typing(&self) -> bool {
+        self.input.is_some()
+    }
+
+    /// Notes the room for lines, the title included.
+    pub(crate) fn resize(&mut self, width: u16, height: usize) {
+        let failed = self.files.iter().filter(|file| matches!(file, OutputState::Failed(_)));
+        let others = 1 + failed.count() + usize::from(self.input.is_some());
+        self.size = (width, height.saturating_sub(others).max(1));
+    }
+
+    fn open_files(&self) -> impl Iterator<Item = (usize, &OutputFile)> {
+        self.files.iter().enumerate().filter_map(|(index, stream)| match stream {
+            OutputState::Open(file) => Some((index, file)),
+            OutputState::Opening | OutputState::Same | OutputState::Failed(_) => None,
+        })
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are typed or mean nothing")]
+    pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
+        if let Some(editor) = &mut self.input {
+            match key {
+                Key::Named(NamedKey::Escape) | Key::Control('c') => self.input = None,
+                Key::Named(NamedKey::Enter) => {
+                    let pattern = editor.text().to_owned();
+                    self.input = None;
+                    return ControlFlow::Continue(self.start_search(pattern, false));
+                }
+                key => {
+                    editor.on_key(key);
+                }
+            }
+            return ControlFlow::Continue(None);
+        }
+        // How a search went is told until the next key.
+        self.notice.take_if(|(_, tone)| *tone == Tone::Faint);
+        match key {
+            Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q' | 'o') => {
+                return ControlFlow::Break(None);
+            }
+            Key::Letter('/') => self.input = Some(LineEditor::new("", MAX_PATTERN_BYTES)),
+            Key::Letter(letter @ ('n' | 'N')) => {
+                let Some(search) = &self.search else { return ControlFlow::Continue(None) };
+                let pattern = search.pattern.clone();
+                return ControlFlow::Continue(self.start_search(pattern, letter == 'N'));
+            }
+            Key::Letter('a' | 'f') => self.is_following = !self.is_following,
+            Key::Letter('1') => self.toggle(0),
+            Key::Letter('2') => self.toggle(1),
+            Key::Named(NamedKey::Left) => self.side = self.side.saturating_sub(SIDE_STEP),
+            Key::Named(NamedKey::Right) => {
+                self.side = self.side.saturating_add(SIDE_STEP).min(60_000);
+            }
+            key => {
+                if let Some(movement) = Movement::from_dialog_key(key) {
+                    self.move_by(movement);
+                }
+            }
+        }
+        ControlFlow::Continue(None)
+    }
+
+    fn move_by(&mut self, movement: Movement) {
+        let page = i64::try_from(self.size.1).unwrap_or(i64::MAX);
+        self.hit = None;
+        self.is_following = movement == Movement::End;
+        match movement {
+            Movement::Up => self.scroll -= 1,
+            Movement::Down => self.scroll += 1,
+            Movement::PageUp => self.scroll -= page,
+            Movement::PageDown => self.scroll += page,
+            Movement::Home => (self.top, self.scroll) = (0, 0),
+            Movement::End => self.scroll = 0,
+        }
+    }
+
+    /// Hides a stream or shows it again; one is always shown.
+    fn toggle(&mut self, index: usize) {
+        let count = self.open_files().count();
+        let is_shown = |file: usize| !self.document.is_hidden(file);
+        let other = 1 - index.min(1);
+        if count < 2 || (is_shown(index) && !is_shown(other)) {
+            return;
+        }
+        let place = self.document.place(self.top);
+        self.hit = None;
+        self.document.set_hidden(index, is_shown(index));
+        // The line on top stays if it is still shown.
+        let top = place.and_then(|(file, offset, _)| self.document.position_of(file, offset));
+        self.top = top.unwrap_or_else(|| self.top.min(self.document.length()));
+    }
+
+    fn start_search(&mut self, pattern: String, is_backwards: bool) -> Option<UiRequest> {
+        if pattern.is_empty() {
+            return None;
+        }
+        self.is_following = false;
+        let at = match (self.hit, is_backwards) {
+            // Not in the line of the match that was found last.
+            (Some(hit), false) => match self.document.line_at(hit) {
+                Ok(Some((_, _, next))) => next,
+                Ok(None) | Err(_) => hit.saturating_add(1),
+            },
+            (Some(hit), true) => match self.document.line_before(hit.saturating_add(1)) {
+                Ok(Some(start)) => start.min(hit),
+                Ok(None) | Err(_) => hit,
+            },
+            (None, _) => self.top,
+        };
+        let search =
+            Search { pattern, is_backwards, at: Some(at), began_at: at, has_wrapped: false };
+        self.search = Some(search);
+        self.continue_search()
+    }
+
+    /// Asks for the next part of the search, which goes around the end once.
+    fn continue_search(&mut self) -> Option<UiRequest> {
+        let search = self.search.as_mut()?;
+        let length = self.document.length();
+        let (at, offset, file) = loop {
+            let at = search.at?;
+            let position = if search.is_backwards { at.checked_sub(1) } else { Some(at) };
+            let place = position.filter(|_| !search.is_around(at));
+            let place = place.and_then(|position| self.document.place(position));
+            let file = place.as_ref().and_then(|(file, ..)| self.files.get(*file));
+            if let (Some((_, offset, _)), Some(OutputState::Open(file))) = (&place, file) {
+                break (at, *offset, file);
+            }
+            if !search.wrap(length) {
+                let text = format!("{:?} is not found", search.pattern);
+                self.notice = Some((text, Tone::Warn));
+                return None;
+            }
+        };
+        let length = length.max(1);
+        let done = if search.is_backwards { length.saturating_sub(at) } else { at };
+        let percent = u128::from(done) * 100 / u128::from(length);
+        self.notice = Some((format!("searching… {percent} %"), Tone::Faint));
+        Some(UiRequest::Runs(vec![RunRequest::FindInOutput {
+            output: file.output,
+            offset: offset + u64::from(search.is_backwards),
+            pattern: search.pattern.clone(),
+            is_backwards: search.is_backwards,
+        }]))
+    }
+
+    /// Takes the result of a part of the search; it may lie behind the range that was asked for.
+    fn on_found(&mut self, asked: u64, found: Option<u64>, searched: u64) -> Option<UiRequest> {
+        let search = self.search.as_mut()?;
+        let at = search.at?;
+        let position = if search.is_backwards { at.checked_sub(1)? } else { at };
+        let (file, _, range) = self.document.place(position)?;
+        let hit = found.filter(|offset| range.contains(offset));
+        if let Some(position) = hit.and_then(|offset| self.document.position_of(file, offset)) {
+            search.at = None;
+            let around = if search.is_backwards { "the end" } else { "the beginning" };
+            let wrapped = || (format!("searched on from {around}"), Tone::Faint);
+            self.notice = search.has_wrapped.then(wrapped);
+            (self.top, self.hit) = (position, Some(position));
+            // The line of the match begins before it.
+            self.scroll = 0;
+            self.align_top();
+            return None;
+        }
+        // A reply that does not advance would be asked for again and again.
+        let is_stuck = searched == asked && found.is_none();
+        let next = if search.is_backwards {
+            let reached = found.is_some() || searched <= range.start || is_stuck;
+            let start = self.document.position_of(file, range.start)?;
+            if reached { start } else { self.document.position_of(file, searched)? }
+        } else {
+            let reached = found.is_some() || searched >= range.end || is_stuck;
+            let start = self.document.position_of(file, range.start)?;
+            if reached {
+                start + (range.end - range.start)
+            } else {
+                self.document.position_of(file, searched)?
+            }
+        };
+        search.at = Some(next);
+        self.continue_search()
+    }
+
+    /// Moves the top to the beginning of its line, as far as that can be read.
+    fn align_top(&mut self) {
+        if let Ok(Some(start)) = self.document.line_before(self.top.saturating_add(1))
+            && start <= self.top
+        {
+            self.top = start;
+        }
+    }
+
+    /// Handles a reply; returns `None` if it is none of this dialog's.
+    pub(crate) fn on_reply(
+        &mut self,
+        reply: &RunReply,
+    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+        let request = match (&reply.request, &reply.result) {
+            (RunRequest::OpenOutputs(run), result) if *run == self.run => match result {
+                Ok(RunResponse::Outputs(files)) => self.on_open(files),
+                Ok(_) => None,
+                Err(error) => {
+                    return Some(ControlFlow::Break(format!("output of {}: {error}", self.title)));
+                }
+            },
+            (RunRequest::ReadOutput { output, offset, .. }, result) => {
+                let (file, _) = self.open_files().find(|(_, file)| file.output == *output)?;
+                self.asked.retain(|asked| asked.file != file || asked.offset != *offset);
+                match result {
+                    Ok(RunResponse::Read { offset, data, .. }) => {
+                        self.document.add(file, *offset, data);
+                        self.align_after_search();
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.notice = Some((error.to_string(), Tone::Bad)),
+                }
+                None
+            }
+            (RunRequest::FindInOutput { offset, pattern, .. }, result) => {
+                if self.search.as_ref().is_none_or(|search| search.pattern != *pattern) {
+                    return Some(ControlFlow::Continue(None));
+                }
+                match result {
+                    Ok(RunResponse::Found { at, searched, .. }) => {
+                        self.on_found(*offset, *at, *searched)
+                    }
+                    Ok(_) => None,
+                    Err(error) => {
+                        self.notice = Some((error.to_string(), Tone::Bad));
+                        None
+                    }
+                }
+            }
+            (RunRequest::FollowOutputs(_) | RunRequest::CloseOutputs(_), _) => None,
+            _ => return None,
+        };
+        Some(ControlFlow::Continue(request))
+    }
+
+    fn align_after_search(&mut self) {
+        if self.search.as_ref().is_some_and(|search| search.at.is_none()) && self.scroll == 0 {
+            self.align_top();
+        }
+    }
+
+    /// Takes the opened files: the one that was written last stands at the end.
+    fn on_open(&mut self, files: &[Result<OutputFile, Arc<str>>; 2]) -> Option<UiRequest> {
+        let [stdout, stderr] = files;
+        let is_same =
+            matches!((stdout, stderr), (Ok(one), Ok(other)) if one.identity == other.identity);
+        let stream = |file: &Result<OutputFile, Arc<str>>| match file {
+            Ok(file) => OutputState::Open(file.clone()),
+            Err(reason) => OutputState::Failed(Arc::clone(reason)),
+        };
+        self.files = [stream(stdout), if is_same { OutputState::Same } else { stream(stderr) }];
+        let mut order: Vec<(usize, OutputFile)> =
+            self.open_files().map(|(index, file)| (index, file.clone())).collect();
+        order.sort_by(|(_, one), (_, other)| one.written_at.total_cmp(&other.written_at));
+        for (index, file) in &order {
+            self.document.append(*index, 0..file.size);
+        }
+        self.top = self.document.length();
+        let open: Vec<_> = files.iter().flatten().map(|file| file.output).collect();
+        let shown: Vec<_> = order.iter().map(|(_, file)| file.output).collect();
+        let unused = open.into_iter().filter(|output| !shown.contains(output)).collect::<Vec<_>>();
+        let mut requests = Vec::new();
+        if !unused.is_empty() {
+            requests.push(RunRequest::CloseOutputs(unused));
+        }
+        if !shown.is_empty() {
+            requests.push(RunRequest::FollowOutputs(shown));
+        }
+        (!requests.is_empty()).then_some(UiRequest::Runs(requests))
+    }
+
+    /// Closes outputs whose dialog is gone.
+    pub(crate) fn unclaimed(reply: &RunReply) -> Option<UiRequest> {
+        let (RunRequest::OpenOutputs(_), Ok(RunResponse::Outputs(files))) =
+            (&reply.request, &reply.result)
+        else {
+            return None;
+        };
+        let open: Vec<_> = files.iter().flatten().map(|file| file.output).collect();
+        (!open.is_empty()).then(|| UiRequest::Runs(vec![RunRequest::CloseOutputs(open)]))
+    }
+
+    /// Takes news of a followed output.
+    pub(crate) fn on_growth(&mut self, growth: &OutputGrowth) -> Option<UiRequest> {
+        let found = self.files.iter_mut().enumerate().find_map(|(index, stream)| match stream {
+            OutputState::Open(file) if file.output == growth.output => Some((index, file)),
+            OutputState::Opening
+            | OutputState::Open(_)
+            | OutputState::Same
+            | OutputState::Failed(_) => None,
+        });
+        let (index, file) = found?;
+        let before = file.size;
+        file.size = growth.size;
+        if growth.is_truncated || growth.size < before {
+            self.hit = None;
+            self.document.forget(index);
+            self.document.append(index, 0..growth.size);
+            self.top = self.top.min(self.document.length());
+            self.notice = Some((format!("{} was emptied; it begins anew", file.path), Tone::Warn));
+        } else {
+            self.document.append(index, before..growth.size);
+        }
+        self.document.add(index, growth.from, &growth.data);
+        if growth.is_rotated {
+            let text =
+                format!("{} is another file now; open the output again to read it", file.path);
+            self.notice = Some((text, Tone::Warn));
+        }
+        None
+    }
+
+    pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
+        let open: Vec<_> = self.open_files().map(|(_, file)| file.output).collect();
+        (!open.is_empty()).then(|| UiRequest::Runs(vec![RunRequest::CloseOutputs(open)]))
+    }
+
+    /// Scrolls as far as the text can be read; returns the requests for what is missing.
+    pub(crate) fn due(&mut self) -> Vec<RunRequest> {
+        let missing = self.apply_scroll().err().or_else(|| self.visible().err());
+        let Some(missing) = missing.filter(|missing| !self.asked.contains(missing)) else {
+            return Vec::new();
+        };
+        let Some(OutputState::Open(file)) = self.files.get(missing.file) else { return Vec::new() };
+        let output = file.output;
+        self.asked.push(missing);
+        let length = u32::try_from(missing.length).unwrap_or(u32::MAX);
+        vec![RunRequest::ReadOutput { output, offset: missing.offset, length }]
+    }
+
+    fn apply_scroll(&mut self) -> Result<(), Missing> {
+        let last = self.last_top()?;
+        if self.is_following {
+            (self.top, self.scroll) = (last, 0);
+            return Ok(());
+        }
+        while self.scroll < 0 {
+            match self.document.line_before(self.top)? {
+                Some(before) => self.top = before,
+                None => self.scroll = -1,
+            }
+            self.scroll += 1;
+        }
+        while self.scroll > 0 {
+            match self.document.line_at(self.top)? {
+                Some((_, _, next)) if self.top < last => self.top = next,
+                _ => self.scroll = 1,
+            }
+            self.scroll -= 1;
+        }
+        self.top = self.top.min(last);
+        Ok(())
+    }
+
+    /// Returns the top at which the last line stands at the bottom.
+    fn last_top(&self) -> Result<u64, Missing> {
+        let mut position = self.document.length();
+        for _ in 0..self.size.1 {
+            match self.document.line_before(position)? {
+                Some(before) => position = before,
+                None => break,
+            }
+        }
+        Ok(position)
+    }
+
+    /// Returns the visible lines: the stream and the bytes of each.
+    fn visible(&self) -> Result<Vec<(usize, &[u8])>, Missing> {
+        let (mut position, mut lines) = (self.top, Vec::new());
+        while lines.len() < self.size.1 {
+            let Some((file, bytes, next)) = self.document.line_at(position)? else { break };
+            lines.push((file, bytes));
+            position = next;
+        }
+        Ok(lines)
+    }
+
+    pub(crate) fn lines(&self, width: u16, max_lines: usize) -> Vec<Line> {
+        let mut lines = vec![self.title_line().truncated(width)];
+        for stream in OutputStream::ALL {
+            let index = usize::from(stream == OutputStream::Stderr);
+            if let Some(OutputState::Failed(reason)) = self.files.get(index) {
+                let text = format!("{}: {reason}", stream.as_str());
+                lines.push(Line::styled(text, Tone::Warn).truncated(width));
+            }
+        }
+        let has_both = self.open_files().count() > 1;
+        let pattern = self.search.as_ref().map(|search| search.pattern.as_str());
+        let room = max_lines.saturating_sub(lines.len() + usize::from(self.input.is_some()));
+        // What cannot be read yet is drawn when it has arrived.
+        for (file, bytes) in self.visible().unwrap_or_default().into_iter().take(room) {
+            let base = if has_both && file == 1 { Tone::Bad } else { Tone::Plain };
+            let line = text::render(bytes, base);
+            let line = pattern.into_iter().fold(line, text::highlight);
+            lines.push(text::scrolled(line, self.side).truncated(width));
+        }
+        if let Some(editor) = &self.input {
+            lines.resize(max_lines.saturating_sub(1), Line::new());
+            lines.push(editor.line("search: ", width));
+        }
+        lines.resize(max_lines, Line::new());
+        lines
+    }
+
+    fn title_line(&self) -> Line {
+        let mut line = Line::styled(format!("output of {}", self.title), Tone::Strong);
+        let length = self.document.length();
+        let percent = u128::from(self.top) * 100 / u128::from(length.max(1));
+        line = if self.is_following {
+            line.text("  following", Tone::Low)
+        } else {
+            line.text(format!("  {percent} %"), Tone::Accent)
+        };
+        if let Some((text, tone)) = &self.notice {
+            line = line.text(format!("  {text}"), *tone);
+        }
+        for (index, file) in self.open_files() {
+            let name = if matches!(self.files, [_, OutputState::Same]) {
+                "stdout and stderr"
+            } else if index == 0 {
+                "stdout"
+            } else {
+                "stderr"
+            };
+            let is_hidden = self.document.is_hidden(index);
+            let tone = if is_hidden { Tone::Faint } else { Tone::Plain };
+            let size = Units::default().amount(Bytes(file.size));
+            let state = match (is_hidden, file.is_deleted) {
+                (true, _) => ", hidden",
+                (false, true) => ", deleted",
+                (false, false) => "",
+            };
+            let short = file.path.rsplit_once('/').map_or(&*file.path, |(_, name)| name);
+            let path = if self.size.0 < 120 { short } else { &*file.path };
+            line = line.text(format!("  {name} {path} ({size}{state})"), tone);
+        }
+        if matches!(self.files, [OutputState::Opening, _]) {
+            line = line.text("  opening…", Tone::Faint);
+        }
+        line
+    }
+
+    pub(crate) const fn hints(&self) -> &'static [(&'static str, &'static str)] {
+        if self.input.is_some() {
+            return &[("Enter", "search"), ("Esc", "cancel")];
+        }
+        &[
+            ("↑ ↓ PgUp PgDn", "scroll"),
+            ("← →", "sideways"),
+            ("a", "follow"),
+            ("/ n N", "search"),
+            ("1 2", "streams"),
+            ("Esc", "close"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gtop_model::OutputId;
+
+    const TEXT: &str = "a needle 1\nb\nc needle needle 2\nd\ne\n";
+
+    fn opened() -> OutputDialog {
+        let run = RunId { folder: "runs".into(), name: "train".into() };
+        let mut dialog = OutputDialog::new(run, "train".into());
+        let file = OutputFile {
+            output: OutputId { session: 0, handle: 1 },
+            path: "/log".into(),
+            size: u64::try_from(TEXT.len()).unwrap(),
+            identity: "1:2".into(),
+            written_at: 1.0,
+            is_deleted: false,
+        };
+        dialog.on_open(&[Ok(file), Err("a pipe".into())]);
+        dialog.document.add(0, 0, TEXT.as_bytes());
+        dialog.resize(80, 4);
+        dialog
+    }
+
+    /// Answers the requests of a search as the script does, from the text.
+    fn serve(dialog: &mut OutputDialog, request: Option<UiRequest>) {
+        let mut next = request;
+        while let Some(UiRequest::Runs(requests)) = next {
+            let [RunRequest::FindInOutput { offset, pattern, is_backwards, .. }] = &*requests
+            else {
+                panic!("{requests:?}")
+            };
+            let at = usize::try_from(*offset).unwrap();
+            let (found, searched) = if *is_backwards {
+                let starts = TEXT.match_indices(pattern.as_str()).map(|(start, _)| start);
+                (starts.filter(|start| *start < at).last(), 0)
+            } else {
+                (TEXT.get(at..).unwrap().find(pattern).map(|found| at + found), TEXT.len())
+            };
+            let [found, searched] = [found, Some(searched)].map(|one| one.map(|one| one as u64));
+            next = dialog.on_found(*offset, found, found.or(searched).unwrap());
+        }
+    }
+
+    fn search(
+        dialog: &mut OutputDialog,
+        pattern: &str,
+        is_backwards: bool,
+    ) -> (Option<u64>, String) {
+        let request = dialog.start_search(pattern.to_owned(), is_backwards);
+        serve(dialog, request);
+        // What follows the frame that shows it.
+        dialog.due();
+        let notice = dialog.notice.as_ref().map_or_else(String::new, |(text, _)| text.clone());
+        (dialog.hit, notice)
+    }
+
+    #[test]
+    fn a_search_goes_on_behind_each_match_and_around_the_end() {
+        let mut dialog = opened();
+        dialog.move_by(Movement::Home);
+        let (plain, from_top, from_end) =
+            (String::new(), "searched on from the beginning", "searched on from the end");
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), plain.clone()));
+        // Not the second one of the same line, although the text ends on the screen.
+        assert_eq!(search(&mut dialog, "needle", false), (Some(15), plain.clone()));
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), from_top.to_owned()));
+        assert_eq!(search(&mut dialog, "needle", true), (Some(22), from_end.to_owned()));
+        assert_eq!(search(&mut dialog, "needle", true), (Some(2), plain.clone()));
+        assert_eq!(search(&mut dialog, "a ", true), (Some(0), from_end.to_owned()));
+        let missing = (Some(0), "\"nothing\" is not found".to_owned());
+        for is_backwards in [false, true] {
+            assert_eq!(search(&mut dialog, "nothing", is_backwards), missing);
+        }
+        // From where one has moved to.
+        dialog.move_by(Movement::End);
+        dialog.due();
+        assert_eq!(search(&mut dialog, "needle", false), (Some(2), from_top.to_owned()));
+        dialog.move_by(Movement::End);
+        dialog.due();
+        assert_eq!(search(&mut dialog, "e", false), (Some(33), plain));
+    }
+
+    #[test]
+    fn an_empty_output_holds_nothing() {
+        let run = RunId { folder: "runs".into(), name: "train".into() };
+        let mut dialog = OutputDialog::new(run, "train".into());
+        for is_backwards in [false, true] {
+            assert_eq!(search(&mut dialog, "x", is_backwards), (None, "\"x\" is not found".into()));
+        }
+    }
+}

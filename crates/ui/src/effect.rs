@@ -1,0 +1,62 @@
+//! Effects: what an action asks of the screen and of the event loop.
+
+use crate::RenderContext;
+use crate::View;
+use crate::action::{NodeRequest, UiRequest};
+use crate::dialog::Dialog;
+use crate::dialog::signal::SignalDialog;
+use crate::process_target::SignalTargets;
+use crate::signals::StopReason;
+use gtop_fleet::insight::RowId;
+use gtop_model::{NodeName, RequestError, Signal};
+
+/// The effect of an action: the screen performs some, and passes the others on to the event loop.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Effect {
+    /// The action was handled; the screen needs a redraw.
+    #[default]
+    Handled,
+    /// Nothing handles the action.
+    Ignored,
+    /// Shows this message once.
+    Message(String),
+    /// Switches to another view.
+    SwitchView(View),
+    /// Opens the node view at this node, with the cursor on this row of its tables.
+    OpenNode(NodeName, Option<RowId>),
+    /// Opens a dialog.
+    OpenDialog(Dialog),
+    /// Passes a request to other tasks; the replies of nodes go to the view or dialog that asked.
+    Request(UiRequest),
+    /// Quits.
+    Exit(StopReason),
+    /// Suspends until the shell resumes gtop, as after Ctrl-Z.
+    Suspend,
+    /// Clears the terminal and draws everything again.
+    Redraw,
+}
+
+impl Effect {
+    /// Sends a request to a node.
+    pub(crate) fn query(request: NodeRequest) -> Self {
+        Self::Request(UiRequest::QueryNodes(vec![request]))
+    }
+
+    /// Opens the signal dialog for these processes, or tells why there are none.
+    pub(crate) fn signal(
+        context: RenderContext<'_>,
+        signal: Option<Signal>,
+        targets: Result<impl Into<SignalTargets>, String>,
+    ) -> Self {
+        if context.options.is_readonly {
+            return Self::Message(RequestError::ReadOnly.to_string());
+        }
+        match targets {
+            Ok(targets) => {
+                let dialog = SignalDialog::new(signal, targets.into());
+                Self::OpenDialog(Dialog::Signal(Box::new(dialog)))
+            }
+            Err(reason) => Self::Message(reason),
+        }
+    }
+}

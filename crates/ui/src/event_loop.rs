@@ -1,0 +1,521 @@
+//! The event loop of the UI: terminal events, snapshots, replies and signals in; frames and requests out.
+//!
+//! Only this module depends on a terminal library. It does not know how nodes are reached or what
+//! they send: it reads fleet snapshots and sends [`UiRequest`]s.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::event::{Event, KeyEventKind};
+use jiff::tz::TimeZone;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::action::{NodeReply, UiRequest};
+use crate::background::{BACKGROUND_QUERY, BackgroundDetector};
+use crate::draw_pace::DrawPace;
+use crate::effect::Effect;
+use crate::fleet_source::{FleetSource, playback_changed};
+use crate::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
+use crate::keymap::Keymap;
+use crate::screen::{Ui, UiConfig};
+use crate::signals::{StopReason, StopSignals};
+use crate::surface::Surface;
+use crate::terminal::{PanicGuard, Terminal};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
+
+/// The first frame waits this long for the terminal's reply about its background colour.
+const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the result of a settings change is shown.
+const SETTINGS_MESSAGE_DURATION: Duration = Duration::from_secs(6);
+/// Longer than other messages: users rarely look at the last line right after the start.
+const STARTUP_MESSAGE_DURATION: Duration = Duration::from_secs(30);
+
+/// Inputs and outputs of the UI.
+#[derive(Debug)]
+pub struct UiContext {
+    /// The fleet that is shown first.
+    pub source: FleetSource,
+    /// Sources that replace the one shown.
+    pub sources: mpsc::Receiver<FleetSource>,
+    /// The training runs, if they are watched.
+    pub runs: Option<RunFeed>,
+    /// Replies about the keys of hosts.
+    pub host_keys: mpsc::Receiver<HostKeyReply>,
+    /// The recorder of the live fleet, if it is recorded.
+    pub recorder: Option<watch::Receiver<RecorderState>>,
+    /// Real time, whichever time is shown.
+    pub clock: Clock,
+    pub zone: TimeZone,
+    /// Short description of what is monitored.
+    pub title: String,
+    /// Minimum time between two redraws that no key press caused.
+    pub redraw_interval: Duration,
+    /// Requests are dropped while this channel is full.
+    pub requests: mpsc::Sender<UiRequest>,
+    pub suspended_tasks: mpsc::Receiver<SuspendedTask>,
+    pub replies: mpsc::Receiver<NodeReply>,
+    pub config: UiConfig,
+    pub keys: Keymap,
+    /// Shown at startup.
+    pub message: Option<String>,
+    pub settings_events: mpsc::Receiver<SettingsEvent>,
+    /// The filters used last in earlier runs, the newest first.
+    pub recent_filters: Vec<String>,
+    /// Captures mouse clicks and the wheel; the terminal's own selection then needs Shift.
+    pub has_mouse: bool,
+}
+
+/// News of training runs.
+#[derive(Debug)]
+pub struct RunFeed {
+    pub list: watch::Receiver<Arc<RunList>>,
+    pub replies: mpsc::Receiver<RunReply>,
+    pub growth: mpsc::Receiver<OutputGrowth>,
+    /// Outputs open in windows of their own.
+    pub opens_windows: bool,
+}
+
+#[derive(Debug)]
+enum RunNews {
+    List,
+    Reply(Box<RunReply>),
+    Growth(OutputGrowth),
+}
+
+/// Waits for news of runs; forever if none are watched.
+async fn run_news(feed: &mut Option<RunFeed>) -> RunNews {
+    let Some(feed) = feed else { return std::future::pending().await };
+    tokio::select! {
+        Some(reply) = feed.replies.recv() => RunNews::Reply(Box::new(reply)),
+        Some(growth) = feed.growth.recv() => RunNews::Growth(growth),
+        Ok(()) = feed.list.changed() => RunNews::List,
+        else => std::future::pending().await,
+    }
+}
+
+#[derive(Debug)]
+pub enum SettingsEvent {
+    /// The new settings, and the minimum time between two redraws that no key press caused.
+    Changed(Box<UiConfig>, Duration),
+    /// A text to show.
+    Message(String),
+    /// The name of a setting, the text it rejected, and the reason.
+    Rejected(String, String, String),
+}
+
+/// Work that needs the terminal for itself, such as a password prompt. It runs on a thread that may block, and must
+/// return soon after the flag it is given turns true.
+pub type SuspendedTask = Box<dyn FnOnce(&AtomicBool) + Send>;
+
+/// Runs the UI until the user quits or a signal ends it, and restores the terminal.
+///
+/// Runs on the main thread, on a runtime of its own: a slow terminal blocks it.
+pub async fn run(context: UiContext) -> io::Result<StopReason> {
+    let guard = PanicGuard::new();
+    let signals = TerminalSignals::new()?;
+    let terminal = Terminal::enter(context.has_mouse)?;
+    let mut screen = EventLoop::new(context, terminal);
+    screen.query_background();
+    let reason = Box::pin(screen.run_loop(signals)).await;
+    drop(guard);
+    Ok(reason)
+}
+
+struct TerminalSignals {
+    end: StopSignals,
+    resume: Signal,
+    resize: Signal,
+}
+
+impl TerminalSignals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            end: StopSignals::new(),
+            resume: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            resize: signal(SignalKind::window_change())?,
+        })
+    }
+
+    async fn next(&mut self) -> UiEvent {
+        tokio::select! {
+            reason = self.end.next() => UiEvent::Stop(reason),
+            _ = self.resume.recv() => UiEvent::Continue,
+            _ = self.resize.recv() => UiEvent::Resize,
+        }
+    }
+}
+
+/// What the loop waits for, besides new fleets.
+enum UiEvent {
+    /// Terminal input; an error, or none, if the terminal is closed.
+    Input(Option<io::Result<Event>>),
+    /// True if the terminal reports a light background.
+    Background(bool),
+    Stop(StopReason),
+    /// SIGCONT.
+    Continue,
+    /// SIGWINCH.
+    Resize,
+    SuspendedTask(SuspendedTask),
+    NodeReply(NodeReply),
+    HostKeys(HostKeyReply),
+    Runs(RunNews),
+    Settings(SettingsEvent),
+    Source(FleetSource),
+    /// The player has jumped, or has changed its speed.
+    Playback,
+    /// It is time to draw.
+    Tick,
+}
+
+struct EventLoop {
+    context: UiContext,
+    terminal: Terminal,
+    surface: Surface,
+    ui: Ui,
+    pace: DrawPace,
+    /// The state that other tasks know.
+    sent_state: [UiRequest; 4],
+    /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
+    has_resumed: bool,
+    /// When the background colour was queried; none if no reply is due.
+    background_queried_at: Option<Timestamp>,
+}
+
+impl EventLoop {
+    fn new(context: UiContext, terminal: Terminal) -> Self {
+        let (title, zone) = (context.title.clone(), context.zone.clone());
+        let UiConfig { theme, interval, .. } = context.config;
+        let display = context.config.display.clone();
+        let mut ui =
+            Ui::new(title, interval, zone, theme).with_options(display, context.keys.clone());
+        ui = ui.with_recent_filters(context.recent_filters.clone());
+        ui.apply_config(context.config.clone());
+        if context.runs.as_ref().is_some_and(|feed| feed.opens_windows) {
+            ui.open_output_windows();
+        }
+        if let Some(words) = context.message.clone() {
+            ui.show_message_for(words, STARTUP_MESSAGE_DURATION, context.clock.now());
+        }
+        Self {
+            ui,
+            pace: DrawPace::new(context.redraw_interval),
+            context,
+            terminal,
+            surface: Surface::new(),
+            sent_state: [
+                UiRequest::WatchJob(None),
+                UiRequest::SetInterval(interval),
+                UiRequest::FocusNode(None),
+                UiRequest::UnfoldRuns(Vec::new()),
+            ],
+            has_resumed: false,
+            background_queried_at: None,
+        }
+    }
+
+    /// Queries the terminal's background colour; the reply arrives as keyboard input.
+    fn query_background(&mut self) {
+        let term = std::env::var("TERM").unwrap_or_default();
+        if crate::background::supports_query(&term) && self.terminal.can_draw() {
+            // A closed terminal is noticed at the first frame.
+            self.background_queried_at =
+                self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.context.clock.now());
+        }
+    }
+
+    fn open_keyboard(&self) -> io::Result<Keyboard> {
+        Keyboard::open(BackgroundDetector::new(
+            self.context.clock.clone(),
+            self.background_queried_at,
+        ))
+    }
+
+    fn on_background(&mut self, is_light: bool) {
+        self.background_queried_at = None;
+        self.ui.on_background(is_light);
+    }
+
+    async fn run_loop(mut self, mut signals: TerminalSignals) -> StopReason {
+        let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
+        if self.background_queried_at.is_some()
+            && self.ui.detects_background()
+            && let Ok(Some(is_light)) =
+                timeout(BACKGROUND_REPLY_TIMEOUT, keyboard.background()).await
+        {
+            self.on_background(is_light);
+        }
+        loop {
+            // A write fails only if the terminal is closed.
+            if self.draw().is_err() {
+                return StopReason::HangUp;
+            }
+            let event = self.next_event(&mut keyboard, &mut signals).await;
+            let reason = if let UiEvent::SuspendedTask(task) = event {
+                // Only one reader of the terminal at a time.
+                drop(keyboard);
+                let reason = self.run_suspended(task, &mut signals).await;
+                let Ok(again) = self.open_keyboard() else { return StopReason::HangUp };
+                keyboard = again;
+                reason
+            } else {
+                self.on_event(event, &mut keyboard)
+            };
+            if let Some(reason) = reason {
+                return reason;
+            }
+        }
+    }
+
+    async fn next_event(
+        &mut self,
+        keyboard: &mut Keyboard,
+        signals: &mut TerminalSignals,
+    ) -> UiEvent {
+        loop {
+            let delay = self.pace.delay(self.context.clock.now(), self.ui.focus().is_some());
+            let listens = self.pace.listens();
+            return tokio::select! {
+                input = keyboard.events.recv() => UiEvent::Input(input),
+                Ok(()) = keyboard.background.changed() => {
+                    UiEvent::Background(keyboard.background.borrow_and_update().unwrap_or_default())
+                }
+                event = signals.next() => event,
+                Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
+                Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
+                Some(reply) = self.context.host_keys.recv() => UiEvent::HostKeys(reply),
+                news = run_news(&mut self.context.runs) => match news {
+                    // A new list is drawn with the next fleet, or when it is due.
+                    RunNews::List => {
+                        self.pace.on_other_news();
+                        continue;
+                    }
+                    RunNews::Reply(_) | RunNews::Growth(_) => UiEvent::Runs(news),
+                },
+                Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
+                Some(source) = self.context.sources.recv() => UiEvent::Source(source),
+                () = playback_changed(&mut self.context.source.playback) => UiEvent::Playback,
+                changed = self.context.source.fleet.changed(), if listens => {
+                    match changed {
+                        Ok(()) => {
+                            let arrivals = self.context.source.fleet.borrow_and_update().arrivals;
+                            self.pace.on_fleet(arrivals);
+                        }
+                        Err(_closed) => self.pace.on_closed(),
+                    }
+                    continue;
+                }
+                () = tokio::time::sleep(delay) => UiEvent::Tick,
+            };
+        }
+    }
+
+    /// Handles an event; keys that are already queued are handled before the next draw.
+    fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
+        let now = self.context.clock.now();
+        match event {
+            UiEvent::Stop(reason) => return Some(reason),
+            UiEvent::Continue => {
+                if self.terminal.reenter().is_err() {
+                    return Some(StopReason::HangUp);
+                }
+                self.surface.invalidate();
+                if !std::mem::take(&mut self.has_resumed) {
+                    self.send_request(UiRequest::Refresh);
+                }
+            }
+            UiEvent::Input(input) => {
+                let mut next = Some(input);
+                while let Some(input) = next {
+                    let Some(Ok(input)) = input else { return Some(StopReason::HangUp) };
+                    if let Some(reason) = self.on_input(&input) {
+                        return Some(reason);
+                    }
+                    // Input that is already queued.
+                    next = keyboard.events.try_recv().ok().map(Some);
+                }
+            }
+            UiEvent::Background(is_light) => self.on_background(is_light),
+            UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
+            UiEvent::HostKeys(reply) => {
+                if let Some(request) = self.ui.on_host_keys(reply, now) {
+                    self.send_request(request);
+                }
+            }
+            UiEvent::Runs(news) => {
+                let request = match news {
+                    RunNews::Reply(reply) => self.ui.on_run_reply(&reply, now),
+                    RunNews::Growth(growth) => self.ui.on_output(&growth),
+                    RunNews::List => None,
+                };
+                if let Some(request) = request {
+                    self.send_request(request);
+                }
+            }
+            UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
+                self.pace.interval = redraw_interval;
+                self.ui.apply_config(*config);
+            }
+            UiEvent::Settings(SettingsEvent::Message(words)) => {
+                self.ui.show_message_for(words, SETTINGS_MESSAGE_DURATION, now);
+            }
+            UiEvent::Settings(SettingsEvent::Rejected(name, text, why)) => {
+                self.ui.reject_setting(&name, &text);
+                self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, now);
+            }
+            UiEvent::Source(source) => {
+                self.context.source = source;
+                self.ui.on_source();
+                self.pace.on_source();
+            }
+            UiEvent::Playback => self.pace.on_source(),
+            // The size may have changed twice, and terminals drop what does not fit.
+            UiEvent::Resize => self.surface.invalidate(),
+            UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
+        }
+        self.send_changed_state();
+        None
+    }
+
+    /// Leaves the terminal to a task until it is done, or until a signal ends both. In the
+    /// background, where the terminal cannot be used, the task is dropped.
+    async fn run_suspended(
+        &mut self,
+        task: SuspendedTask,
+        signals: &mut TerminalSignals,
+    ) -> Option<StopReason> {
+        if !self.terminal.can_draw() {
+            return None;
+        }
+        self.terminal.leave();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let is_over_flag = Arc::clone(&is_over);
+        let mut work = tokio::task::spawn_blocking(move || task(&is_over_flag));
+        let mut reason = None;
+        loop {
+            tokio::select! {
+                // A panic in it is shown when the UI ends.
+                _done = &mut work => break,
+                event = signals.next(), if reason.is_none() => {
+                    if let UiEvent::Stop(end) = event {
+                        is_over.store(true, Ordering::Relaxed);
+                        reason = Some(end);
+                    }
+                }
+            }
+        }
+        self.surface.invalidate();
+        if reason.is_none() && self.terminal.reenter().is_err() {
+            return Some(StopReason::HangUp);
+        }
+        reason
+    }
+
+    fn on_input(&mut self, event: &Event) -> Option<StopReason> {
+        let now = self.context.clock.now();
+        let effect = match event {
+            Event::Key(key) if key.kind == KeyEventKind::Release => Effect::Ignored,
+            Event::Key(key) => self.ui.on_key(*key, now),
+            Event::Mouse(mouse) => self.ui.on_mouse(*mouse, now),
+            Event::Paste(text) => {
+                self.ui.on_paste(text, now);
+                Effect::Handled
+            }
+            Event::FocusGained | Event::FocusLost => {
+                self.ui.set_attended(*event == Event::FocusGained, now);
+                Effect::Handled
+            }
+            Event::Resize(..) => {
+                if self.terminal.can_draw() {
+                    // A closed terminal is noticed at the next frame.
+                    self.terminal.write(DEVICE_STATUS_QUERY).ok();
+                }
+                Effect::Handled
+            }
+        };
+        match effect {
+            Effect::Request(request) => self.send_request(request),
+            Effect::Exit(reason) => return Some(reason),
+            Effect::Redraw => self.surface.invalidate(),
+            Effect::Suspend => {
+                if self.terminal.suspend().is_err() {
+                    return Some(StopReason::HangUp);
+                }
+                self.surface.invalidate();
+                self.has_resumed = true;
+                self.send_request(UiRequest::Refresh);
+            }
+            // The screen has performed these.
+            Effect::Handled
+            | Effect::Ignored
+            | Effect::Message(_)
+            | Effect::SwitchView(_)
+            | Effect::OpenNode(..)
+            | Effect::OpenDialog(_) => {}
+        }
+        None
+    }
+
+    /// Sends a request; none about nodes while a recording is shown.
+    fn send_request(&mut self, request: UiRequest) {
+        if self.ui.is_recorded() && request.needs_nodes() {
+            return;
+        }
+        let Err(error) = self.context.requests.try_send(request) else { return };
+        log::warn!("a request is dropped: {error}");
+        let now = self.context.clock.now();
+        if let UiRequest::QueryNodes(requests) = error.into_inner() {
+            // The view waits for a reply, so it gets an error.
+            for request in requests {
+                let reply = NodeReply { request, result: Err(RequestError::QueueFull), at: now };
+                self.ui.on_reply(&reply, now);
+            }
+        }
+    }
+
+    /// Sends the state that has changed; retried while the channel is full.
+    fn send_changed_state(&mut self) {
+        let is_recorded = self.ui.is_recorded();
+        let state = self.ui.followed_state(self.context.clock.now());
+        for (state, sent) in state.into_iter().zip(&mut self.sent_state) {
+            // Nothing about nodes is asked for while a recording is shown, but a focus ends.
+            let is_sent = !is_recorded || state == UiRequest::FocusNode(None);
+            if is_sent && state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
+                *sent = state;
+            }
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let now = self.context.clock.now();
+        if self.pace.is_due(now, self.ui.focus().is_some()) {
+            let (fleet, timeline) = self.context.source.read();
+            self.pace.on_draw(now, fleet.arrivals);
+            let recorder = self.context.recorder.as_ref().map(|state| state.borrow().clone());
+            self.ui.on_recorder(recorder, now);
+            self.ui.on_timeline(timeline, now);
+            self.ui.on_fleet(fleet, now);
+            if let Some(feed) = self.context.runs.as_mut().filter(|_| !self.ui.is_recorded()) {
+                let list = Arc::clone(&feed.list.borrow_and_update());
+                self.ui.on_runs(&list);
+            }
+            if let Some(request) = self.ui.due() {
+                self.send_request(request);
+            }
+        }
+        if !self.terminal.can_draw() {
+            return Ok(());
+        }
+        let area = self.terminal.area()?;
+        let text = self.surface.frame(area, |buffer| self.ui.draw(now, buffer));
+        if let Some(request) = self.ui.due_runs() {
+            self.send_request(request);
+        }
+        if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }
+    }
+}

@@ -1,0 +1,520 @@
+//! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
+
+use crate::View;
+use crate::input::Click;
+use crate::timeline::time_text;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::number_format::{interval, percent, power_text};
+use crate::{RenderContext, ScreenState};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{DeviceCount, Node, Totals};
+use gtop_local::time::{format_age, format_duration};
+use gtop_model::{Link, RecorderState, SudoState};
+
+/// Returns the header: at most `most` lines, and at most three.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    (view, order): (View, Option<SortOrder>),
+    screen: &ScreenState<'_>,
+    width: u16,
+    max_lines: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = vec![title_line(context, screen.title, Some(screen), width)];
+    if max_lines > 1 {
+        lines.push(totals_line(context, width));
+    }
+    if max_lines > 2 {
+        lines.push(tabs(fleet_view, (view, order), screen, width));
+    }
+    lines.truncate(max_lines);
+    lines
+}
+
+/// Returns the header of the printed report, with totals if there are several nodes.
+pub(crate) fn report_lines(context: RenderContext<'_>, text: &str, width: u16) -> Vec<Line> {
+    let selection =
+        context.view.selection.summary().map(|selection| format!("{text}  {selection}"));
+    let mut lines = vec![title_line(context, selection.as_deref().unwrap_or(text), None, width)];
+    if context.view.count() > 1 {
+        lines.push(totals_line(context, width));
+    }
+    lines
+}
+
+fn title_line(
+    context: RenderContext<'_>,
+    text: &str,
+    screen: Option<&ScreenState<'_>>,
+    width: u16,
+) -> Line {
+    let fleet_view = context.view;
+    let clock = Line::styled(clock(context), Tone::Plain);
+    let timeline = screen.and_then(|screen| screen.timeline);
+    let mut left = Line::styled("gtop", Tone::Accent).gap(2);
+    if timeline.is_some() {
+        left = left.text("REPLAY", Tone::Warn).gap(2);
+    }
+    if screen.is_some() && timeline.is_none() && fleet_view.nodes().any(|node| is_root(node)) {
+        left = left.text("ROOT", Tone::Warn).gap(2);
+    }
+    left = left.text(text, Tone::Strong);
+    // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
+    // clock goes last.
+    let nodes = |is_short| node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
+    let mut right = clock;
+    if let Some(live) = screen.filter(|screen| screen.timeline.is_none() && width >= 100) {
+        right =
+            Line::styled(format!("every {}  ", interval(live.interval)), Tone::Faint).append(right);
+    }
+    let room = width.saturating_sub(right.width());
+    // The short form is used before a title is cut, unless that is so long that it is cut anyway.
+    let whole = left.width() + 2;
+    let forms = [(false, whole), (true, whole), (false, 17), (true, 12)];
+    let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
+    let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
+    let fitting = lines.find(fits).map(|(nodes, _)| nodes);
+    let right = fitting.unwrap_or_default().append(right);
+    if let Some(recorder) = screen.and_then(|screen| screen.recorder).filter(|_| timeline.is_none())
+    {
+        let room = width.saturating_sub(right.width() + 1);
+        let forms = recorder_forms(recorder).map(|form| left.clone().gap(2).append(form));
+        left = forms.into_iter().find(|form| form.width() <= room).unwrap_or(left);
+    }
+    let age =
+        fleet_view.fleet.jobs.as_ref().and_then(|list| {
+            Some(format!("jobs {} old", format_age(fleet_view.now.since(list.at?))))
+        });
+    let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
+    let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
+    aged.filter(fits).unwrap_or(left).with_right(right, width)
+}
+
+/// Returns true if the probe of a node runs as root by sudo.
+fn is_root(node: &Node) -> bool {
+    node.link == Link::Up
+        && node.hello.as_ref().is_some_and(|hello| hello.sudo == Some(SudoState::Root))
+}
+
+/// Returns how long has been recorded, or that nothing can be, from the longest form to the shortest.
+fn recorder_forms(recorder: &RecorderState) -> [Line; 3] {
+    let (text, tone) = match (&recorder.fault, recorder.from.zip(recorder.to)) {
+        (Some(_), _) => (" rec failing".to_owned(), Tone::Warn),
+        (None, Some((from, to))) => {
+            (format!(" rec {}", format_duration(to.since(from))), Tone::Accent)
+        }
+        (None, None) => (" rec".to_owned(), Tone::Accent),
+    };
+    [text.as_str(), " rec", ""].map(|text| Line::styled(format!("●{text}"), tone))
+}
+
+fn clock(context: RenderContext<'_>) -> String {
+    time_text(context.view.now, context.zone, "%H:%M:%S")
+}
+
+fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
+    let totals = &fleet_view.totals;
+    let digits = totals.nodes.to_string().len();
+    let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
+    let word = if totals.nodes == 1 { "node" } else { "nodes" };
+    let matching = if fleet_view.matched.is_some() { "matching " } else { "" };
+    let fresh = if is_short {
+        format!("{:>digits$}/{} fresh", totals.fresh, totals.nodes)
+    } else {
+        format!("{:>digits$} of {} {matching}{word} fresh", totals.fresh, totals.nodes)
+    };
+    let mut line = Line::styled(fresh, tone);
+    let connecting =
+        totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down + totals.reported);
+    let name = fleet_view.fleet.scheduler().words.name;
+    let by_scheduler = if is_short { format!("by {name}") } else { format!("known from {name}") };
+    let parts = [
+        (connecting, "connecting", Tone::Faint),
+        (totals.stale, "stale", Tone::Warn),
+        (totals.down, "down", Tone::Bad),
+        (totals.reported, &by_scheduler, Tone::Faint),
+    ];
+    for (count, word, tone) in parts {
+        if count > 0 {
+            let separator = if is_short { " " } else { " · " };
+            line = line.text(separator, Tone::Faint).text(format!("{count} {word}"), tone);
+        }
+    }
+    line
+}
+
+fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
+    let units = context.options.units();
+    let totals = &context.view.totals;
+    let fleet_devices = context.view.matched.as_ref().map(|matched| matched.fleet_devices);
+    let device_counts = |gap, beside| device_counts(totals, fleet_devices, (width, beside), gap);
+    if totals.devices == totals.stale_devices {
+        // Zeros would suggest that there are devices and that they are idle.
+        let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
+        let message = if fleet_devices.is_some() && totals.devices == 0 {
+            return device_counts(2, 0);
+        } else if totals.fresh == 0 {
+            "no fresh samples"
+        } else if totals.devices > 0 {
+            "no fresh device samples"
+        } else if any(|node| node.has_hidden_devices) {
+            "no devices selected"
+        } else if any(Node::has_unreadable_devices) {
+            "no devices that gtop can read"
+        } else {
+            "no devices"
+        };
+        let line = if totals.devices > 0 { device_counts(2, 0) } else { Line::new() };
+        let gap = if line.width() > 0 { 2 } else { 0 };
+        return line.gap(gap).text(message, Tone::Faint).truncated(width);
+    }
+    let util = totals.utilization.map(gtop_model::Percent::get);
+    let mut utilization = Line::styled("UTIL ", Tone::Faint)
+        .right_aligned(&percent(util), 3, Tone::Strong)
+        .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
+    if width >= 130 {
+        utilization = utilization.gap(1).bar(util, 12, context.options.load.tone(util));
+    }
+    let mut groups = vec![
+        utilization,
+        Line::styled("MEM ", Tone::Faint)
+            .text(units.usage_with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
+        Line::styled("POWER ", Tone::Faint)
+            .text(power_text(totals.power, totals.power_limit), Tone::Plain),
+    ];
+    let gap = if width >= 100 { 4 } else { 2 };
+    // If it fits, a number stands closer to its label than to the next one.
+    let fits = |label_gap: u16, count: usize| {
+        let rest = groups.iter().take(count).map(|line| gap + line.width());
+        rest.fold(device_counts(label_gap, 0).width(), u16::saturating_add) <= width
+    };
+    let all = groups.len();
+    let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
+    let beside = gap + groups.first().map_or(0, Line::width);
+    groups.insert(0, device_counts(if is_wide { 2 } else { 1 }, beside));
+    crate::widgets::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
+}
+
+/// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
+/// count: shortened already where that leaves room for `beside`, what follows. With a filter, they are those of the
+/// devices that match, and `fleet_devices` is the number of all.
+fn device_counts(
+    totals: &Totals,
+    fleet_devices: Option<usize>,
+    (width, beside): (u16, u16),
+    gap: u16,
+) -> Line {
+    // Common states show a zero too, unless space is short.
+    let parts = [
+        (DeviceCount::Busy, ["busy", "b"], Tone::Plain, true),
+        (DeviceCount::IdleHeld, ["held", "h"], Tone::Plain, true),
+        (DeviceCount::InUse, ["in-use", "i"], Tone::Plain, false),
+        (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
+        (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
+        (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),
+        (DeviceCount::Unavailable, ["unavail", "u"], Tone::Warn, false),
+        (DeviceCount::Unknown, ["?", "?"], Tone::Faint, false),
+    ];
+    let mut counts = *totals;
+    let parts = parts.map(|(state, [short, letter], tone, is_always_shown)| {
+        let labels = [format!("{} ", state.word()), format!("{short} "), letter.to_owned()];
+        (labels, *counts.devices_counted_as(state), tone, is_always_shown)
+    });
+    let is_fresh = totals.devices > totals.stale_devices;
+    let line = |(gap, form, has_zeros): (u16, usize, bool)| {
+        let is_full = form == 0;
+        let most = fleet_devices.unwrap_or(totals.devices);
+        let digits = if is_full { most.to_string().len() } else { 0 };
+        let all = match (fleet_devices, form) {
+            (Some(all), 0) => {
+                let text = format!("{:>digits$} of {all} devices match", totals.devices);
+                Line::styled(text, Tone::Accent)
+            }
+            (Some(all), 1) => {
+                Line::styled(format!("{} of {all} match", totals.devices), Tone::Accent)
+            }
+            (Some(all), _) => Line::styled(format!("{}/{all}", totals.devices), Tone::Accent),
+            (None, form) => {
+                let label = if width >= 100 { "DEVICES " } else { "DEV " };
+                Line::styled(if form < 2 { label } else { "" }, Tone::Faint)
+                    .text(format!("{:>digits$}", totals.devices), Tone::Plain)
+            }
+        };
+        let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
+            *count > 0 || (*is_always_shown && has_zeros && is_fresh)
+        });
+        shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
+            let word = labels.get(form).map_or("", String::as_str);
+            let label = if *is_always_shown { Tone::Faint } else { *tone };
+            line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
+        })
+    };
+    let forms = [(gap, 0, true), (1, 1, true), (1, 1, false), (1, 2, false), (0, 2, false)];
+    let fitting = |forms: &[_], room| {
+        forms.iter().copied().map(&line).find(|line: &Line| line.width() <= room)
+    };
+    let shortened = forms.get(..3).and_then(|forms| fitting(forms, width.saturating_sub(beside)));
+    shortened.or_else(|| fitting(&forms, width)).unwrap_or_default()
+}
+
+fn tabs(
+    fleet_view: &FleetView,
+    (view, order): (View, Option<SortOrder>),
+    screen: &ScreenState<'_>,
+    width: u16,
+) -> Line {
+    let notices = notices(fleet_view, screen);
+    let tabs = |form| tab_line(view, form, fleet_view.runs.is_some());
+    let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    // "filter: none" is dropped first, then the tabs stand closer.
+    let forms = [(is_unfiltered, TabForm::Wide), (false, TabForm::Wide), (false, TabForm::Narrow)];
+    for (shows_filter, form) in forms {
+        let (tabs, info) = (tabs(form), sort_and_filter(shows_filter, order));
+        if form == TabForm::Narrow && info.width() == 0 {
+            break;
+        }
+        let gap = if info.width() > 0 { 2 } else { 0 };
+        let right = notices.clone().gap(gap).append(info);
+        if tabs.width().saturating_add(right.width()).saturating_add(2 - gap) < width {
+            return tabs.with_right(right, width);
+        }
+    }
+    // A notice is cut before a tab is.
+    let forms = [
+        (TabForm::Wide, notices.width()),
+        (TabForm::Narrow, notices.width()),
+        (TabForm::Dense, notices.width().min(MIN_NOTICE_WIDTH)),
+        (TabForm::Digits, notices.width().min(MIN_NOTICE_WIDTH)),
+    ];
+    let fits = |(line, needed): &(Line, u16)| line.width().saturating_add(*needed) <= width;
+    let line = forms.into_iter().map(|(form, needed)| (tabs(form), needed)).find(fits);
+    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
+    let line = line.map_or_else(alone, |(line, _)| line);
+    let rest = width.saturating_sub(line.width());
+    line.with_right(notices.truncated(rest), width)
+}
+
+/// The columns that notices get beside the tabs if they need as many.
+const MIN_NOTICE_WIDTH: u16 = 16;
+
+/// How the tabs are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TabForm {
+    Wide,
+    Narrow,
+    Dense,
+    /// Digits instead of names, except for the current view.
+    Digits,
+}
+
+/// The sort order, and "filter: none" if requested: shown only if there is room.
+fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
+    let none = if is_unfiltered { "filter: none" } else { "" };
+    let line = Line::styled(none, Tone::Faint);
+    let Some(SortOrder { column, is_reversed: is_inverted }) = order else { return line };
+    let inverted = if is_inverted { " reversed" } else { "" };
+    let gap = if line.width() > 0 { 3 } else { 0 };
+    line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
+}
+
+fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
+    let gap = match form {
+        TabForm::Wide => 3,
+        TabForm::Narrow | TabForm::Digits => 2,
+        TabForm::Dense => 1,
+    };
+    View::shown(has_runs).enumerate().fold(Line::new(), |line, (index, tab)| {
+        let digit = index + 1;
+        let text = if form != TabForm::Digits || tab == view {
+            format!("{digit} {}", tab.title())
+        } else {
+            digit.to_string()
+        };
+        let tone = if view == tab { Tone::Accent } else { Tone::Faint };
+        line.text(text, tone).clickable(Click::View(tab)).gap(gap)
+    })
+}
+
+/// The exceptions: an outdated job list, hidden devices and processes, pause, and a message that has no other place,
+/// which is cut first.
+fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
+    let problem =
+        fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
+    let is_filtered = !fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    let filter = is_filtered.then(|| {
+        let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
+        Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
+            .text(shown, Tone::Faint)
+    });
+    let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
+    let all = [
+        problem.map(|text| Line::styled(text, Tone::Bad)),
+        frozen.map(|text| Line::styled(text, Tone::Warn)),
+        fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
+        filter,
+        screen.message.map(|text| Line::styled(text, Tone::Plain)),
+    ];
+    let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
+    all.into_iter().flatten().fold(Line::new(), join)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::DisplayOptions;
+    use gtop_fleet::Fleet;
+    use gtop_fleet::query::Filter;
+    use gtop_local::time::Timestamp;
+    use gtop_model::NodeName;
+
+    fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
+        let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let filter = Filter::new(filter).unwrap();
+        let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
+        let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
+        let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
+        let screen = ScreenState {
+            title: "a title of some length",
+            interval: Duration::from_secs(1),
+            frozen: None,
+            focus: None,
+            timeline: None,
+            recorder: None,
+            message: None,
+            hints: &[],
+            help: None,
+            filter_prompt: None,
+            time_prompt: None,
+            dialog: None,
+        };
+        let text = |line: &Line| -> String {
+            assert!(line.width() <= width, "{line:?}");
+            line.plain_text()
+        };
+        lines(context, (View::Fleet, order), &screen, width, 3)
+            .iter()
+            .map(|line| text(line).trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn filter_and_sort_order_are_shown_if_there_is_room() {
+        let order = Some(SortOrder { column: "util", is_reversed: true });
+        let tabs = |filter, width| header_texts(filter, order, width)[2].clone();
+        assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
+        assert!(tabs("", 80).ends_with("6 Events       sort: util reversed"), "{}", tabs("", 80));
+        assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
+        let narrow = tabs("util<10", 50);
+        assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
+        assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
+    }
+
+    #[test]
+    fn notices_never_hide_the_tabs() {
+        let filter = "util<10 and mem>90 or temp>80 and not job=8421";
+        for width in 72..200 {
+            let tabs = header_texts(filter, None, width)[2].clone();
+            for name in ["1 Fleet", "2 Job", "3 Node", "4 Processes", "5 Users", "6 Events"] {
+                assert!(tabs.contains(name), "{width}: {tabs}");
+            }
+            assert!(tabs.contains("/util<10"), "{width}: {tabs}");
+        }
+        let narrow = header_texts(filter, None, 40)[2].clone();
+        assert!(narrow.starts_with("1 Fleet  2  3  4  5  6  /util"), "{narrow}");
+    }
+
+    #[test]
+    fn the_counts_add_up_at_every_width() {
+        let fleet =
+            |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
+                devices: busy
+                    + held
+                    + free
+                    + faulty
+                    + faulty.min(9)
+                    + stale_devices
+                    + unknown_devices,
+                unavailable: faulty.min(9),
+                busy,
+                idle_held: held,
+                free,
+                faulty,
+                stale_devices,
+                unknown_devices,
+                ..Totals::default()
+            };
+        for parts in [
+            [63, 4, 10, 1, 8, 2],
+            [1666, 1666, 1666, 1666, 1666, 1666],
+            [12_345, 1234, 12_345, 1234, 1234, 12_345],
+            [8, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 16, 0],
+        ] {
+            let totals = fleet(parts);
+            for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
+                let line = device_counts(&totals, None, (width, 0), gap);
+                assert!(line.width() <= width, "{width}: {line:?}");
+                let text = line.plain_text();
+                let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+                let numbers: Vec<usize> =
+                    numbers.filter_map(|number| number.parse().ok()).collect();
+                let (all, rest) = numbers.split_first().unwrap();
+                let sum = rest.iter().sum::<usize>();
+                assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_shortened_before_what_follows_is_dropped() {
+        let totals = Totals {
+            devices: 2400,
+            busy: 1700,
+            idle_held: 50,
+            free: 580,
+            faulty: 60,
+            stale_devices: 8,
+            unknown_devices: 2,
+            ..Totals::default()
+        };
+        let text = |beside| device_counts(&totals, None, (80, beside), 1).plain_text();
+        let whole =
+            "DEV 2400 busy 1700 idle-held   50 free  580 faulty   60 stale    8 unknown    2";
+        assert_eq!(text(0), whole);
+        assert_eq!(text(11), "DEV 2400 busy 1700 held 50 free 580 faulty 60 stale 8 ? 2");
+        // What does not fit in any case shortens nothing.
+        assert_eq!(text(40), whole);
+    }
+
+    #[test]
+    fn with_a_filter_the_counts_are_marked_as_those_of_matching_devices() {
+        let totals = Totals { devices: 12, idle_held: 12, ..Totals::default() };
+        let line = |width| device_counts(&totals, Some(496), (width, 0), 2).plain_text();
+        assert_eq!(line(80), " 12 of 496 devices match  busy   0  idle-held  12  free   0");
+        assert_eq!(line(40), "12 of 496 match busy 0 held 12 free 0");
+        assert_eq!(line(16), "12/496 h12");
+        let none = Totals::default();
+        let text = device_counts(&none, Some(496), (80, 0), 2).plain_text();
+        assert_eq!(text, "  0 of 496 devices match");
+        assert!(header_texts("util<10", None, 120)[1].contains("0 of 0 devices match"));
+        assert!(header_texts("util<10", None, 120)[0].contains("0 of 0 matching nodes fresh"));
+    }
+
+    #[test]
+    fn the_clock_is_dropped_last() {
+        let title = |width| header_texts("", None, width)[0].clone();
+        assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
+        assert!(title(44).contains("0/1 fresh 1 connecting  00:00:00"), "{}", title(44));
+        assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
+        for width in 0..140 {
+            header_texts("", None, width);
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The help page: the signs and columns that are on the screen, the keys of the view, then those of all views.
+
+use std::collections::BTreeSet;
+
+use super::{BoundKeys, Keymap, keys_text};
+use crate::filter_prompt::syntax;
+use crate::theme::Palette;
+use crate::widgets::column_spec::{ColumnGroup, ColumnSpec};
+use crate::widgets::line::{Symbol, wrap};
+use crate::{Action, Line, SpanContent, Tone, View};
+use gtop_fleet::insight::device_flag::DeviceFlag;
+
+/// Width from which the help page has two columns.
+const TWO_COLUMN_WIDTH: u16 = 110;
+/// Columns for keys, signs and titles.
+const KEY_WIDTH: u16 = 13;
+
+/// Returns the key hints of the help page.
+pub(crate) fn hints() -> Vec<(String, &'static str)> {
+    vec![("↑ ↓".to_owned(), "scroll"), ("Esc".to_owned(), "close")]
+}
+
+/// Returns the visible lines from line `top` on, and `top` limited so that the last line is at the bottom.
+pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
+    let top = top.min(page.len().saturating_sub(rows));
+    let below = page.len().saturating_sub(top + rows);
+    let mut shown: Vec<Line> = page.into_iter().skip(top).take(rows).collect();
+    if below > 0
+        && let Some(last) = shown.last_mut()
+    {
+        let hidden = below + 1;
+        *last = Line::styled(format!("  ↓ {hidden} more lines"), Tone::Faint);
+    }
+    (shown, top)
+}
+
+/// What the help page is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HelpSubject<'a> {
+    pub(crate) view: View,
+    pub(crate) palette: Palette,
+    /// The columns of the view's tables.
+    pub(crate) columns: &'a [ColumnGroup],
+    /// What the screen shows.
+    pub(crate) shown: &'a ShownSigns,
+    /// The scheduler's name.
+    pub(crate) scheduler: &'a str,
+    /// Training runs are watched, which have a view.
+    pub(crate) has_runs: bool,
+    /// A recording is played or written.
+    pub(crate) is_recorded: bool,
+}
+
+/// The signs, words and columns that are on a screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShownSigns {
+    words: BTreeSet<String>,
+    has_old_values: bool,
+    columns: Vec<(ColumnSpec, String)>,
+}
+
+impl ShownSigns {
+    /// Collects what is on these lines.
+    pub(crate) fn of(lines: &[Line]) -> Self {
+        let mut shown = Self::default();
+        for line in lines {
+            shown.columns.extend(line.columns.iter().cloned());
+            for span in &line.spans {
+                shown.has_old_values |= span.tone == Tone::Stale;
+                match &span.content {
+                    SpanContent::Text(text) => {
+                        shown.words.extend(text.split_whitespace().map(str::to_owned));
+                    }
+                    SpanContent::Strip(symbols) => {
+                        shown
+                            .words
+                            .extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
+                        shown.has_old_values |=
+                            symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
+                    }
+                    SpanContent::Bar(_)
+                    | SpanContent::Spark(_)
+                    | SpanContent::Area(_)
+                    | SpanContent::Graph { .. }
+                    | SpanContent::Rule => {}
+                }
+            }
+        }
+        shown
+    }
+
+    /// Returns the title with which a column is shown.
+    fn title_of(&self, column: &ColumnSpec) -> Option<&str> {
+        let shown = self.columns.iter().find(|(shown, _)| shown == column);
+        shown.map(|(_, title)| title.as_str())
+    }
+
+    /// Returns true if one of the words of a sign is on the screen.
+    fn has(&self, sign: &str) -> bool {
+        sign.split(' ').any(|word| self.words.contains(word))
+    }
+
+    /// Returns true if a word on the screen begins like this.
+    fn has_start(&self, start: &str) -> bool {
+        self.words.iter().any(|word| word.starts_with(start))
+    }
+}
+
+/// Returns the sign of a symbol as the text of help has it.
+fn symbol_text(symbol: Symbol) -> Option<String> {
+    match symbol {
+        Symbol::Idle => Some("·".to_owned()),
+        Symbol::Faulty => Some("✗".to_owned()),
+        Symbol::Char(letter) => Some(letter.to_string()),
+        Symbol::Level(_) | Symbol::Overflow | Symbol::Letter(..) => None,
+    }
+}
+
+/// Returns the help page: the signs on the screen, the columns there and the keys of the view come first.
+pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let HelpSubject { view, columns, .. } = *subject;
+    let is_narrow = width < TWO_COLUMN_WIDTH;
+    let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
+    let mut sections = vec![symbol_lines(subject, column)];
+    let mut explained = BTreeSet::new();
+    let groups = columns.iter();
+    sections.extend(groups.map(|group| column_lines(group, subject, &mut explained, column)));
+    // Behind the view's own columns.
+    sections.insert(sections.len().min(2), flag_lines(subject, column));
+    let section = |wanted: Option<View>| section(keys, subject, wanted, column);
+    let filter_key = keys.key_text_of("filter").unwrap_or_else(|| "/".to_owned());
+    let filter = syntax::help_lines(&filter_key, column);
+    if is_narrow {
+        return joined(sections.into_iter().chain([section(Some(view)), filter, section(None)]));
+    }
+    let mut left = joined(sections.into_iter().chain([filter]));
+    let mut right = joined([section(Some(view)), section(None)]);
+    let rows = left.len().max(right.len());
+    left.resize(rows, Line::new());
+    right.resize(rows, Line::new());
+    let half = width / 2;
+    left.into_iter()
+        .zip(right)
+        .map(|(left, right)| {
+            let left = left.truncated(half.saturating_sub(1));
+            let gap = half.saturating_sub(left.width());
+            left.gap(gap).append(right)
+        })
+        .collect()
+}
+
+/// Joins sections with an empty line between two.
+fn joined(sections: impl IntoIterator<Item = Vec<Line>>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for section in sections.into_iter().filter(|section| !section.is_empty()) {
+        if !lines.is_empty() {
+            lines.push(Line::new());
+        }
+        lines.extend(section);
+    }
+    lines
+}
+
+/// Explains the columns of a table that are on the screen, each from its declaration and none twice.
+fn column_lines(
+    (heading, columns): &ColumnGroup,
+    subject: &HelpSubject<'_>,
+    explained: &mut BTreeSet<(String, &'static str)>,
+    width: u16,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for column in columns {
+        let Some(title) = subject.shown.title_of(column).filter(|title| !title.is_empty()) else {
+            continue;
+        };
+        if explained.insert((title.to_owned(), column.help)) {
+            lines.extend(entry((title, Tone::Strong), column.help, width));
+        }
+    }
+    if !lines.is_empty() {
+        lines.insert(0, Line::styled(*heading, Tone::Strong));
+    }
+    lines
+}
+
+fn section(
+    keys: &Keymap,
+    subject: &HelpSubject<'_>,
+    wanted: Option<View>,
+    width: u16,
+) -> Vec<Line> {
+    let heading =
+        wanted.map_or("Keys everywhere".to_owned(), |view| format!("Keys in {}", view.title()));
+    let mut lines = vec![Line::styled(heading, Tone::Strong)];
+    // Unbound actions are left out, and those of which there is nothing here.
+    let is_of_use = |action: &Action| {
+        let is_of_recording = matches!(action, Action::Playback(_) | Action::GoTo);
+        let is_of_runs = *action == Action::Show(View::Runs);
+        (subject.is_recorded || !is_of_recording) && (subject.has_runs || !is_of_runs)
+    };
+    let shown = |bound: &&BoundKeys| {
+        bound.view == wanted && !bound.keys.is_empty() && is_of_use(&bound.binding.action)
+    };
+    for BoundKeys { binding, keys, .. } in keys.bound.iter().filter(shown) {
+        lines.extend(entry((&keys_text(keys), Tone::Accent), binding.help, width));
+    }
+    if lines.len() == 1 { Vec::new() } else { lines }
+}
+
+/// Returns the lines for one key or symbol.
+fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
+    let texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX);
+    let keys = wrap(key_text, KEY_WIDTH, usize::MAX);
+    let part = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
+    let line = |at: usize| {
+        let key = Line::new().gap(2).left_aligned(&part(&keys, at), KEY_WIDTH, tone);
+        key.gap(1).text(part(&texts, at), Tone::Plain)
+    };
+    (0..keys.len().max(texts.len())).map(line).collect()
+}
+
+/// A sign or a word on the screen.
+struct Sign {
+    text: &'static str,
+    tone: Tone,
+    meaning: &'static str,
+    /// The views that use it.
+    views: &'static [View],
+}
+
+/// Explains the signs and colours on the screen.
+fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let HelpSubject { view, palette, shown, scheduler, .. } = *subject;
+    let load = Line::new()
+        .gap(2)
+        .text("low", Tone::Low)
+        .gap(1)
+        .text("mid", Tone::Mid)
+        .gap(1)
+        .text("high", Tone::High)
+        .gap(2)
+        .text(palette.legend(), Tone::Plain);
+    let title = Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong);
+    let has_load = WITH_DEVICES.contains(&view);
+    let is_shown = |sign: &&Sign| match sign.text {
+        GREY => shown.has_old_values,
+        text => shown.has(text),
+    };
+    let used = SIGNS.iter().filter(|sign| sign.views.contains(&view)).filter(is_shown);
+    let entries = used.flat_map(|sign| {
+        let meaning = sign.meaning.replace("{scheduler}", scheduler);
+        entry((sign.text, sign.tone), &meaning, width)
+    });
+    std::iter::once(title).chain(Some(load).filter(|_| has_load)).chain(entries).collect()
+}
+
+/// Explains the flags of devices on the screen, if the view has devices.
+fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let entries: Vec<Line> = DeviceFlag::examples()
+        .iter()
+        .flat_map(|flag| {
+            let word = flag.word();
+            let (sign, is_shown) = match word.split_once(':') {
+                Some((start, _)) => {
+                    (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))
+                }
+                None => (word.clone(), subject.shown.has(&word)),
+            };
+            let tone = Tone::from(flag.severity());
+            is_shown.then(|| entry((&sign, tone), flag.meaning(), width)).into_iter().flatten()
+        })
+        .collect();
+    if entries.is_empty() || !WITH_DEVICES.contains(&subject.view) {
+        return Vec::new();
+    }
+    std::iter::once(Line::styled("Flags of devices", Tone::Strong)).chain(entries).collect()
+}
+
+const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];
+const WITH_STATES: &[View] = &[View::Fleet, View::Job, View::Node, View::Events];
+const WITH_VALUES: &[View] =
+    &[View::Fleet, View::Job, View::Node, View::Processes, View::Users, View::Runs];
+
+const fn sign(
+    text: &'static str,
+    tone: Tone,
+    meaning: &'static str,
+    views: &'static [View],
+) -> Sign {
+    Sign { text, tone, meaning, views }
+}
+
+/// The sign of old values, which is a colour.
+const GREY: &str = "grey";
+
+const SIGNS: [Sign; 14] = [
+    sign("busy", Tone::Strong, "a device at 5 % utilization or more", &[View::Fleet, View::Users]),
+    sign(
+        "▒ idle-held",
+        Tone::Strong,
+        "a job has it, or processes use 256 MiB of it; below 5% now",
+        &[View::Fleet, View::Users],
+    ),
+    sign(
+        "· free",
+        Tone::Strong,
+        "a device that nobody uses; on maps by owner and job: without one",
+        &[View::Fleet],
+    ),
+    sign(
+        "/ unavailable",
+        Tone::Warn,
+        "free, on a node that {scheduler} gives no jobs, such as a drained one",
+        &[View::Fleet],
+    ),
+    sign(
+        "faulty",
+        Tone::Bad,
+        "lost, or reported as failed by the driver; ECC errors are in the notes",
+        &[View::Fleet],
+    ),
+    sign(
+        "b h f x o u",
+        Tone::Strong,
+        "busy, idle-held, free, faulty, stale, unavailable devices",
+        &[View::Fleet],
+    ),
+    sign("✗", Tone::Bad, "a node that is down, or a faulty device", WITH_STATES),
+    sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", WITH_STATES),
+    sign("–", Tone::Faint, "unknown; i on the row says why", WITH_VALUES),
+    sign(GREY, Tone::Stale, "old values; AGE shows how old", WITH_VALUES),
+    sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", &[View::Fleet]),
+    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", &[View::Users, View::Events]),
+    sign("*", Tone::Accent, "a tagged process", &[View::Processes]),
+    sign("=", Tone::Accent, "another row of the process under the cursor", &[View::Processes]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_scheme::KeyScheme;
+
+    fn subject(view: View, shown: &ShownSigns) -> HelpSubject<'_> {
+        HelpSubject {
+            view,
+            palette: Palette::Dark,
+            columns: &[],
+            shown,
+            scheduler: "the scheduler",
+            has_runs: true,
+            is_recorded: true,
+        }
+    }
+
+    #[test]
+    fn only_signs_and_columns_on_the_screen_are_explained_and_none_twice() {
+        let column = ColumnSpec::new("util", "UTIL", "", "mean utilization");
+        let other = ColumnSpec::new("mem", "GiB", "", "memory");
+        let text = |line: Line, text: &str| line.text(text, Tone::Plain);
+        let lines = [
+            text(Line::new(), "UTIL   %").titles(column, "UTIL   %"),
+            Line::new().strip(vec![(Symbol::Char('▒'), Tone::Plain)], 1),
+            text(Line::new(), "#4 !THERM"),
+        ];
+        let shown = ShownSigns::of(&lines);
+        let groups = [("Columns of nodes", vec![column, other]), ("Columns of jobs", vec![column])];
+        let subject = HelpSubject { columns: &groups, ..subject(View::Fleet, &shown) };
+        let page = page(&Keymap::default(), &subject, 80);
+        let page: Vec<String> = page.iter().map(Line::plain_text).collect();
+        let count = |text: &str| page.iter().filter(|line| line.contains(text)).count();
+        assert_eq!(["UTIL %", "mean utilization", "▒ idle-held", "!THERM"].map(count), [1; 4]);
+        assert_eq!(["GiB", "Columns of jobs", "!PWR", "grey", "▾ ▸"].map(count), [0; 5]);
+    }
+
+    #[test]
+    fn keys_of_what_is_not_there_are_left_out() {
+        let shown = ShownSigns::default();
+        let count = |has_runs, is_recorded| {
+            let subject = HelpSubject { has_runs, is_recorded, ..subject(View::Fleet, &shown) };
+            let page = page(&Keymap::default(), &subject, 80);
+            let page: Vec<String> = page.iter().map(Line::plain_text).collect();
+            let count = |text: &str| page.iter().filter(|line| line.contains(text)).count();
+            (count("training runs"), count("recording: play"))
+        };
+        assert_eq!(count(true, true), (1, 1));
+        assert_eq!(count(false, false), (0, 0));
+    }
+
+    #[test]
+    fn the_help_of_filters_names_the_key_of_the_scheme() {
+        let shown = ShownSigns::default();
+        for (scheme, key) in [
+            (KeyScheme::Gtop, "/"),
+            (KeyScheme::Htop, "/"),
+            (KeyScheme::Nvtop, "/"),
+            (KeyScheme::Nvitop, "F4"),
+        ] {
+            let keys = Keymap::default().with_scheme(scheme);
+            let page = page(&keys, &subject(View::Fleet, &shown), 80);
+            let title = format!("Filter: {key} and then");
+            assert!(page.iter().any(|line| line.plain_text() == title), "{scheme:?}");
+        }
+    }
+
+    #[test]
+    fn the_legend_describes_the_palette() {
+        for palette in Palette::ALL {
+            let shown = ShownSigns::default();
+            let subject = HelpSubject { palette, ..subject(View::Fleet, &shown) };
+            let legend = symbol_lines(&subject, 80);
+            let texts = legend.iter().flat_map(|line| &line.spans);
+            let is_meaning =
+                |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
+            assert!(texts.into_iter().any(|piece| is_meaning(&piece.content)), "{palette:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_description_wraps() {
+        let lines = entry(("b", Tone::Accent), "what the map shows", 25);
+        let texts: Vec<&SpanContent> =
+            lines.iter().filter_map(|line| Some(&line.spans.last()?.content)).collect();
+        let expected = ["what the", "map shows"].map(|text| SpanContent::Text(text.to_owned()));
+        assert_eq!(texts, expected.iter().collect::<Vec<_>>());
+        for width in 0..200 {
+            assert!(!entry(("b", Tone::Accent), "a word", width).is_empty());
+        }
+    }
+
+    #[test]
+    fn the_page_stops_at_its_end_and_counts_the_lines_below() {
+        let page = || (0..30).map(|row| Line::styled(row.to_string(), Tone::Plain)).collect();
+        let said = |top, rows| {
+            let (shown, top) = scroll_page(page(), top, rows);
+            let last =
+                shown.last().and_then(|line| line.spans.first()).map(|one| one.content.clone());
+            (shown.len(), top, last)
+        };
+        let text = |text: &str| Some(SpanContent::Text(text.to_owned()));
+        assert_eq!(said(0, 10), (10, 0, text("  ↓ 21 more lines")));
+        assert_eq!(said(500, 10), (10, 20, text("29")));
+        assert_eq!(said(5, 60), (30, 0, text("29")));
+        assert_eq!(said(5, 0), (0, 5, None));
+    }
+
+    #[test]
+    fn help_lists_every_binding_of_the_view_and_of_all_views() {
+        let keys = Keymap::default();
+        let shown = ShownSigns::default();
+        for view in View::ALL {
+            let subject = subject(view, &shown);
+            let page = |width| page(&keys, &subject, width);
+            let own = |bound: &&BoundKeys| bound.view.is_none_or(|own| own == view);
+            let bound = keys.bound.iter().filter(|bound| !bound.keys.is_empty()).filter(own);
+            let text: String = page(400).iter().map(Line::plain_text).collect();
+            for BoundKeys { binding, .. } in bound {
+                assert!(text.contains(binding.help), "{view:?}: {}", binding.help);
+            }
+            assert!(page(160).len() < page(80).len());
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The chart pane of a node: graphs of up to four metrics of each device.
+
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::action::{Action, NodeAction};
+use crate::chart_metric::ChartMetric;
+use crate::dialog::Dialog;
+use crate::display_options::DisplayOptions;
+use crate::node_panel::attributes::{AttributeContext, chart_end_text, chart_text};
+use crate::node_panel::close_up::{chart_step, metric_points, series_points};
+use crate::node_panel::host::newest_label;
+use crate::node_panel::series::{NodeSeries, SeriesId};
+use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::menu::Menu;
+use gtop_fleet::Node;
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::metrics::{self, DeviceChart};
+use gtop_local::text::width_of;
+use gtop_model::{Device, Link};
+
+/// Width of a graph's label: device, metric and value.
+const LABEL_WIDTH: u16 = 15;
+/// Minimum width of a graph with its label and scale.
+const MIN_WIDTH: u16 = 40;
+/// Height limit of one graph, in rows.
+const MAX_ROWS: u16 = 8;
+
+/// Whether the chart is shown, and the metrics chosen with keys (`None` for those of the settings).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChartState {
+    pub(crate) is_shown: bool,
+    pub(crate) metrics: Option<Vec<ChartMetric>>,
+}
+
+impl ChartState {
+    fn metrics<'a>(&'a self, display: &'a DisplayOptions) -> &'a [ChartMetric] {
+        self.metrics.as_deref().unwrap_or(&display.chart.metrics)
+    }
+
+    /// Returns the aliases of the metrics, separated by commas.
+    pub(crate) fn setting_value(&self, display: &DisplayOptions) -> String {
+        let aliases = self.metrics(display).iter().map(|metric| metric.alias());
+        aliases.collect::<Vec<_>>().join(",")
+    }
+
+    /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last
+    /// one cannot be removed.
+    pub(crate) fn toggle(&mut self, display: &DisplayOptions, metric: ChartMetric) {
+        let mut metrics = self.metrics(display).to_vec();
+        let before = metrics.len();
+        metrics.retain(|known| *known != metric);
+        if metrics.len() == before || metrics.is_empty() {
+            metrics.push(metric);
+        }
+        if metrics.len() > ChartMetric::MAX_CHARTED {
+            metrics.remove(0);
+        }
+        self.metrics = Some(metrics);
+    }
+
+    /// Returns the menu of metrics with the cursor on `on`, or on the first charted metric.
+    pub(crate) fn menu(&self, display: &DisplayOptions, selected: Option<ChartMetric>) -> Dialog {
+        let charted = self.metrics(display);
+        let empty_menu = Menu::new("chart up to four metrics of each device");
+        let menu = metrics::charts().iter().fold(empty_menu, |menu, chart| {
+            let metric = ChartMetric::of(chart);
+            let sign = if charted.contains(&metric) { "*" } else { " " };
+            let label = format!("{sign} {}", chart.alias);
+            let toggle = Action::Node(NodeAction::ToggleMetric(metric));
+            menu.with_item(toggle, Some(chart.metric.key), label, chart.metric.help)
+        });
+        let selected = selected.or(charted.first().copied());
+        let is_selected = |chart| Some(ChartMetric::of(chart)) == selected;
+        let cursor = metrics::charts().iter().position(is_selected);
+        Dialog::Menu(menu.with_cursor(cursor.unwrap_or(0)), "toggle")
+    }
+}
+
+/// Layout of the graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChartGrid {
+    columns: usize,
+    /// Devices per column.
+    rows: usize,
+    /// Metrics per device.
+    metrics: usize,
+    /// Height of one graph, in rows.
+    height: u16,
+}
+
+impl ChartGrid {
+    /// Finds the fewest columns in which graphs are two rows high or, failing that, all graphs fit. If they
+    /// never fit, drops metrics first and devices last.
+    fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
+        let max_columns = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
+        let grid = |columns: usize, metrics: usize| {
+            let rows = devices.div_ceil(columns);
+            let height = room / (rows * metrics).max(1);
+            let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
+            (height > 0).then_some(Self { columns, rows, metrics, height })
+        };
+        let all = |metrics| (1..=max_columns).filter_map(move |columns| grid(columns, metrics));
+        let two_rows_high = all(metrics).find(|grid| grid.height > 1);
+        let grid =
+            two_rows_high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
+        grid.unwrap_or(Self { columns: max_columns, rows: room, metrics: 1, height: 1 })
+    }
+}
+
+/// Draws the chart in at most `height` lines.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    series: &NodeSeries,
+    charts: &ChartState,
+    top: usize,
+    (width, height): (u16, usize),
+) -> Vec<Line> {
+    let devices: Vec<_> = node.whole_devices().collect();
+    let charted = charts.metrics(context.options);
+    let grid = ChartGrid::fit(devices.len(), charted.len(), width, height.saturating_sub(1));
+    let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
+    let column_width = (width + 2) / columns;
+    let graph = Graph {
+        width: column_width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH + 2),
+        height: grid.height,
+        grows_down: false,
+        is_reversed: context.options.chart.is_reversed,
+        step: chart_step(node),
+    };
+    let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
+    let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
+    // Graphs that do not fit scroll with the device table.
+    let visible = grid.columns * grid.rows;
+    let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
+    let mut lines = Vec::new();
+    let all = metrics::charts();
+    for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
+        let chart = |metric: &ChartMetric| all.iter().find(|chart| chart.alias == metric.alias());
+        for metric in charted.iter().take(grid.metrics).filter_map(chart) {
+            let mut across = vec![Line::new(); usize::from(grid.height)];
+            for (column, (index, device)) in (0..).zip(row) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, metric)) {
+                    let start = column_width * column;
+                    let gap = start.saturating_sub(line.width());
+                    *line = std::mem::take(line).gap(gap).append(part);
+                }
+            }
+            lines.extend(across);
+        }
+    }
+    if !lines.is_empty() {
+        let shown_text =
+            Line::styled(format!("{} of {} metrics", grid.metrics, charted.len()), Tone::Faint);
+        let shown_text = if grid.metrics < charted.len() { shown_text } else { Line::new() };
+        let newest = newest_label(node, node.taken_at(), context.view.now);
+        let ticks = (0..columns).fold(shown_text, |line, column| {
+            let start = column_width * column + LABEL_WIDTH + SCALE_WIDTH;
+            let gap = start.saturating_sub(line.width());
+            line.gap(gap).append(graph.time_axis(&newest))
+        });
+        lines.push(ticks);
+    }
+    lines.truncate(height);
+    lines.into_iter().map(|line| line.truncated(width)).collect()
+}
+
+struct Pane<'a> {
+    context: RenderContext<'a>,
+    node: &'a Node,
+    series: &'a NodeSeries,
+    graph: Graph,
+    label: u16,
+}
+
+impl Pane<'_> {
+    /// Draws the graph of one metric of one device, with its label in front.
+    fn graph_of(&self, index: usize, device: &Device, chart: &DeviceChart) -> Vec<Line> {
+        let Self { context, node, series, graph, .. } = *self;
+        let now = context.view.now;
+        let count = graph.visible_points(now);
+        let source = node.device_sources.get(index);
+        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
+        let taken_at = source.and_then(|source| node.source(source)?.taken_at);
+        // What is no longer measured keeps its last graph.
+        let now = if is_fresh { now } else { taken_at.unwrap_or(now) };
+        let points = if let Some(history_metric) = chart.metric.history {
+            metric_points(node, (&device.uuid, history_metric), source, now, count)
+        } else {
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
+            series_points(node, series, &id, now, count)
+        };
+        let units = context.options.units();
+        let attributes = AttributeContext { node, device, units };
+        let end = chart_end_text(chart, attributes);
+        let tone = context.options.device.tone(chart.share(device));
+        let first = Line::new()
+            .right_aligned(&device_label(node, device), self.label, Tone::Strong)
+            .gap(1)
+            .left_aligned(chart.alias, 5, Tone::Faint)
+            .right_aligned(
+                &chart_text(chart, attributes),
+                LABEL_WIDTH.saturating_sub(self.label + 7),
+                Tone::Plain,
+            )
+            .gap(1);
+        let height = usize::from(graph.height);
+        let rows = graph.rows(&points, tone).into_iter().enumerate();
+        rows.map(|(row, line)| {
+            let label = if row == 0 { first.clone() } else { Line::new().gap(LABEL_WIDTH) };
+            let line = label.append(scale(&end, (row, height))).append(line);
+            match is_fresh {
+                false => line.dimmed(),
+                true if !context.view.matches_device(node, index) => line.subdued(),
+                true => line,
+            }
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_to_four_metrics_are_charted() {
+        let (mut charts, display) = (ChartState::default(), DisplayOptions::default());
+        charts.toggle(&display, ChartMetric::MEMORY);
+        assert_eq!(charts.metrics(&display), [ChartMetric::UTILIZATION]);
+        charts.toggle(&display, ChartMetric::UTILIZATION);
+        assert_eq!(charts.metrics(&display), [ChartMetric::UTILIZATION]);
+        for name in ["fan", "power", "pcie", "smclock"] {
+            charts.toggle(&display, ChartMetric::from_name(name).unwrap());
+        }
+        assert_eq!(charts.metrics(&display).len(), ChartMetric::MAX_CHARTED);
+        assert!(charts.metrics(&display).iter().any(|metric| metric.alias() == "smclock"));
+        let letters: Vec<char> = metrics::charts().iter().map(|chart| chart.metric.key).collect();
+        let different: std::collections::BTreeSet<_> = letters.iter().collect();
+        assert_eq!(different.len(), letters.len());
+        assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+    }
+
+    #[test]
+    fn graphs_divide_the_available_lines() {
+        for (devices, metrics, width, room, expected) in [
+            (1, 2, 80, 12, (1, 1, 2, 6)),
+            (8, 2, 80, 10, (2, 4, 2, 1)),
+            (8, 2, 80, 5, (2, 4, 1, 1)),
+            (8, 2, 200, 24, (2, 4, 2, 3)),
+            (8, 4, 200, 8, (4, 2, 4, 1)),
+            (20, 2, 80, 6, (2, 6, 1, 1)),
+            (0, 2, 80, 6, (1, 0, 2, 6)),
+        ] {
+            let ChartGrid { columns, rows, metrics: shown, height } =
+                ChartGrid::fit(devices, metrics, width, room);
+            let found = (columns, rows, shown, height);
+            assert_eq!(found, expected, "{devices} {metrics} {width} {room}");
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! The panel of a node: title, problems, devices, chart, host and processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::chart_metric::ChartMetric;
+use crate::display_options::Density;
+use crate::node_panel::NodePanel;
+use crate::node_panel::device_table::DeviceRoom;
+use crate::node_panel::series::SeriesId;
+use crate::node_panel::{chart, device_table, host, next_steps, process_table};
+use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{
+    NodeStatus, model_name, node_advice, shown_id, status_notes,
+};
+use gtop_fleet::insight::{RowId, process_rows};
+use gtop_local::text::width_of;
+use gtop_local::time::format_age;
+use gtop_model::{SudoState, TransportKind};
+
+/// Width below which the names of models are not shortened.
+const MIN_MODEL_WIDTH: u16 = 8;
+/// Minimum height of the process table, titles included.
+const MIN_PROCESS_ROWS: usize = 4;
+/// Processes that get lines before devices and host get full density, in steps of as many, so that the layout seldom
+/// changes when a process starts or ends.
+const PROCESS_ROWS_STEP: usize = 8;
+/// Devices shown before processes get any line.
+const MIN_DEVICE_ROWS: usize = 8;
+/// From this height on, the host has at least one line.
+const MIN_HEIGHT_WITH_HOST: usize = 8;
+/// From this height on, the next steps have an empty line above and below.
+const MIN_HEIGHT_WITH_AIR: usize = 12;
+/// Lines of the host with ample and with scarce room.
+const HOST_LINES: (usize, usize) = (3, 2);
+/// Lines of the host's items below its graphs.
+const HOST_ITEM_LINES: usize = 2;
+/// Minimum height of the chart.
+const MIN_CHART_HEIGHT: usize = 4;
+
+/// Draws the panel of a node in the given height.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    panel: &mut NodePanel,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = vec![title(fleet_view, node, width)];
+    lines.extend(problem_lines(fleet_view, node, width));
+    let steps = next_steps::lines(context, node, width);
+    if !steps.is_empty() {
+        // Air around them if there is room.
+        let air = usize::from(height >= MIN_HEIGHT_WITH_AIR);
+        lines.resize(lines.len() + air, Line::new());
+        lines.extend(steps);
+        lines.resize(lines.len() + air, Line::new());
+    }
+    let room = height.saturating_sub(lines.len());
+    let detail = PanelDetail::of(context, node, panel, room);
+    let host = if detail.is_host_full {
+        let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        host::graph_lines(context, node, &panel.series, width, max_lines)
+    } else {
+        let is_short = PanelHeights::of(node, panel, detail, HOST_LINES.0, room).is_short;
+        host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
+    };
+    let heights = PanelHeights::of(node, panel, detail, host.len(), room);
+    if heights.devices > 0 {
+        let room = DeviceRoom {
+            lines: heights.devices,
+            is_full: detail.is_device_full,
+            has_sum: heights.has_sum,
+        };
+        lines.extend(device_table::lines(context, node, panel, width, room));
+    }
+    if heights.chart > 0 {
+        let NodePanel { series, charts, .. } = &*panel;
+        let size = (width, heights.chart);
+        lines.extend(chart::lines(context, node, series, charts, panel.devices.top, size));
+    }
+    lines.extend(host.into_iter().take(heights.host));
+    if heights.processes > 0 {
+        if heights.has_gap {
+            lines.push(Line::new());
+        }
+        lines.extend(process_table::lines(context, node, panel, width, heights.processes));
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// Lines of the host in a report, whose height is unlimited.
+const REPORT_HOST_LINES: usize = 8;
+
+/// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
+pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut panel = NodePanel::default();
+    let mut lines = vec![title(fleet_view, node, width)];
+    // A report is not interactive, so no keys are suggested and nothing is cut.
+    match node.fault() {
+        Some(fault) => {
+            let text = wrap(&fault.message(), width, MAX_TEXT_LINES).into_iter();
+            lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
+            lines.extend(remedy_lines(context.view, node, width));
+        }
+        None => lines.extend(problem_lines(fleet_view, node, width)),
+    }
+    let steps = next_steps::lines(context, node, width);
+    if !steps.is_empty() {
+        lines.push(Line::new());
+        lines.extend(steps);
+        lines.push(Line::new());
+    }
+    if !node.devices.is_empty() {
+        let is_full = context.options.density != Density::Compact;
+        let room = DeviceRoom {
+            lines: node.devices.len() * if is_full { 2 } else { 1 },
+            is_full,
+            has_sum: device_table::has_sum(node),
+        };
+        lines.extend(device_table::lines(context, node, &mut panel, width, room));
+    }
+    lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
+    if !node.devices.is_empty() || !node.uses.is_empty() {
+        lines.push(Line::new());
+        let rows = process_rows(node).len() + 1;
+        lines.extend(process_table::lines(context, node, &mut panel, width, rows));
+    }
+    lines
+}
+
+/// Level of detail of each part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PanelDetail {
+    /// Two lines per device.
+    is_device_full: bool,
+    /// Graphs of the host.
+    is_host_full: bool,
+    has_chart: bool,
+}
+
+impl PanelDetail {
+    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: first the graphs of the
+    /// host, then the second line of devices.
+    fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, room: usize) -> Self {
+        let has_chart = panel.charts.is_shown && !node.devices.is_empty();
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let count = node.devices.len();
+        let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        let rows = |step: usize| {
+            let rows = node.uses.len().div_ceil(step).max(1) * step;
+            if panel.hides_processes { 0 } else { 1 + rows }
+        };
+        let process_rows = rows(PROCESS_ROWS_STEP);
+        let fits = |lines: usize| frame_lines + lines <= room;
+        let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
+        {
+            Density::Full => (true, fits(count * 2 + 1 + graph_lines)),
+            Density::Compact => (false, false),
+            Density::Auto if has_chart => (false, false),
+            Density::Auto => {
+                let is_host_full = fits(count + graph_lines + process_rows);
+                let below = if is_host_full {
+                    graph_lines + process_rows
+                } else {
+                    HOST_LINES.0 + rows(MIN_PROCESS_ROWS)
+                };
+                (fits(count * 2 + 1 + below), is_host_full)
+            }
+        };
+        Self { is_device_full, is_host_full, has_chart }
+    }
+}
+
+/// How the lines of a panel are divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PanelHeights {
+    /// Excludes the titles and the sum.
+    devices: usize,
+    has_sum: bool,
+    host: usize,
+    chart: usize,
+    /// Includes the titles.
+    processes: usize,
+    has_gap: bool,
+    /// True if devices or processes are cut.
+    is_short: bool,
+}
+
+impl PanelHeights {
+    fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
+        let second_titles = usize::from(detail.is_device_full);
+        let frame_lines = if node.devices.is_empty() {
+            0
+        } else {
+            device_table::frame_lines(node) + second_titles
+        };
+        let lines_per_device = 1 + usize::from(detail.is_device_full);
+        let device_lines = node.devices.len() * lines_per_device;
+        let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
+        let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
+        // If lines are scarce, the host shrinks before the devices do, but keeps one line.
+        let spare =
+            room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
+        let host = if detail.is_host_full || device_lines == 0 {
+            host
+        } else {
+            host.min(spare.max(usize::from(room >= MIN_HEIGHT_WITH_HOST)))
+        };
+        let rest = room.saturating_sub(frame_lines + host);
+        let min_chart = if detail.has_chart { MIN_CHART_HEIGHT } else { 0 };
+        let max_reserved = MIN_PROCESS_ROWS + min_chart;
+        let reserved = (wanted_processes.min(MIN_PROCESS_ROWS) + min_chart)
+            .min(max_reserved)
+            .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
+        let devices = device_lines.min(rest.saturating_sub(reserved));
+        let is_cut = devices < device_lines;
+        let rest = rest.saturating_sub(devices);
+        // Where devices do not fit, one more has the line of the sum.
+        let has_sum = device_table::has_sum(node);
+        let devices = devices + usize::from(is_cut && has_sum);
+        // The chart gets what the first processes leave, or everything if that is almost nothing.
+        let chart = if detail.has_chart {
+            let process_rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let process_rows =
+                if rest < process_rows + MIN_CHART_HEIGHT { 0 } else { process_rows };
+            rest.saturating_sub(
+                process_rows + usize::from(process_rows > 0 && rest > MIN_PROCESS_ROWS * 3),
+            )
+        } else {
+            0
+        };
+        let rest = rest.saturating_sub(chart);
+        let has_gap = rest > MIN_PROCESS_ROWS;
+        let processes = wanted_processes.min(rest.saturating_sub(usize::from(has_gap)));
+        let is_short = is_cut || processes < wanted_processes;
+        let has_sum = has_sum && !is_cut;
+        Self { devices, has_sum, host, chart, processes, has_gap, is_short }
+    }
+}
+
+fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
+    let status = NodeStatus::of(node, fleet_view.now);
+    let tone = if status == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
+    let mut right = Line::new();
+    if let Some(taken_at) = node.taken_at() {
+        let age = format_age(fleet_view.now.since(taken_at));
+        right = if status.is_fresh() {
+            right.right_aligned(&age, 6, Tone::Faint)
+        } else {
+            right.gap(2).text(format!("last seen {age} ago"), Tone::Warn)
+        };
+    }
+    let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());
+    let position = position.unwrap_or_else(|| "hidden".to_owned());
+    let right =
+        Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
+    let name = truncate(node.name.as_str(), width / 2);
+    let left = Line::styled(format!("{name}  "), tone).append(matching_text(fleet_view, node));
+    let room = width.saturating_sub(left.width() + right.width() + 1);
+    left.append(node_description(fleet_view, node, room)).with_right(right, width)
+}
+
+/// Counts the devices of each model. Names that do not fit are shortened so that those which differ here, or only at their
+/// ends, still do.
+fn models(node: &Node, room: u16) -> Line {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, device) in node.whole_devices() {
+        *counts.entry(model_name(device)).or_default() += 1;
+    }
+    let names: Vec<&str> = counts.keys().copied().collect();
+    let line = |width| {
+        let counted = shortened(&names, width).into_iter().zip(counts.values());
+        counted.fold(Line::new(), |line, (name, count)| {
+            line.text(format!("{count}× {name}  "), Tone::Plain)
+        })
+    };
+    let longest = names.iter().map(|name| width_of(name)).max().unwrap_or(0);
+    let widths = MIN_MODEL_WIDTH..=longest.max(MIN_MODEL_WIDTH);
+    // What is behind the last one may be cut off.
+    let fits = |line: &Line| line.width().saturating_sub(2) <= room;
+    widths.rev().map(line).find(fits).unwrap_or_else(|| line(MIN_MODEL_WIDTH))
+}
+
+fn shortened(names: &[&str], width: u16) -> Vec<String> {
+    let cut: Vec<String> = names.iter().map(|name| truncate_middle(name, width)).collect();
+    if cut.iter().collect::<BTreeSet<_>>().len() == names.len() {
+        return cut;
+    }
+    names.iter().map(|name| truncate_distinct(name, names, width)).collect()
+}
+
+/// Tells how many devices match the filter, unless all do.
+fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
+    let (all, matching) = (node.units().count(), fleet_view.matching_devices(node));
+    let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
+    fewer.map_or_else(Line::new, |count| {
+        let verb = if count == 1 { "matches" } else { "match" };
+        Line::styled(format!("{count} of {all} {verb}  "), Tone::Strong)
+    })
+}
+
+/// Describes a node: devices, driver, jobs, probe. Only the names of the models are shortened to fit into `room`.
+pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -> Line {
+    let mut line = models(node, room);
+    if let Some(driver) =
+        node.devices.iter().find_map(|device| device.statics.as_deref()?.driver.known())
+    {
+        line = line.text(format!("driver {driver}  "), Tone::Faint);
+    }
+    if let Some(cuda) = cuda_version(node) {
+        line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
+    }
+    let jobs: BTreeSet<_> =
+        node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
+    for job in jobs.into_iter().take(3) {
+        let job = shown_id(fleet_view.fleet.jobs.as_deref(), job);
+        line = line.text(format!("job {job}  "), Tone::Faint);
+    }
+    // Only transports that cost an extra process or a job step are mentioned.
+    let transport = match node.via {
+        Some(TransportKind::SshProgram) => "via ssh  ",
+        Some(TransportKind::Exec) => "via command  ",
+        Some(TransportKind::Step) => "via srun  ",
+        Some(TransportKind::Http) => "via http  ",
+        Some(TransportKind::Native | TransportKind::Local) | None => "",
+    };
+    if !transport.is_empty() {
+        line = line.text(transport, Tone::Faint);
+    }
+    match &node.hello {
+        Some(hello) => {
+            if hello.sudo == Some(SudoState::Root) {
+                line = line.text("as root  ", Tone::Warn);
+            }
+            line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint)
+        }
+        None => line,
+    }
+}
+
+/// Returns the highest CUDA version that the node's driver supports.
+fn cuda_version(node: &Node) -> Option<&str> {
+    let drivers = node.hello.as_ref()?.backends.iter().filter_map(|state| state.driver.as_deref());
+    drivers.into_iter().find_map(|driver| driver.cuda.as_deref())
+}
+
+/// Explains why a node is not fresh, and the remedy.
+fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+    let line = Some(Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now)))
+        .filter(|line| line.width() > 0);
+    let told = line.into_iter().map(|line| line.truncated(width));
+    told.chain(full_fault_lines(node, width)).chain(remedy_lines(fleet_view, node, width)).collect()
+}
+
+/// Draws what happened at a node that is down, where there is more to say than its notes do.
+fn full_fault_lines(node: &Node, width: u16) -> Vec<Line> {
+    let fault = node.fault().filter(|fault| *fault.what() != *fault.message());
+    let text = fault.map(|fault| wrap(&fault.what(), width, MAX_TEXT_LINES));
+    text.into_iter()
+        .flatten()
+        .map(|text| Line::styled(text, Tone::Plain).truncated(width))
+        .collect()
+}
+
+/// Draws the remedy.
+fn remedy_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+    let text = node_advice(node, fleet_view.reader).first();
+    let wrapped = (!text.is_empty()).then(|| wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES));
+    let lines = wrapped.into_iter().flatten().enumerate().map(|(index, text)| {
+        Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
+    });
+    lines.map(|line| line.truncated(width)).collect()
+}
+
+const MINUTE: usize = 60;
+/// Maximum lines of a wrapped message or remedy.
+pub(crate) const MAX_TEXT_LINES: usize = 8;
+
+fn mean(points: &[Option<f32>]) -> Option<f32> {
+    let known = points.iter().flatten();
+    let (sum, count) = known.fold((0.0, 0.0_f32), |(sum, count), point| (sum + point, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
+/// Describes the row under the cursor.
+pub(crate) fn detail(
+    context: RenderContext<'_>,
+    node: &Node,
+    panel: &NodePanel,
+    width: u16,
+) -> Option<Line> {
+    let row_id = panel.cursor(node)?;
+    let line = match &row_id {
+        RowId::Device(uuid) => {
+            let device = node.device(uuid)?;
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
+            let series = &panel.series;
+            let minute = series.last(node, &id, context.view.now, MINUTE);
+            device_table::detail(node, device, mean(&minute), context.options)
+        }
+        RowId::Process { .. } => {
+            process_table::detail(node, &row_id, context.view.fleet.jobs.as_deref())?
+        }
+    };
+    Some(line.truncated(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use gtop_model::{Device, NodeName, Reading};
+
+    fn drawn(names: &[&str], room: u16) -> String {
+        let mut node = Node::new(NodeName::new("gpu1").unwrap(), Duration::ZERO);
+        let device = |name: &&str| Device {
+            uuid: (*name).into(),
+            name: Reading::Known((*name).into()),
+            ..Device::default()
+        };
+        node.devices = names.iter().map(device).collect();
+        models(&node, room).plain_text().trim_end().to_owned()
+    }
+
+    #[test]
+    fn models_that_differ_stay_different_at_every_width() {
+        const ADA: [&str; 2] =
+            ["NVIDIA RTX 6000 Ada Generation Server A", "NVIDIA RTX 6000 Ada Generation Server B"];
+        const H100: [&str; 2] = ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM2e"];
+        const WORKSTATION: [&str; 2] = [
+            "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        ];
+        assert_eq!(drawn(&ADA[..1], 40), "1× RTX 6000 Ada Generation Server A");
+        assert_eq!(drawn(&ADA[..1], 27), "1× RTX 6000 Ada…on Server A");
+        assert_eq!(drawn(&H100, 30), "1× H100 …HBM2e  1× H100 … HBM3");
+        for names in [ADA, H100, WORKSTATION] {
+            for room in 24..120 {
+                let both = drawn(&names, room);
+                let (one, other) = both.split_once("  ").unwrap();
+                assert!(one != other && width_of(&both) <= room, "{room}: {both}");
+                // On two nodes too, if they differ at the end.
+                let alone = [drawn(&names[..1], room / 2), drawn(&names[1..], room / 2)];
+                assert!(names == WORKSTATION || alone[0] != alone[1], "{room}: {alone:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,647 @@
+//! Themes: the colours and glyphs for tones, bars and symbols.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::{RowStyle, Tone};
+
+mod palette;
+
+/// A palette, a colour depth and a set of glyphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Theme {
+    pub palette: Palette,
+    pub depth: ColourDepth,
+    pub glyphs: GlyphSet,
+    /// Draws bars with a gradient.
+    pub is_colorful: bool,
+}
+
+/// The colour palettes. In all but the two hot ones, high load is good and green or blue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Palette {
+    /// For a dark background; load is green.
+    Dark,
+    /// For a light background; load is green.
+    Light,
+    /// No colours: bold, dim and reverse.
+    Mono,
+    /// For a dark background; blue for load, orange for faults.
+    ColourBlind,
+    /// The same for a light background.
+    ColourBlindLight,
+    /// For a dark background; load goes from green over yellow to red.
+    Hot,
+    /// The same for a light background.
+    HotLight,
+}
+
+impl Palette {
+    #[cfg(any(test, feature = "testing"))]
+    pub const ALL: [Self; 7] = [
+        Self::Dark,
+        Self::Light,
+        Self::Mono,
+        Self::ColourBlind,
+        Self::ColourBlindLight,
+        Self::Hot,
+        Self::HotLight,
+    ];
+
+    /// Returns the legend of the load colours for the help page.
+    pub(crate) const fn legend(self) -> &'static str {
+        match self {
+            Self::Dark | Self::Light => "load: greener is busier; high load is good; red is broken",
+            Self::Mono => "load: shown by the length of bars, not by colour",
+            Self::ColourBlind => "load: bluer is busier; high load is good; orange marks problems",
+            Self::ColourBlindLight => {
+                "load: bluer is busier; high load is good; brown marks problems"
+            }
+            Self::Hot | Self::HotLight => {
+                "load: green, yellow, red as load rises; pink marks problems"
+            }
+        }
+    }
+
+    /// Returns the counterpart for a light or a dark background.
+    const fn for_background(self, is_light: bool) -> Self {
+        match (self, is_light) {
+            (Self::Dark | Self::Light, false) => Self::Dark,
+            (Self::Dark | Self::Light, true) => Self::Light,
+            (Self::Mono, _) => Self::Mono,
+            (Self::ColourBlind | Self::ColourBlindLight, false) => Self::ColourBlind,
+            (Self::ColourBlind | Self::ColourBlindLight, true) => Self::ColourBlindLight,
+            (Self::Hot | Self::HotLight, false) => Self::Hot,
+            (Self::Hot | Self::HotLight, true) => Self::HotLight,
+        }
+    }
+
+    const fn is_light(self) -> bool {
+        matches!(self, Self::Light | Self::ColourBlindLight | Self::HotLight)
+    }
+}
+
+/// How many colours the terminal has.
+///
+/// Only gradients use 24-bit colours; everything else uses the 240 fixed colours of the 256, which need half
+/// the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColourDepth {
+    /// The 16 colours that the terminal configures.
+    Ansi16,
+    /// The 256 indexed colours, of which 240 are fixed.
+    Indexed256,
+    /// 24-bit colours.
+    TrueColour,
+}
+
+/// The theme settings; `None` is decided by the environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThemeOptions {
+    /// The palette; replaced by its counterpart if the background is known to be of the other kind.
+    pub palette: Option<Palette>,
+    /// True for a light background.
+    pub is_light: Option<bool>,
+    /// False for no colours.
+    pub has_colour: Option<bool>,
+    /// True for ASCII only.
+    pub is_ascii: Option<bool>,
+    /// Draws bars with a gradient.
+    pub is_colorful: bool,
+}
+
+impl ThemeOptions {
+    /// Returns true if a light background is asked for, false for a dark one, `None` if the terminal decides.
+    /// The palettes `dark` and `light` ask for their background.
+    pub const fn background(self) -> Option<bool> {
+        match (self.is_light, self.palette) {
+            (Some(is_light), _) => Some(is_light),
+            (None, Some(Palette::Dark)) => Some(false),
+            (None, Some(Palette::Light)) => Some(true),
+            (None, _) => None,
+        }
+    }
+}
+
+/// The sets of glyphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GlyphSet {
+    /// Block elements, braille and arrows.
+    Unicode,
+    /// ASCII only.
+    Ascii,
+}
+
+impl Theme {
+    /// Chooses a theme from options, and from the environment what they leave open.
+    ///
+    /// `COLORFGBG` decides the background, `COLORTERM` and `TERM` the colour depth, and a locale without
+    /// UTF-8 selects ASCII.
+    pub fn resolve(options: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        let background = variable("COLORFGBG")
+            .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
+        let is_light = options.background().unwrap_or(matches!(background, Some(7 | 15)));
+        let palette = options.palette.unwrap_or(Palette::Dark).for_background(is_light);
+        let has_colour = options.has_colour.unwrap_or(term != "dumb");
+        let is_full = variable("COLORTERM")
+            .is_some_and(|value| value == "truecolor" || value == "24bit")
+            || term.contains("direct");
+        let is_rich = ["256color", "kitty", "alacritty", "ghostty", "foot", "wezterm"]
+            .iter()
+            .any(|name| term.contains(name));
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variable(name));
+        let is_utf8 = locale.is_some_and(|locale| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        });
+        // The Linux console's font has at most half blocks.
+        let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
+        Self {
+            palette: if has_colour { palette } else { Palette::Mono },
+            depth: match (is_full, is_rich) {
+                (true, _) => ColourDepth::TrueColour,
+                (false, true) => ColourDepth::Indexed256,
+                (false, false) => ColourDepth::Ansi16,
+            },
+            glyphs: if options.is_ascii.unwrap_or(!has_blocks) {
+                GlyphSet::Ascii
+            } else {
+                GlyphSet::Unicode
+            },
+            is_colorful: options.is_colorful,
+        }
+    }
+
+    /// Returns the theme for a light or a dark background.
+    #[must_use]
+    pub fn for_background(self, is_light: bool) -> Self {
+        Self { palette: self.palette.for_background(is_light), ..self }
+    }
+
+    /// Returns the style of text.
+    pub fn style(self, tone: Tone, row_style: RowStyle) -> Style {
+        let style = match (self.palette, self.depth) {
+            (Palette::Mono, _) => palette::style_mono(tone),
+            (palette, ColourDepth::Ansi16) => palette::style_16(palette, tone),
+            (palette, ColourDepth::Indexed256 | ColourDepth::TrueColour) => {
+                palette::text_style_256(palette, tone)
+            }
+        };
+        self.row_style(row_style).patch(style)
+    }
+
+    /// Returns the style of a bar, graph or level. It is never reversed, since that would show a full bar as
+    /// an empty one.
+    pub(crate) fn bar_style(self, tone: Tone, row_style: RowStyle) -> Style {
+        if self.has_no_shades() {
+            return self.style(tone, RowStyle::Plain).remove_modifier(Modifier::REVERSED);
+        }
+        self.row_style(row_style).patch(palette::bar_style_256(self.palette, tone))
+    }
+
+    /// Returns the style of a level in a cell of its own. On a light background, a thin line of a warning or a fault is
+    /// lost among full cells, so its cell is tinted.
+    pub(crate) fn level_style(self, tone: Tone, row_style: RowStyle) -> Style {
+        let style = self.bar_style(tone, row_style);
+        let is_flagged = matches!(tone, Tone::Warn | Tone::Bad);
+        if is_flagged && self.palette.is_light() && !self.has_no_shades() {
+            return style.bg(Color::Indexed(if tone == Tone::Warn { 223 } else { 224 }));
+        }
+        style
+    }
+
+    /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
+    pub(crate) fn gradient_style(self, part: f32, row_style: RowStyle) -> Style {
+        let gradient = palette::gradient(self.palette, self.depth, part);
+        if self.has_no_shades() {
+            return gradient.remove_modifier(Modifier::REVERSED);
+        }
+        self.row_style(row_style).patch(gradient)
+    }
+
+    /// Returns the colour of a numbered item, such as a user, that is marked by colour and letter; the
+    /// default style without colours.
+    pub fn hue(self, number: u8) -> Style {
+        let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
+        let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
+        let basic =
+            [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
+        if self.palette == Palette::Mono {
+            return Style::new();
+        }
+        let palette = if self.depth == ColourDepth::Ansi16 {
+            basic
+        } else if self.palette.is_light() {
+            light
+        } else {
+            dark
+        };
+        let colour = palette.get(usize::from(number) % palette.len()).copied();
+        colour.map_or_else(Style::new, |colour| Style::new().fg(colour))
+    }
+
+    /// Returns the style of the blank cells of a row.
+    pub fn row_style(self, row_style: RowStyle) -> Style {
+        match (row_style, self.palette) {
+            (RowStyle::Plain, _) => Style::new(),
+            (RowStyle::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
+                Style::new().add_modifier(Modifier::REVERSED)
+            }
+            (RowStyle::Selected, palette) if palette.is_light() => {
+                Style::new().fg(Color::Indexed(235)).bg(Color::Indexed(254))
+            }
+            // With both colours, the row can be read also if the background is not what the palette is for.
+            (RowStyle::Selected, _) => Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(236)),
+        }
+    }
+
+    /// Returns the style of the empty part of a bar; `None` if the terminal cannot show shades.
+    pub fn track_style(self, row_style: RowStyle) -> Option<Style> {
+        if self.has_no_shades() {
+            return None;
+        }
+        let shade = match (self.palette.is_light(), row_style) {
+            (false, RowStyle::Plain) => 238,
+            (false, RowStyle::Selected) => 241,
+            (true, RowStyle::Plain) => 251,
+            (true, RowStyle::Selected) => 248,
+        };
+        Some(self.row_style(row_style).fg(Color::Indexed(shade)))
+    }
+
+    /// Returns true if the terminal cannot show shades of grey.
+    fn has_no_shades(self) -> bool {
+        self.palette == Palette::Mono || self.depth == ColourDepth::Ansi16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_chooses_the_theme() {
+        let utf8 = ("LANG", "en_US.UTF-8");
+        for (variables, palette, depth, glyphs) in [
+            (vec![], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (
+                vec![utf8, ("TERM", "xterm-256color")],
+                Palette::Dark,
+                ColourDepth::Indexed256,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("COLORTERM", "truecolor")],
+                Palette::Dark,
+                ColourDepth::TrueColour,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("TERM", "xterm-direct")],
+                Palette::Dark,
+                ColourDepth::TrueColour,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("COLORFGBG", "0;15")],
+                Palette::Light,
+                ColourDepth::Ansi16,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("COLORFGBG", "15;default;0")],
+                Palette::Dark,
+                ColourDepth::Ansi16,
+                GlyphSet::Unicode,
+            ),
+            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
+            (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Ascii),
+        ] {
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(
+                Theme::resolve(ThemeOptions::default(), lookup),
+                Theme { palette, depth, glyphs, is_colorful: false },
+                "{variables:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_override_the_environment() {
+        let theme = |options, variables: &[(&str, &str)]| {
+            Theme::resolve(options, |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let of = |palette| ThemeOptions { palette: Some(palette), ..ThemeOptions::default() };
+        let light = ("COLORFGBG", "0;15");
+        for (options, variables, palette) in [
+            (of(Palette::Hot), vec![], Palette::Hot),
+            (of(Palette::Hot), vec![light], Palette::HotLight),
+            (of(Palette::ColourBlind), vec![light], Palette::ColourBlindLight),
+            (of(Palette::Dark), vec![light], Palette::Dark),
+            (of(Palette::Light), vec![], Palette::Light),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Hot) }, vec![], Palette::HotLight),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Dark) }, vec![], Palette::Light),
+            (ThemeOptions { is_light: Some(false), ..of(Palette::Hot) }, vec![light], Palette::Hot),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Mono) }, vec![], Palette::Mono),
+            (
+                ThemeOptions { is_light: Some(false), ..ThemeOptions::default() },
+                vec![light],
+                Palette::Dark,
+            ),
+            (ThemeOptions { has_colour: Some(false), ..of(Palette::Hot) }, vec![], Palette::Mono),
+            (
+                ThemeOptions { has_colour: Some(true), ..ThemeOptions::default() },
+                vec![("TERM", "dumb")],
+                Palette::Dark,
+            ),
+            (of(Palette::Hot), vec![("TERM", "dumb")], Palette::Mono),
+        ] {
+            assert_eq!(theme(options, &variables).palette, palette, "{options:?} {variables:?}");
+        }
+        let ascii = |is_ascii| ThemeOptions { is_ascii, ..ThemeOptions::default() };
+        let utf8 = [("LANG", "C.UTF-8")];
+        assert_eq!(theme(ascii(Some(true)), &utf8).glyphs, GlyphSet::Ascii);
+        assert_eq!(theme(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
+    }
+
+    const TONES: [Tone; 11] = [
+        Tone::Plain,
+        Tone::Faint,
+        Tone::Stale,
+        Tone::Strong,
+        Tone::Accent,
+        Tone::Caret,
+        Tone::Low,
+        Tone::Mid,
+        Tone::High,
+        Tone::Warn,
+        Tone::Bad,
+    ];
+
+    fn themes() -> impl Iterator<Item = Theme> {
+        let depths = [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour];
+        Palette::ALL.into_iter().flat_map(move |palette| {
+            let theme = Theme {
+                palette,
+                depth: ColourDepth::Ansi16,
+                glyphs: GlyphSet::Unicode,
+                is_colorful: true,
+            };
+            depths.map(|depth| Theme { depth, ..theme })
+        })
+    }
+
+    #[test]
+    fn mono_styles_have_no_colours() {
+        for theme in themes().filter(|theme| theme.palette == Palette::Mono) {
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
+                for tone in TONES {
+                    let style = theme
+                        .style(tone, row_style)
+                        .patch(theme.track_style(row_style).unwrap_or_default());
+                    let style = style.patch(theme.gradient_style(0.5, row_style));
+                    assert_eq!((style.fg, style.bg), (None, None));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loads_and_faults_differ_in_every_theme() {
+        for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
+            let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
+            let styles = kinds.map(|tone| theme.style(tone, RowStyle::Plain));
+            for (place, style) in styles.iter().enumerate() {
+                assert!(!styles[..place].contains(style), "{theme:?} {:?}", kinds[place]);
+            }
+        }
+    }
+
+    /// Black and Solarized dark; white and Solarized light.
+    const BACKGROUNDS: [[[u8; 3]; 2]; 2] =
+        [[[0, 0, 0], [0, 0x2b, 0x36]], [[0xff, 0xff, 0xff], [0xfd, 0xf6, 0xe3]]];
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others depend on the terminal")]
+    fn rgb(colour: Color) -> Option<[u8; 3]> {
+        match colour {
+            Color::Rgb(red, green, blue) => Some([red, green, blue]),
+            Color::Indexed(grey @ 232..) => Some([8 + 10 * (grey - 232); 3]),
+            Color::Indexed(cube @ 16..) => {
+                let steps = [0, 95, 135, 175, 215, 255];
+                Some([36, 6, 1].map(|of| steps[usize::from((cube - 16) / of % 6)]))
+            }
+            _ => None,
+        }
+    }
+
+    /// The relative luminance of WCAG 2.
+    fn luminance(colour: [u8; 3]) -> f64 {
+        let [red, green, blue] = colour.map(linear);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        one.max(other) / one.min(other)
+    }
+
+    /// Returns the lowest contrast of a style to any background it may be drawn on; `None` if it has no
+    /// colour of its own. Fails for colours that depend on the terminal.
+    fn lowest_contrast(theme: Theme, style: Style) -> Option<f64> {
+        let is_colour = |colour: &Color| !matches!(colour, Color::Reset);
+        let fg = rgb(style.fg.filter(is_colour)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
+        let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
+        let row_styles = own
+            .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);
+        row_styles.into_iter().map(|row_style| contrast(fg, row_style)).min_by(f64::total_cmp)
+    }
+
+    #[test]
+    fn texts_and_bars_have_enough_contrast() {
+        assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
+        let coloured =
+            |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
+        for theme in themes().filter(coloured) {
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
+                let hues = (0..6).map(|hue| theme.row_style(row_style).patch(theme.hue(hue)));
+                for style in TONES.map(|tone| theme.style(tone, row_style)).into_iter().chain(hues)
+                {
+                    assert!(!style.add_modifier.contains(Modifier::DIM), "{theme:?} {style:?}");
+                    let lowest_contrast = lowest_contrast(theme, style);
+                    assert!(
+                        lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 4.5),
+                        "{theme:?} {style:?} {lowest_contrast:?}"
+                    );
+                }
+            }
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
+                let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
+                let bars = parts.map(|part| theme.gradient_style(part, row_style));
+                let loads = TONES.map(|tone| theme.bar_style(tone, row_style));
+                let levels = TONES.map(|tone| theme.level_style(tone, row_style));
+                for style in loads.into_iter().chain(levels).chain(bars) {
+                    let lowest_contrast = lowest_contrast(theme, style);
+                    assert!(
+                        lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
+                        "{theme:?} {style:?} {lowest_contrast:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flagged_level_is_tinted_on_a_light_background() {
+        let shaded = |theme: &Theme| theme.palette != Palette::Mono && !theme.has_no_shades();
+        for theme in themes().filter(shaded) {
+            let tint = |tone| theme.level_style(tone, RowStyle::Plain).bg;
+            let is_light = theme.palette.is_light();
+            for tone in [Tone::Warn, Tone::Bad] {
+                assert_eq!(tint(tone).is_some(), is_light, "{theme:?} {tone:?}");
+            }
+            assert_eq!(tint(Tone::High), None, "{theme:?}");
+        }
+    }
+
+    /// Returns the saturation of a colour as the distance of its channels.
+    fn spread(style: Style) -> u8 {
+        let colour = rgb(style.fg.expect("a colour")).expect("a fixed colour");
+        let [lowest, highest] = [colour.iter().min(), colour.iter().max()].map(Option::unwrap);
+        highest - lowest
+    }
+
+    #[test]
+    fn grey_is_old_and_nothing_else() {
+        let coloured =
+            |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
+        let is_grey = |style: Style| style.fg.is_some() && spread(style) < 16;
+        for theme in themes().filter(coloured) {
+            for tone in TONES {
+                for style in
+                    [theme.style(tone, RowStyle::Plain), theme.bar_style(tone, RowStyle::Plain)]
+                {
+                    assert_eq!(is_grey(style), tone == Tone::Stale, "{theme:?} {tone:?}");
+                }
+            }
+            for part in (0..=20_u8).map(|part| f32::from(part) / 20.0) {
+                assert!(!is_grey(theme.gradient_style(part, RowStyle::Plain)), "{theme:?} {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn bars_are_never_reversed() {
+        for theme in themes() {
+            for style in TONES.map(|tone| theme.bar_style(tone, RowStyle::Selected)) {
+                let is_caret = style == theme.bar_style(Tone::Caret, RowStyle::Selected);
+                let is_turned = style.add_modifier.contains(Modifier::REVERSED);
+                assert!(!is_turned || is_caret, "{theme:?} {style:?}");
+            }
+            let gradient = theme.gradient_style(0.5, RowStyle::Selected);
+            assert!(!gradient.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
+        }
+    }
+
+    #[test]
+    fn gradients_use_24_bits_if_available() {
+        for theme in themes() {
+            for part in [0.0, 0.3, 0.5, 0.99, 1.0, f32::NAN] {
+                let is_full =
+                    matches!(theme.gradient_style(part, RowStyle::Plain).fg, Some(Color::Rgb(..)));
+                let may_be =
+                    theme.depth == ColourDepth::TrueColour && theme.palette != Palette::Mono;
+                assert_eq!(is_full, may_be, "{theme:?}");
+            }
+        }
+    }
+
+    /// How people without red or green receptors see colours, as matrices over linear RGB.
+    ///
+    /// G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A Physiologically-based Model for Simulation of Color Vision
+    /// Deficiency, IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009; severity 1.0.
+    const PROTANOPIA: [[f64; 3]; 3] = [
+        [0.152_286, 1.052_583, -0.204_868],
+        [0.114_503, 0.786_281, 0.099_216],
+        [-0.003_882, -0.048_116, 1.051_998],
+    ];
+    const DEUTERANOPIA: [[f64; 3]; 3] = [
+        [0.367_322, 0.860_646, -0.227_968],
+        [0.280_085, 0.672_501, 0.047_413],
+        [-0.011_820, 0.042_940, 0.968_881],
+    ];
+    const USUAL_SIGHT: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+
+    fn linear(part: u8) -> f64 {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    }
+
+    fn times(matrix: [[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(one, other)| one * other).sum())
+    }
+
+    /// Returns a colour as it is seen, in CIELAB of 1976 for the white point D65 of sRGB (IEC 61966-2-1).
+    fn lab(colour: [u8; 3], sight: [[f64; 3]; 3]) -> [f64; 3] {
+        const TO_XYZ: [[f64; 3]; 3] = [
+            [0.412_456_4, 0.357_576_1, 0.180_437_5],
+            [0.212_672_9, 0.715_152_2, 0.072_175],
+            [0.019_333_9, 0.119_192, 0.950_304_1],
+        ];
+        let seen = times(sight, colour.map(linear)).map(|part| part.clamp(0.0, 1.0));
+        let [x, y, z] = times(TO_XYZ, seen);
+        let [x, y, z] = [x / 0.950_47, y, z / 1.088_83].map(|part| {
+            if part > 216.0 / 24_389.0 {
+                part.cbrt()
+            } else {
+                (24_389.0 / 27.0 * part + 16.0) / 116.0
+            }
+        });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// The distance of two colours in CIELAB; 2.3 is a just noticeable one (Mahy and others, 1994).
+    fn difference(one: [u8; 3], other: [u8; 3], sight: [[f64; 3]; 3]) -> f64 {
+        let (one, other) = (lab(one, sight), lab(other, sight));
+        let squares = one.iter().zip(other).map(|(one, other)| (one - other).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn meanings_are_told_apart_without_red_or_green() {
+        assert!((difference([0; 3], [255; 3], USUAL_SIGHT) - 100.0).abs() < 0.01);
+        let values = [Tone::Stale, Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
+        let is_problem = |tone| matches!(tone, Tone::Warn | Tone::Bad);
+        let for_all = [Palette::ColourBlind, Palette::ColourBlindLight];
+        for theme in themes().filter(|theme| for_all.contains(&theme.palette)) {
+            if theme.depth == ColourDepth::Ansi16 {
+                continue;
+            }
+            let styles: [fn(Theme, Tone) -> Style; 2] = [
+                |theme, tone| theme.style(tone, RowStyle::Plain),
+                |theme, tone| theme.bar_style(tone, RowStyle::Plain),
+            ];
+            for (style, sight) in styles.into_iter().flat_map(|style| {
+                [USUAL_SIGHT, PROTANOPIA, DEUTERANOPIA].map(|sight| (style, sight))
+            }) {
+                let colour = |tone| rgb(style(theme, tone).fg.unwrap()).unwrap();
+                for (index, one) in values.into_iter().enumerate() {
+                    for other in values[..index].iter().copied() {
+                        // A problem must never be taken for a load or an old value.
+                        let least = if is_problem(one) == is_problem(other) { 10.0 } else { 30.0 };
+                        let found = difference(colour(one), colour(other), sight);
+                        assert!(found >= least, "{theme:?} {one:?} {other:?}: {found}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The colours of each palette for each tone.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use super::{ColourDepth, Palette};
+use crate::Tone;
+
+/// The tones that differ between palettes, as fixed colours of the 256.
+///
+/// Text has a contrast of at least 4.5:1 to every background it may be drawn on, bars at least 3:1.
+struct Colours {
+    faint: u8,
+    accent: u8,
+    text: ValueColours,
+    fill: ValueColours,
+}
+
+/// The colours of old values, load levels and faults. Grey is for old values only.
+struct ValueColours {
+    stale: u8,
+    low: u8,
+    mid: u8,
+    high: u8,
+    warn: u8,
+    bad: u8,
+}
+
+const DARK: Colours = Colours {
+    faint: 146,
+    accent: 75,
+    text: ValueColours { stale: 247, low: 110, mid: 73, high: 78, warn: 221, bad: 210 },
+    fill: ValueColours { stale: 244, low: 67, mid: 73, high: 72, warn: 221, bad: 203 },
+};
+const LIGHT: Colours = Colours {
+    faint: 60,
+    accent: 25,
+    text: ValueColours { stale: 241, low: 24, mid: 23, high: 22, warn: 94, bad: 124 },
+    fill: ValueColours { stale: 243, low: 31, mid: 30, high: 28, warn: 130, bad: 160 },
+};
+const COLOUR_BLIND: Colours = Colours {
+    faint: 146,
+    accent: 183,
+    text: ValueColours { stale: 247, low: 195, mid: 117, high: 39, warn: 222, bad: 208 },
+    fill: ValueColours { stale: 244, low: 103, mid: 68, high: 39, warn: 222, bad: 208 },
+};
+const COLOUR_BLIND_LIGHT: Colours = Colours {
+    faint: 60,
+    accent: 54,
+    text: ValueColours { stale: 241, low: 24, mid: 25, high: 20, warn: 94, bad: 88 },
+    fill: ValueColours { stale: 243, low: 31, mid: 26, high: 19, warn: 130, bad: 88 },
+};
+const HOT: Colours = Colours {
+    faint: 146,
+    accent: 75,
+    text: ValueColours { stale: 247, low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
+    fill: ValueColours { stale: 244, low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
+};
+const HOT_LIGHT: Colours = Colours {
+    faint: 60,
+    accent: 25,
+    text: ValueColours { stale: 241, low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
+    fill: ValueColours { stale: 243, low: 64, mid: 130, high: 160, warn: 90, bad: 125 },
+};
+
+const fn colours(palette: Palette) -> &'static Colours {
+    match palette {
+        Palette::Dark | Palette::Mono => &DARK,
+        Palette::Light => &LIGHT,
+        Palette::ColourBlind => &COLOUR_BLIND,
+        Palette::ColourBlindLight => &COLOUR_BLIND_LIGHT,
+        Palette::Hot => &HOT,
+        Palette::HotLight => &HOT_LIGHT,
+    }
+}
+
+/// Returns the style of text with 256 colours. Emphasis without a meaning of its own is bold in the
+/// terminal's default colour, which is legible on every background.
+pub(super) fn text_style_256(palette: Palette, tone: Tone) -> Style {
+    let of = colours(palette);
+    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Faint => colour(of.faint),
+        Tone::Stale => colour(of.text.stale),
+        Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Accent => colour(of.accent).add_modifier(Modifier::BOLD),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Low => colour(of.text.low),
+        Tone::Mid => colour(of.text.mid),
+        Tone::High => colour(of.text.high),
+        Tone::Warn => colour(of.text.warn),
+        Tone::Bad => emphasized(palette, colour(of.text.bad)),
+    }
+}
+
+/// Returns the style of a bar, graph or level with 256 colours; filled areas need fainter colours than text.
+pub(super) fn bar_style_256(palette: Palette, tone: Tone) -> Style {
+    let of = &colours(palette).fill;
+    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
+    match tone {
+        Tone::Stale => colour(of.stale),
+        Tone::Low => colour(of.low),
+        Tone::Mid => colour(of.mid),
+        Tone::High => colour(of.high),
+        Tone::Warn => colour(of.warn),
+        Tone::Bad => colour(of.bad),
+        Tone::Plain | Tone::Faint | Tone::Strong | Tone::Accent | Tone::Caret => {
+            text_style_256(palette, tone)
+        }
+    }
+}
+
+/// Adds weight to faults in palettes where their colour is close to another one.
+fn emphasized(palette: Palette, style: Style) -> Style {
+    match palette {
+        Palette::Dark | Palette::Light | Palette::Mono => style,
+        Palette::ColourBlind | Palette::ColourBlindLight | Palette::Hot | Palette::HotLight => {
+            style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        }
+    }
+}
+
+/// Returns the style of a tone with the terminal's 16 colours.
+pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
+    let named = |colour| Style::new().fg(colour);
+    let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
+    // In some terminals bright black is the background colour. There is no other shade for secondary text and old values:
+    // an age beside these says what they are.
+    let grey = Style::new().add_modifier(Modifier::DIM);
+    let (yellow, red) = (Color::Yellow, Color::Red);
+    let (blue, bright) = (Color::Blue, Color::LightBlue);
+    let [low, mid, high, warn, bad] = match palette {
+        Palette::Dark | Palette::Mono => [
+            named(Color::Cyan),
+            named(Color::Green),
+            named(Color::LightGreen),
+            named(yellow),
+            named(Color::LightRed),
+        ],
+        Palette::Light => {
+            let green = Color::Green;
+            [named(blue), named(green), bold(green), bold(yellow), bold(red)]
+        }
+        Palette::ColourBlind => {
+            [named(Color::Cyan), named(blue), bold(bright), named(yellow), named(yellow)]
+        }
+        Palette::ColourBlindLight => {
+            [named(Color::Cyan), named(bright), bold(blue), named(yellow), named(yellow)]
+        }
+        Palette::Hot | Palette::HotLight => {
+            [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
+        }
+    };
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Faint | Tone::Stale => grey,
+        Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Accent => bold(if palette.is_light() { blue } else { Color::Cyan }),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Low => low,
+        Tone::Mid => mid,
+        Tone::High => high,
+        Tone::Warn => warn,
+        Tone::Bad => emphasized(palette, bad),
+    }
+}
+
+/// Returns the style of a tone without colours: the length of a bar says enough; faults stand out by weight.
+pub(super) fn style_mono(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
+        Tone::Faint | Tone::Stale => Style::new().add_modifier(Modifier::DIM),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Strong | Tone::Accent | Tone::Warn => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Bad => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+    }
+}
+
+/// The colours of a gradient bar: a few steps with 256 colours, interpolated between three with 24 bits.
+struct Gradient {
+    steps: [u8; 6],
+    stops: [[f32; 3]; 3],
+}
+
+const GREEN: Gradient = Gradient {
+    steps: [67, 73, 72, 78, 84, 120],
+    stops: [[95.0, 135.0, 175.0], [80.0, 170.0, 150.0], [110.0, 220.0, 130.0]],
+};
+const GREEN_LIGHT: Gradient = Gradient {
+    steps: [31, 30, 30, 29, 28, 22],
+    stops: [[0.0, 130.0, 175.0], [0.0, 130.0, 110.0], [0.0, 95.0, 30.0]],
+};
+const BLUE: Gradient = Gradient {
+    steps: [103, 103, 68, 68, 75, 39],
+    stops: [[135.0, 135.0, 175.0], [95.0, 135.0, 215.0], [0.0, 175.0, 255.0]],
+};
+const BLUE_LIGHT: Gradient = Gradient {
+    steps: [31, 31, 26, 26, 25, 19],
+    stops: [[0.0, 130.0, 175.0], [0.0, 95.0, 215.0], [0.0, 0.0, 175.0]],
+};
+const RED: Gradient = Gradient {
+    steps: [71, 107, 143, 179, 173, 167],
+    stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
+};
+const RED_LIGHT: Gradient = Gradient {
+    steps: [64, 64, 100, 130, 130, 160],
+    stops: [[85.0, 130.0, 0.0], [150.0, 105.0, 0.0], [215.0, 0.0, 0.0]],
+};
+
+/// Returns the style of a gradient bar at `part` of its length, 0 to 1.
+pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style {
+    let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+    let gradient_colours = match palette {
+        Palette::Mono => return Style::new(),
+        Palette::Dark => &GREEN,
+        Palette::Light => &GREEN_LIGHT,
+        Palette::ColourBlind => &BLUE,
+        Palette::ColourBlindLight => &BLUE_LIGHT,
+        Palette::Hot => &RED,
+        Palette::HotLight => &RED_LIGHT,
+    };
+    match depth {
+        ColourDepth::Ansi16 if part < 1.0 / 3.0 => style_16(palette, Tone::Low),
+        ColourDepth::Ansi16 if part < 2.0 / 3.0 => style_16(palette, Tone::Mid),
+        ColourDepth::Ansi16 => style_16(palette, Tone::High),
+        ColourDepth::Indexed256 => {
+            let steps = (1_u8..).zip(gradient_colours.steps);
+            let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
+            let [.., last] = gradient_colours.steps;
+            Style::new().fg(Color::Indexed(found.map_or(last, |(_, colour)| colour)))
+        }
+        ColourDepth::TrueColour => {
+            let [low, mid, high] = gradient_colours.stops;
+            let (from, to, share) =
+                if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };
+            let [red, green, blue] = [0, 1, 2].map(|channel: usize| {
+                let end = |stop: [f32; 3]| stop.get(channel).copied().unwrap_or_default();
+                byte((end(to) - end(from)).mul_add(share, end(from)))
+            });
+            Style::new().fg(Color::Rgb(red, green, blue))
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn byte(value: f32) -> u8 {
+    value.round() as u8
+}

@@ -1,0 +1,555 @@
+//! The fleet view: all nodes as a table or as a heat map of devices, the problems below, and the panel of the
+//! selected node where it fits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::View;
+use crate::action::{FleetAction, RowAction};
+use crate::effect::Effect;
+use crate::input::Click;
+use crate::node_panel::{self, panel};
+use crate::selection::SharedSelection;
+use crate::view_state::{Shared, ViewState};
+use crate::views::fleet::cells::{CellCache, MapMetric};
+pub use crate::views::fleet::column_layout::column_specs;
+use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
+use crate::views::fleet::grouping::Grouping;
+use crate::views::fleet::heat_map::{CellCursor, CellGrid};
+use crate::views::fleet::legend::OwnerCounts;
+pub use crate::views::fleet::node_sort::sort_columns;
+use crate::views::fleet::symbol_map::SymbolMap;
+use crate::widgets::column_spec::ColumnGroup;
+use crate::widgets::explanation::Explanation;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::{Viewport, cycled};
+use gtop_fleet::JobLookup;
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::{FleetProblem, FleetView};
+use gtop_fleet::query::{SortColumn, SortOrder};
+
+mod cell_meaning;
+mod cells;
+mod column_layout;
+mod cursor;
+mod device_detail;
+mod group;
+mod group_header;
+mod group_panel;
+mod grouped_rows;
+mod grouping;
+mod heat_map;
+mod idle_time;
+mod lag;
+mod legend;
+mod node_cells;
+mod node_notes;
+mod node_series;
+mod node_sort;
+mod node_table;
+mod problem_lines;
+mod row_explanation;
+mod symbol_map;
+
+/// The minimum screen size to show the node list and the panel of the selected node together.
+const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
+/// The lines of the panel besides its devices.
+const PANEL_HEIGHT: usize = 10;
+/// Below this width, the detail of a device takes two lines.
+const ONE_LINE_DETAIL_WIDTH: u16 = 110;
+const MAX_PROBLEM_LINES: usize = 4;
+
+/// The state of the fleet view.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    layout: Layout,
+    pub(crate) order: SortOrder,
+    grouping: Grouping,
+    metric: MapMetric,
+    /// The keys of the folded groups.
+    folded_groups: BTreeSet<Arc<str>>,
+    /// Incremented on each change of `folded_groups`.
+    fold_version: u64,
+    /// Groups that do not fit are to be folded the next time the table is drawn.
+    folds_if_long: bool,
+    /// The groups were folded because they did not fit, not by the user.
+    is_folded_to_fit: bool,
+    /// The key of the group that the cursor is in, and whether it is on the header of that group.
+    group: Option<Arc<str>>,
+    is_on_header: bool,
+    /// The device under the cursor of the heat map.
+    device: Option<Arc<str>>,
+    /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
+    /// move put it.
+    preferred_column: Option<(CellCursor, (usize, usize))>,
+    grid: CellGrid,
+    /// The visible lines of the heat map.
+    viewport: Viewport,
+    /// The visible rows of the table.
+    table_viewport: Viewport,
+    grouped_rows: GroupedRows,
+    jobs: JobLookup,
+    cells: CellCache,
+    symbols: SymbolMap,
+    owner_counts: OwnerCounts,
+    series_cache: node_series::SeriesCache,
+    rows: node_table::NodeRowCache,
+    /// What `rows` was filled for.
+    rows_key: node_table::NodeRowKey,
+}
+
+/// The layouts of the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Layout {
+    /// One line per node.
+    #[default]
+    Table,
+    /// The heat map: one cell per device.
+    Map,
+}
+
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        let fleet_view = context.view;
+        self.refresh(fleet_view);
+        match action {
+            RowAction::Move(movement) => self.move_vertically(fleet_view, selection, *movement),
+            RowAction::Open => return self.open(fleet_view, selection),
+            RowAction::Click(click) => return self.on_click(fleet_view, selection, click),
+            RowAction::Back => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    /// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        shared: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let fleet_view = context.view;
+        let Some(node) = shared.selection.shown_node(fleet_view) else {
+            return vec![empty_message(fleet_view).truncated(width)];
+        };
+        self.refresh(fleet_view);
+        self.fold_if_long(fleet_view, &mut shared.selection, height);
+        let mut lines = self.body(context, shared, node, (width, height));
+        lines.truncate(height);
+        lines
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        let own = [
+            ("Columns of nodes", column_specs()),
+            ("Columns of a group", group_panel::column_specs()),
+        ];
+        own.into_iter().chain(node_panel::column_groups()).collect()
+    }
+
+    /// Explains the node, the group, or the device of the map at the cursor.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        self.refresh(context.view);
+        let cursor = self.cursor(context.view, selection);
+        cursor
+            .and_then(|cursor| row_explanation::of_cursor(context, self, cursor))
+            .ok_or_else(|| "no row is selected".to_owned())
+    }
+
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        Some((&mut self.order, sort_columns()))
+    }
+}
+
+impl State {
+    /// Returns true if the heat map is shown.
+    pub(crate) fn is_map(&self) -> bool {
+        self.layout == Layout::Map
+    }
+
+    /// Updates groups, rows and symbols for a fleet view.
+    fn refresh(&mut self, fleet_view: &FleetView) {
+        self.jobs.refresh(fleet_view.fleet.jobs.as_ref());
+        let Self { order, grouping, folded_groups, fold_version, .. } = self;
+        let options = GroupedRowOptions {
+            order: *order,
+            grouping: *grouping,
+            folded_groups,
+            fold_version: *fold_version,
+        };
+        self.grouped_rows.refresh(fleet_view, &self.jobs, options);
+        let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
+        if self.layout == Layout::Map && has_letters {
+            self.owner_counts.refresh(fleet_view, self.metric);
+            self.symbols.refresh(self.owner_counts.owner_names());
+        }
+    }
+
+    /// Returns layout, metric and grouping as settings name them.
+    pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
+        let layout = match self.layout {
+            Layout::Table => "table",
+            Layout::Map => "map",
+        };
+        (layout, self.metric.label(), self.grouping.name())
+    }
+
+    /// Restores one of these preferences; ignores unknown names and values.
+    pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
+        match (name, value) {
+            ("fleet-form", "table") => self.layout = Layout::Table,
+            ("fleet-form", "map") => self.layout = Layout::Map,
+            ("fleet-map", label) => {
+                let known = MapMetric::ALL.into_iter().find(|one| one.label() == label);
+                self.metric = known.unwrap_or(self.metric);
+            }
+            ("fleet-group", name) => {
+                if let Some(grouping) = Grouping::from_name(name) {
+                    self.group_by(grouping);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets the series of earlier snapshots, and what was drawn of them.
+    pub(crate) fn forget_series(&mut self) {
+        self.series_cache.clear();
+        self.cells = CellCache::default();
+        self.rows.clear();
+    }
+
+    fn group_by(&mut self, grouping: Grouping) {
+        self.grouping = grouping;
+        self.folds_if_long = grouping != Grouping::None;
+        self.folded_groups.clear();
+        self.is_folded_to_fit = false;
+        self.group = None;
+        self.is_on_header = false;
+    }
+
+    /// Performs an action that only the fleet view has.
+    pub(crate) fn update_layout(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: FleetAction,
+    ) -> Effect {
+        let fleet_view = context.view;
+        self.refresh(fleet_view);
+        match action {
+            FleetAction::ToggleLayout => {
+                if self.layout == Layout::Table {
+                    if std::mem::take(&mut self.is_folded_to_fit) {
+                        // A map of folded groups would show no device.
+                        self.folded_groups.clear();
+                        self.fold_version += 1;
+                        self.folds_if_long = true;
+                    }
+                    self.layout = Layout::Map;
+                } else {
+                    self.layout = Layout::Table;
+                }
+            }
+            FleetAction::NextMetric | FleetAction::PreviousMetric => {
+                if self.layout == Layout::Table {
+                    return Effect::Message("press m for the map first".to_owned());
+                }
+                let is_forward = action == FleetAction::NextMetric;
+                self.metric = cycled(&MapMetric::ALL, self.metric, is_forward);
+            }
+            FleetAction::NextGrouping | FleetAction::PreviousGrouping => {
+                self.group_by(self.grouping.cycle(fleet_view, action == FleetAction::NextGrouping));
+                if self.layout == Layout::Table {
+                    return Effect::Message(format!("grouped by {}", self.grouping.label()));
+                }
+            }
+            FleetAction::Left | FleetAction::Right
+                if self.layout == Layout::Map && !self.is_on_header =>
+            {
+                self.move_horizontally(fleet_view, selection, action == FleetAction::Right);
+            }
+            FleetAction::ToggleFold
+            | FleetAction::Left
+            | FleetAction::Right
+            | FleetAction::FoldAll
+            | FleetAction::UnfoldAll
+                if !self.grouped_rows.is_grouped =>
+            {
+                return Effect::Message("press g to group nodes first".to_owned());
+            }
+            FleetAction::ToggleFold => self.fold(fleet_view, selection, None),
+            FleetAction::Left => self.fold(fleet_view, selection, Some(true)),
+            FleetAction::Right => self.fold(fleet_view, selection, Some(false)),
+            FleetAction::FoldAll => {
+                self.is_folded_to_fit = false;
+                self.fold_all(fleet_view, selection);
+            }
+            FleetAction::UnfoldAll => {
+                self.folded_groups.clear();
+                self.fold_version += 1;
+            }
+        }
+        Effect::Handled
+    }
+
+    /// Folds all groups if they were not seen yet and have more rows than fit.
+    fn fold_if_long(
+        &mut self,
+        fleet_view: &FleetView,
+        selection: &mut SharedSelection,
+        height: usize,
+    ) {
+        if self.layout != Layout::Table {
+            return;
+        }
+        let is_new = std::mem::take(&mut self.folds_if_long);
+        if is_new && self.grouped_rows.rows.len() >= height {
+            self.fold_all(fleet_view, selection);
+            self.is_folded_to_fit = true;
+            self.refresh(fleet_view);
+        }
+    }
+
+    fn fold_all(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) {
+        self.select_group_header(fleet_view, selection);
+        self.folded_groups =
+            self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+        self.fold_version += 1;
+    }
+
+    fn open(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) -> Effect {
+        match (self.cursor(fleet_view, selection), self.layout) {
+            (Some(CellCursor::Header(_)), _) => {
+                self.fold(fleet_view, selection, None);
+                Effect::Handled
+            }
+            (Some(CellCursor::Cell(group, member, cell)), layout) => {
+                let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
+                let Some((member, node)) = found else { return Effect::SwitchView(View::Node) };
+                let device = device_detail::position(node, member, cell)
+                    .and_then(|position| node.devices.get(position))
+                    .filter(|_| layout == Layout::Map);
+                if let Some(device) = device {
+                    let cursor = RowId::Device(Arc::clone(&device.uuid));
+                    return Effect::OpenNode(node.name.clone(), Some(cursor));
+                }
+                selection.select(node.name.clone());
+                Effect::SwitchView(View::Node)
+            }
+            (None, _) => Effect::SwitchView(View::Node),
+        }
+    }
+
+    fn on_click(
+        &mut self,
+        fleet_view: &FleetView,
+        selection: &mut SharedSelection,
+        click: &Click,
+    ) -> Effect {
+        let new_cursor = match (click, self.layout) {
+            (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
+                Some(GroupedRow::Header(group)) => Some(CellCursor::Header(group)),
+                Some(GroupedRow::Node(group, member)) => Some(CellCursor::Cell(group, member, 0)),
+                None => None,
+            },
+            (Click::Cell(row, column), Layout::Map) => {
+                let line = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
+                let preferred_column = self.grid.at(*column);
+                line.map(|line| {
+                    heat_map::cursor_nearest(
+                        &self.grouped_rows,
+                        &fleet_view.fleet,
+                        line,
+                        self.grid,
+                        preferred_column,
+                    )
+                })
+            }
+            (
+                Click::Row(_)
+                | Click::Cell(..)
+                | Click::View(_)
+                | Click::Time(_)
+                | Click::Column(_),
+                _,
+            ) => {
+                return Effect::Ignored;
+            }
+        };
+        let Some(new_cursor) = new_cursor else { return Effect::Handled };
+        let old_cursor = self.cursor(fleet_view, selection);
+        let is_same = match (old_cursor, new_cursor, self.layout) {
+            (
+                Some(CellCursor::Cell(group, member, _)),
+                CellCursor::Cell(new_cursor, other, _),
+                Layout::Table,
+            ) => (group, member) == (new_cursor, other),
+            (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
+        };
+        self.set_cursor(fleet_view, selection, new_cursor);
+        if is_same { self.open(fleet_view, selection) } else { Effect::Handled }
+    }
+}
+
+impl State {
+    fn body(
+        &mut self,
+        context: RenderContext<'_>,
+        shared: &mut Shared,
+        node: &gtop_fleet::Node,
+        (width, height): (u16, usize),
+    ) -> Vec<Line> {
+        let fleet_view = context.view;
+        let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
+        let cursor = self.cursor(fleet_view, &shared.selection);
+        let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
+        // Where lines are scarce, what a visible row says is not said again.
+        let told = if is_large {
+            BTreeSet::new()
+        } else {
+            self.nodes_with_visible_notes(context, cursor, (width, height), max_lines)
+        };
+        let is_told =
+            |problem: &&FleetProblem| problem.indices.iter().all(|one| told.contains(one));
+        let untold: Vec<&FleetProblem> =
+            fleet_view.problems.iter().filter(|problem| !is_told(problem)).collect();
+        let problems = problem_lines::lines(&untold, width, max_lines);
+        let rows = self.grouped_rows.rows.len() + usize::from(self.grouped_rows.shared.is_some());
+        let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
+        let is_split = match self.layout {
+            Layout::Table => is_large || list_height(fleet_view, rows, height) > rows,
+            Layout::Map => {
+                let below = height.saturating_sub(panel + problems.len() + 2);
+                heat_map::height(context, self, (width, height)) <= below
+            }
+        };
+        let detail_height = match (is_split, self.layout) {
+            (true, Layout::Table) => 0,
+            (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
+            (..) => usize::from(height >= 8),
+        };
+        let room = height.saturating_sub(detail_height + problems.len());
+        let list_height = match self.layout {
+            Layout::Table if is_split => list_height(fleet_view, rows, room),
+            Layout::Map if is_split => heat_map::height(context, self, (width, height)),
+            Layout::Table | Layout::Map => room,
+        };
+        let mut lines = match self.layout {
+            Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
+            Layout::Table => {
+                let at = self.row_of_cursor(cursor);
+                node_table::lines(context, self, at, (width, list_height))
+            }
+        };
+        let mut detail = self.detail(context, cursor, node, (width, detail_height));
+        detail.resize(detail_height, Line::new());
+        if is_split {
+            lines.resize(list_height, Line::new());
+            // Below the cells that it describes.
+            lines.append(&mut detail);
+            lines.push(Line::new().rule(width));
+            let panel_height = room.saturating_sub(list_height + 1);
+            lines.extend(match self.selected_group(cursor) {
+                Some(group) => group_panel::lines(context, group, width, panel_height),
+                None => panel::lines(context, node, &mut shared.panel, width, panel_height),
+            });
+        }
+        lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());
+        lines.extend(problems);
+        lines.extend(detail);
+        lines
+    }
+
+    /// Returns the group whose header the cursor is on.
+    fn selected_group(&mut self, cursor: Option<CellCursor>) -> Option<&mut group::Group> {
+        let Some(CellCursor::Header(group)) = cursor else { return None };
+        self.grouped_rows.groups.get_mut(group)
+    }
+
+    /// Returns the indices of the nodes whose notes are visible even with `max_problems` lines of problems below.
+    fn nodes_with_visible_notes(
+        &self,
+        context: RenderContext<'_>,
+        cursor: Option<CellCursor>,
+        (width, height): (u16, usize),
+        max_problems: usize,
+    ) -> BTreeSet<usize> {
+        if self.layout == Layout::Map {
+            return BTreeSet::new();
+        }
+        let mut viewport = self.table_viewport;
+        let count = self.grouped_rows.rows.len();
+        // Besides the problems, there are the titles and the line of the selected node.
+        viewport.scroll_to(
+            height.saturating_sub(max_problems + 2),
+            count,
+            Some(self.row_of_cursor(cursor)),
+        );
+        let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
+        let table =
+            node_table::laid_out(context, &self.jobs, (self.grouping, &self.grouped_rows), width);
+        let node_index = |row: &GroupedRow| match *row {
+            GroupedRow::Header(_) => None,
+            GroupedRow::Node(group, member) => {
+                let fleet = &context.view.fleet;
+                let (member, node) = self.grouped_rows.member(fleet, group, member)?;
+                let has_note = node_table::has_note(&table, context.view.now, node);
+                has_note.then_some(member.node_index)
+            }
+        };
+        visible.iter().filter_map(node_index).collect()
+    }
+
+    fn detail(
+        &mut self,
+        context: RenderContext<'_>,
+        cursor: Option<CellCursor>,
+        node: &gtop_fleet::Node,
+        (width, max_lines): (u16, usize),
+    ) -> Vec<Line> {
+        if max_lines == 0 {
+            return Vec::new();
+        }
+        if let Some(group) = self.selected_group(cursor) {
+            return vec![group_header::detail(context, group, width)];
+        }
+        match (cursor, self.layout) {
+            (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
+                let member = self.grouped_rows.member(&context.view.fleet, group, member);
+                let position =
+                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
+                device_detail::lines(context, self, (node, position), (width, max_lines))
+            }
+            (Some(CellCursor::Header(_) | CellCursor::Cell(..)) | None, _) => {
+                vec![node_table::detail(context.view, node, width)]
+            }
+        }
+    }
+}
+
+fn empty_message(fleet_view: &FleetView) -> Line {
+    if fleet_view.fleet.nodes.is_empty() {
+        return Line::styled("no nodes to watch", Tone::Faint);
+    }
+    Line::styled("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
+}
+
+/// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
+/// screen at least.
+fn list_height(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
+    let list = rows + 1;
+    let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
+    list.min(room.saturating_sub(panel).max(room / 3))
+}

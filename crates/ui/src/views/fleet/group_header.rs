@@ -1,0 +1,157 @@
+//! Group headers: the title of a group, and its totals over fresh nodes.
+
+use crate::RenderContext;
+use crate::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
+use crate::views::fleet::group::Group;
+use crate::widgets::line::{Line, Tone, truncate};
+use crate::widgets::number_format::{percent, power_text};
+use crate::widgets::table::Fade;
+use gtop_fleet::Totals;
+use gtop_fleet::insight::FleetView;
+use gtop_local::text::counted;
+use gtop_local::text::width_of;
+
+/// Below this width, there is room for the title only.
+const NARROW_WIDTH: u16 = 28;
+
+/// Draws the header as a table row, its totals in the columns of the nodes.
+pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFleet<'_>) -> Line {
+    let totals = group.totals(fleet_view);
+    let (columns, start) = table.leading(is_in_front);
+    let width = start.saturating_sub(MARK_WIDTH + table.room.gap);
+    let has_counts = table.width_of("free") > 0;
+    let has_nodes = table.width_of("nodes") > 0;
+    let is_narrow = width < NARROW_WIDTH && !has_nodes;
+    let state_counts = if has_counts { node_counts(&totals) } else { state_counts(&totals) };
+    let mut note = Line::new();
+    if is_narrow {
+        let dot = if state_counts.width() > 0 { " · " } else { "" };
+        note = note.text(counted(group.members.len(), "node"), Tone::Plain).text(dot, Tone::Faint);
+    }
+    let front =
+        fold_symbol(group).append(title_cell(group, (!has_nodes).then_some(&totals), width));
+    let row = FleetRow {
+        // The title stands in front.
+        name: String::new(),
+        name_tone: Tone::Plain,
+        totals,
+        counts: Some(totals),
+        pending: group.pending,
+        nodes: group.members.len().to_string(),
+        values: None,
+        age: String::new(),
+        age_tone: Tone::Plain,
+        note: note.append(state_counts),
+    };
+    table.part_of_row(columns.., front, &row, Fade::None)
+}
+
+/// Draws the header as a line of the heat map, its totals as text.
+pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
+    let units = context.options.units();
+    let mut totals_line = Line::styled(counted(group.members.len(), "node"), Tone::Plain);
+    let parts = [
+        totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
+        totals
+            .memory_total
+            .map(|_| pad_used(&units.usage_with_unit(totals.memory_used, totals.memory_total))),
+        totals.power.map(|_| pad_used(&power_text(totals.power, totals.power_limit))),
+    ];
+    for part in parts.into_iter().flatten() {
+        totals_line = totals_line.gap(2).text(part, Tone::Plain);
+    }
+    let totals_line = totals_line.gap(2).append(state_counts(&totals));
+    let title = group.title_within((width / 2).max(8));
+    let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
+    let description = width_of(&group.description) + 2;
+    if description > 2 && line.width() + description + totals_line.width() <= width {
+        line = line.text(group.description.as_str(), Tone::Faint).gap(2);
+    }
+    line.append(totals_line)
+}
+
+/// Draws the detail line of the selected group.
+pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+    let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
+    let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
+    let description = group.description.clone();
+    let line =
+        if description.is_empty() { line } else { line.text(description, Tone::Plain).gap(2) };
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
+    line.append(state_counts(&totals)).text(hint, Tone::Faint).truncated(width)
+}
+
+/// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
+/// what follows.
+fn pad_used(pair: &str) -> String {
+    let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
+    let used = pair.find('/').unwrap_or(0);
+    format!("{}{pair}", " ".repeat(total.saturating_sub(used)))
+}
+
+fn fold_symbol(group: &Group) -> Line {
+    Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
+}
+
+/// Draws title and description, and counts of nodes and devices unless columns show them.
+fn title_cell(group: &Group, totals: Option<&Totals>, width: u16) -> Line {
+    let Some(totals) = totals.filter(|_| width >= NARROW_WIDTH) else {
+        let line = Line::styled(group.title_within(width), Tone::Strong);
+        let room = width.saturating_sub(line.width() + 2);
+        if !group.description.is_empty() && width_of(&group.description) <= room {
+            return line.gap(2).left_aligned(&group.description, room, Tone::Faint);
+        }
+        return Line::new().left_aligned(&group.title_within(width), width, Tone::Strong);
+    };
+    let mut count = counted(group.members.len(), "node");
+    if width >= 50 {
+        count = format!("{count} · {}", counted(totals.devices, "device"));
+    }
+    let count = Line::styled(truncate(&count, width), Tone::Plain);
+    let room = width.saturating_sub(count.width() + 1);
+    let mut line = Line::styled(group.title_within(room), Tone::Strong);
+    if !group.description.is_empty()
+        && line.width() + width_of(&group.description) + count.width() + 4 <= width
+    {
+        line = line.gap(2).text(group.description.as_str(), Tone::Faint);
+    }
+    line.with_right(count, width)
+}
+
+/// Draws how many nodes are down or stale.
+fn node_counts(totals: &Totals) -> Line {
+    let parts = [(totals.down, "down", Tone::Bad), (totals.stale, "stale", Tone::Warn)];
+    let known = parts.into_iter().filter(|(count, ..)| *count > 0);
+    known.fold(Line::new(), |line, (count, word, tone)| {
+        joined(line, Line::styled(format!("{} {word}", counted(count, "node")), tone))
+    })
+}
+
+fn joined(line: Line, next: Line) -> Line {
+    let line = if line.width() > 0 { line.text(" · ", Tone::Faint) } else { line };
+    line.append(next)
+}
+
+/// Draws the counts of nodes that are not fresh and of devices by state; zeros are omitted.
+fn state_counts(totals: &Totals) -> Line {
+    let parts = [
+        (totals.faulty, "faulty", Tone::Bad),
+        (totals.stale_devices, "stale", Tone::Warn),
+        (totals.busy, "busy", Tone::Plain),
+        (totals.idle_held, "idle-held", Tone::Plain),
+        (totals.in_use, "in-use", Tone::Plain),
+        (totals.free, "free", Tone::Faint),
+        (totals.unavailable, "unavailable", Tone::Warn),
+        (totals.unknown_devices, "unknown", Tone::Faint),
+    ];
+    let digits = totals.devices.to_string().len();
+    let known = parts.into_iter().enumerate().filter(|(_, (count, ..))| *count > 0);
+    known.fold(node_counts(totals), |line, (index, (count, word, tone))| {
+        // Counts that change every second keep their width.
+        let digits = if index < 2 { 1 } else { digits };
+        joined(line, Line::styled(format!("{count:>digits$} {word}"), tone))
+    })
+}

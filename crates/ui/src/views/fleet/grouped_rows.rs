@@ -1,0 +1,312 @@
+//! The rows of the table and the heat map: groups, their nodes, and for each node the devices that belong to
+//! the group. Built once per fleet view.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::views::fleet::group::{Group, GroupMember};
+use crate::views::fleet::grouping::Grouping;
+use crate::views::fleet::node_sort;
+use gtop_fleet::insight::{FleetView, ViewVersion};
+use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Fleet, JobLookup, Node, Totals};
+use gtop_model::NodeName;
+
+/// Groups of nodes, and the table rows they make.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupedRows {
+    key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
+    /// The groups; without grouping, a single one without a name.
+    pub(super) groups: Vec<Group>,
+    pub(super) rows: Vec<GroupedRow>,
+    /// True if groups have headers.
+    pub(super) is_grouped: bool,
+    /// The nodes that are in several partitions, if grouped by partition.
+    pub(super) shared: Option<Totals>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GroupedRow {
+    /// The header of the group with this index.
+    Header(usize),
+    /// A node: the index of its group, and its index there.
+    Node(usize, usize),
+}
+
+/// What the rows depend on besides the fleet view.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupedRowOptions<'a> {
+    pub(super) order: SortOrder,
+    pub(super) grouping: Grouping,
+    /// The keys of the folded groups.
+    pub(super) folded_groups: &'a BTreeSet<Arc<str>>,
+    /// Incremented on each change of `folded_groups`.
+    pub(super) fold_version: u64,
+}
+
+impl GroupedRows {
+    /// Rebuilds groups and rows if something they depend on has changed.
+    pub(super) fn refresh(
+        &mut self,
+        fleet_view: &FleetView,
+        jobs: &JobLookup,
+        options: GroupedRowOptions<'_>,
+    ) {
+        let key =
+            Some((fleet_view.version(), options.order, options.grouping, options.fold_version));
+        if self.key == key {
+            return;
+        }
+        self.key = key;
+        self.is_grouped = options.grouping != Grouping::None;
+        self.groups = options.grouping.groups(fleet_view, jobs);
+        self.shared = (options.grouping == Grouping::Partition)
+            .then(|| shared_nodes(fleet_view))
+            .filter(|shared| shared.nodes > 0);
+        node_sort::sort(&mut self.groups, fleet_view, options.order);
+        self.rows.clear();
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
+            if self.is_grouped {
+                self.rows.push(GroupedRow::Header(index));
+            }
+            if !group.is_folded {
+                self.rows
+                    .extend((0..group.members.len()).map(|member| GroupedRow::Node(index, member)));
+            }
+        }
+    }
+
+    /// Finds the group and member index of a node, in the group with this key if possible.
+    pub(super) fn find(
+        &self,
+        fleet: &Fleet,
+        group: Option<&str>,
+        name: &NodeName,
+    ) -> Option<(usize, usize)> {
+        let in_group = |at: usize| Some((at, self.groups.get(at)?.position(fleet, name)?));
+        let preferred = group.and_then(|key| self.group(key)).and_then(in_group);
+        preferred.or_else(|| (0..self.groups.len()).find_map(in_group))
+    }
+
+    /// Returns the width of the longest title if all groups are folded.
+    pub(super) fn folded_width(&self) -> Option<u16> {
+        let is_folded = self.is_grouped && self.groups.iter().all(|group| group.is_folded);
+        is_folded.then(|| self.groups.iter().map(Group::title_width).max().unwrap_or_default())
+    }
+
+    /// Returns the index of a group.
+    pub(super) fn group(&self, key: &str) -> Option<usize> {
+        self.groups.iter().position(|group| *group.key == *key)
+    }
+
+    /// Returns a member of a group, and its node.
+    pub(super) fn member<'a>(
+        &self,
+        fleet: &'a Fleet,
+        group: usize,
+        member: usize,
+    ) -> Option<(&GroupMember, &'a Arc<Node>)> {
+        let member = self.groups.get(group)?.members.get(member)?;
+        Some((member, fleet.nodes.get(member.node_index)?))
+    }
+
+    /// Returns the row of a member; if it is folded, that of the group header.
+    pub(super) fn row_of_member(&self, group: usize, member: usize) -> Option<usize> {
+        let header = self.row_of_header(group);
+        match self.groups.get(group) {
+            Some(group) if !group.is_folded => Some(header.map_or(0, |header| header + 1) + member)
+                .filter(|row| *row < self.rows.len()),
+            Some(_) | None => header,
+        }
+    }
+
+    /// Returns the row of a group header.
+    pub(super) fn row_of_header(&self, group: usize) -> Option<usize> {
+        if !self.is_grouped {
+            return None;
+        }
+        let before = self.groups.iter().take(group);
+        Some(before.map(|group| 1 + if group.is_folded { 0 } else { group.members.len() }).sum())
+    }
+}
+
+/// Returns the totals of the nodes that are in several partitions, of the devices that match the filter.
+fn shared_nodes(fleet_view: &FleetView) -> Totals {
+    let nodes = fleet_view.matching.iter().copied();
+    let is_shared =
+        |index: &usize| fleet_view.fleet.nodes.get(*index).is_some_and(|node| is_shared(node));
+    let members: Vec<_> = nodes.filter(is_shared).map(GroupMember::with_all_devices).collect();
+    GroupMember::totals(&members, fleet_view)
+}
+
+/// Returns true if a node is in several partitions.
+pub(super) fn is_shared(node: &Node) -> bool {
+    node.scheduler.as_ref().is_some_and(|known| known.partitions.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::views::fleet::group::ModelTotals;
+    use gtop_fleet::SourceState;
+    use gtop_fleet::query::Filter;
+    use gtop_local::time::Timestamp;
+    use gtop_model::{
+        Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,
+    };
+
+    fn fleet_view(count: u32) -> FleetView {
+        let node = |number: u32| {
+            let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
+            Arc::new(Node::new(name, Duration::ZERO))
+        };
+        let nodes: Vec<_> = (1..=count).map(node).collect();
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn grouped_rows(
+        fleet_view: &FleetView,
+        grouping: Grouping,
+        folded_groups: &[&str],
+    ) -> GroupedRows {
+        let folded_groups = folded_groups.iter().map(|key| Arc::from(*key)).collect();
+        let order = SortOrder::by("node");
+        let mut grouped_rows = GroupedRows::default();
+        let options =
+            GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
+        grouped_rows.refresh(fleet_view, &JobLookup::default(), options);
+        grouped_rows
+    }
+
+    #[test]
+    fn a_folded_group_is_one_row() {
+        let fleet_view = fleet_view(40);
+        let open = grouped_rows(&fleet_view, Grouping::Range, &[]);
+        assert_eq!(open.rows.len(), 43);
+        let folded = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
+        assert_eq!(folded.rows.len(), 27);
+        assert_eq!(folded.rows[17..19], [GroupedRow::Header(1), GroupedRow::Header(2)]);
+        for row in 0..folded.rows.len() {
+            let found = match folded.rows[row] {
+                GroupedRow::Header(group) => folded.row_of_header(group),
+                GroupedRow::Node(group, member) => folded.row_of_member(group, member),
+            };
+            assert_eq!(found, Some(row));
+        }
+        assert_eq!(folded.row_of_member(1, 5), Some(17));
+    }
+
+    #[test]
+    fn a_node_is_found_in_the_preferred_group_or_any() {
+        let fleet_view = fleet_view(40);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+        let name = NodeName::new("gpu020").unwrap();
+        for group in [Some("gpu 1 "), Some("gone"), None] {
+            assert_eq!(grouped_rows.find(&fleet_view.fleet, group, &name), Some((1, 3)));
+        }
+        let other = NodeName::new("other").unwrap();
+        assert_eq!(grouped_rows.find(&fleet_view.fleet, None, &other), None);
+    }
+
+    /// Returns two nodes that are in two partitions, each with a free H100 and two free A100.
+    fn mixed_nodes(filter: &str) -> FleetView {
+        let device = |name: &str| Device {
+            uuid: name.into(),
+            name: Reading::Known(name.into()),
+            utilization: Reading::checked(Percent::new(0.0)),
+            ..Device::default()
+        };
+        let node = |name: &str| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.link = Link::Up;
+            node.sources.push(SourceState {
+                source: Source::host(),
+                taken_at: Some(Timestamp::default()),
+                interval: Duration::from_secs(1),
+                fault: None,
+                absent: None,
+            });
+            node.devices = vec![device("H100"), device("A100"), device("A100 too")];
+            node.devices[2].name = Reading::Known("A100".into());
+            let partitions = ["gpu".into(), "serve".into()].into();
+            let known = SchedulerNode {
+                state: NodeState::Idle,
+                is_responding: true,
+                partitions,
+                ..SchedulerNode::default()
+            };
+            node.scheduler = Some(Arc::new(known));
+            Arc::new(node)
+        };
+        let unseen = Node::new(NodeName::new("gpu3").unwrap(), Duration::ZERO);
+        let fleet = Fleet::new([node("gpu1"), node("gpu2"), Arc::new(unseen)].into());
+        FleetView::filtered(fleet, Timestamp::default(), Filter::new(filter).unwrap())
+    }
+
+    #[test]
+    fn nodes_in_several_partitions_count_the_devices_that_match() {
+        for (filter, devices) in [("", 6), ("name=A100", 4), ("node=gpu1 name=A100", 2)] {
+            let fleet_view = mixed_nodes(filter);
+            let rows = grouped_rows(&fleet_view, Grouping::Partition, &[]);
+            let shared = rows.shared.unwrap();
+            assert_eq!((shared.devices, shared.free), (devices, devices), "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_group_counts_its_devices_by_model_and_names_the_nodes_with_free_ones() {
+        let models = |filter: &str| {
+            let fleet_view = mixed_nodes(filter);
+            let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+            let models = rows.groups[0].models(&fleet_view).iter();
+            let text =
+                |row: &ModelTotals| format!("{} {} {}", row.model, row.totals.free, row.free_on);
+            models.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(models(""), ["A100 4 2× gpu[1-2]", "H100 2 1× gpu[1-2]", "unknown 0 "]);
+        assert_eq!(models("node=gpu2 name=H100"), ["H100 1 1× gpu2"]);
+        assert_eq!(models("node=gpu1 or name=H100"), ["A100 2 2× gpu1", "H100 2 1× gpu[1-2]"]);
+    }
+
+    #[test]
+    fn the_panel_of_a_group_has_the_devices_of_nodes_known_from_the_scheduler_alone() {
+        let mut node = Node::new(NodeName::new("gpu7").unwrap(), Duration::ZERO);
+        node.link = Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None };
+        node.scheduler = Some(Arc::new(SchedulerNode {
+            state: NodeState::Mixed,
+            is_responding: true,
+            devices: Some(8),
+            allocated: Some(3),
+            ..SchedulerNode::default()
+        }));
+        // A device that is remembered from when the node let gtop in.
+        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
+        for (filter, counts) in [("", (8, 5, 3)), ("free", (5, 5, 0)), ("in-use", (3, 0, 3))] {
+            let fleet = Fleet::new([Arc::new(node.clone())].into());
+            let filter = Filter::new(filter).unwrap();
+            let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
+            let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+            let models = rows.groups[0].models(&fleet_view).iter();
+            let count = |row: &ModelTotals| {
+                let ModelTotals { model, totals, free_on } = row;
+                let counts = (totals.devices, totals.free, totals.in_use);
+                (model.clone(), counts, free_on.is_empty())
+            };
+            let models: Vec<_> = models.map(count).collect();
+            assert_eq!(models, [("unknown".to_owned(), counts, counts.1 == 0)]);
+            let member = rows.groups[0].members[0].matching(&fleet_view, &node);
+            let shown = member.device_indices(&node).len();
+            assert_eq!(shown, usize::from(fleet_view.filter.is_empty()));
+        }
+    }
+
+    #[test]
+    fn an_empty_fleet_has_no_rows() {
+        for grouping in [Grouping::None, Grouping::Range, Grouping::Job, Grouping::Model] {
+            assert_eq!(grouped_rows(&FleetView::default(), grouping, &[]).rows, []);
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! The heat map: one cell per device, the nodes of a group side by side, and a cursor over devices.
+
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::input::Click;
+use crate::views::fleet::State;
+use crate::views::fleet::cells::StaleStyle;
+use crate::views::fleet::group::GroupMember;
+use crate::views::fleet::group_header;
+use crate::views::fleet::grouped_rows::GroupedRows;
+use crate::views::fleet::legend;
+use crate::widgets::line::{Line, Symbol, Tone};
+use crate::widgets::list::{Movement, Viewport};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::NodeStatus;
+use gtop_fleet::{Fleet, Node};
+
+/// The maximum number of cells per node; further devices are marked as overflow.
+const MAX_CELLS: u16 = 16;
+/// So many nodes have room for a line each, and then for more cells: eight devices in eight slices.
+const FEW_NODES: usize = 16;
+const FEW_NODES_MAX_CELLS: u16 = 64;
+/// The maximum width of a node name.
+const MAX_NAME_WIDTH: u16 = 28;
+/// Columns between two nodes.
+const NODE_GAP: u16 = 2;
+
+/// The layout of nodes side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CellGrid {
+    /// The indentation of nodes below their group header.
+    margin: u16,
+    name: u16,
+    cells: u16,
+    /// Nodes per line.
+    pub(super) per_line: usize,
+}
+
+/// A line of the heat map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MapLine {
+    /// The header of the group with this index.
+    Header(usize),
+    /// Nodes of a group: its index, and the index of the first node.
+    Nodes(usize, usize),
+}
+
+/// The position of the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CellCursor {
+    /// On the header of the group with this index.
+    Header(usize),
+    /// On a member of a group, and on one of its cells if it has any.
+    Cell(usize, usize, usize),
+}
+
+impl CellGrid {
+    /// Fits as many nodes into a line as possible.
+    pub(super) fn fit(fleet_view: &FleetView, width: u16) -> Self {
+        let name = fleet_view.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
+        let margin = u16::from(width >= 40);
+        let room = width.saturating_sub(margin + name + 1).max(1);
+        let is_few = fleet_view.count() <= FEW_NODES;
+        let max_cells = if is_few { FEW_NODES_MAX_CELLS } else { MAX_CELLS };
+        let cells = fleet_view.extents.devices.clamp(8, max_cells).min(room);
+        let block = name + 1 + cells + NODE_GAP;
+        let per_line = usize::from(width.saturating_sub(margin) + NODE_GAP) / usize::from(block);
+        Self { margin, name, cells, per_line: per_line.max(1) }
+    }
+
+    /// Returns the node within a line, and its cell, at a column.
+    pub(super) fn at(self, column: usize) -> (usize, usize) {
+        let column = column.saturating_sub(usize::from(self.margin));
+        let block = usize::from(self.name + 1 + self.cells + NODE_GAP);
+        (column / block, (column % block).saturating_sub(usize::from(self.name + 1)))
+    }
+}
+
+pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLine> {
+    let mut map_lines = Vec::new();
+    for (index, group) in grouped_rows.groups.iter().enumerate() {
+        if grouped_rows.is_grouped {
+            map_lines.push(MapLine::Header(index));
+        }
+        if !group.is_folded {
+            let firsts = (0..group.members.len()).step_by(grid.per_line.max(1));
+            map_lines.extend(firsts.map(|first| MapLine::Nodes(index, first)));
+        }
+    }
+    map_lines
+}
+
+/// Returns the line of a cursor.
+pub(super) fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
+    let is_line = |map_line: &MapLine| match (*map_line, cursor) {
+        (MapLine::Header(line_group), CellCursor::Header(group)) => line_group == group,
+        (MapLine::Nodes(line_group, first), CellCursor::Cell(group, member, _)) => {
+            line_group == group && (first..first + grid.per_line.max(1)).contains(&member)
+        }
+        (MapLine::Header(_), CellCursor::Cell(..))
+        | (MapLine::Nodes(..), CellCursor::Header(_)) => false,
+    };
+    map_lines.iter().position(is_line).unwrap_or(0)
+}
+
+/// Returns the cursor position on a line that is closest to a node column and cell column.
+pub(super) fn cursor_nearest(
+    grouped_rows: &GroupedRows,
+    fleet: &Fleet,
+    map_line: MapLine,
+    grid: CellGrid,
+    preferred_column: (usize, usize),
+) -> CellCursor {
+    match map_line {
+        MapLine::Header(group) => CellCursor::Header(group),
+        MapLine::Nodes(group, first) => {
+            let count = grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
+            let member = (first + preferred_column.0.min(grid.per_line.saturating_sub(1)))
+                .min(count.saturating_sub(1));
+            let cells = grouped_rows.member(fleet, group, member);
+            let cells = cells.map_or(0, |(member, node)| member.device_indices(node).len());
+            CellCursor::Cell(group, member, preferred_column.1.min(cells.saturating_sub(1)))
+        }
+    }
+}
+
+/// Returns the cursor after a move up or down.
+pub(super) fn moved_vertically(
+    grouped_rows: &GroupedRows,
+    fleet: &Fleet,
+    grid: CellGrid,
+    (cursor, preferred_column): (CellCursor, (usize, usize)),
+    (movement, page): (Movement, usize),
+) -> CellCursor {
+    let map_lines = map_lines(grouped_rows, grid);
+    let at = line_of(&map_lines, grid, cursor);
+    let to = movement.new_index(at, map_lines.len(), page);
+    let preferred_column = match movement {
+        Movement::Home => (0, 0),
+        Movement::End => (usize::MAX, usize::MAX),
+        Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => preferred_column,
+    };
+    map_lines.get(to).map_or(cursor, |map_line| {
+        cursor_nearest(grouped_rows, fleet, *map_line, grid, preferred_column)
+    })
+}
+
+/// Returns the cursor after a move left or right, which continues on the next or previous line.
+pub(super) fn moved_horizontally(
+    grouped_rows: &GroupedRows,
+    fleet: &Fleet,
+    cursor: CellCursor,
+    is_forward: bool,
+) -> CellCursor {
+    let CellCursor::Cell(at, member, cell) = cursor else { return cursor };
+    let groups = grouped_rows.groups.iter().enumerate().filter(|(_, group)| !group.is_folded);
+    let members =
+        groups.flat_map(|(at, group)| (0..group.members.len()).map(move |member| (at, member)));
+    let last_cell = |(group, member): (usize, usize)| {
+        let found = grouped_rows.member(fleet, group, member);
+        found.map_or(0, |(member, node)| member.device_indices(node).len()).saturating_sub(1)
+    };
+    let here = (at, member);
+    let to = if is_forward && cell < last_cell(here) {
+        Some((here, cell + 1))
+    } else if is_forward {
+        members.skip_while(|one| *one != here).nth(1).map(|next| (next, 0))
+    } else if cell > 0 {
+        Some((here, cell - 1))
+    } else {
+        members.take_while(|one| *one != here).last().map(|before| (before, last_cell(before)))
+    };
+    to.map_or(cursor, |((group, member), cell)| CellCursor::Cell(group, member, cell))
+}
+
+/// Returns the number of lines of the whole heat map, legend included.
+pub(super) fn height(
+    context: RenderContext<'_>,
+    state: &State,
+    (width, room): (u16, usize),
+) -> usize {
+    let grid = CellGrid::fit(context.view, width);
+    legend::lines(context, state, width, room).len() + map_lines(&state.grouped_rows, grid).len()
+}
+
+/// Draws the legend and the visible lines, the cursor among them; the length of the legend depends on `room`,
+/// the height of the view.
+pub(super) fn lines(
+    context: RenderContext<'_>,
+    state: &mut State,
+    cursor: Option<CellCursor>,
+    (width, height): (u16, usize),
+    room: usize,
+) -> Vec<Line> {
+    state.grid = CellGrid::fit(context.view, width);
+    let mut lines = legend::lines(context, state, width, room);
+    let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
+    let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
+    state.cells.refresh(
+        context.view,
+        (state.metric, StaleStyle::Grey),
+        visible_cells.min(all_cells),
+    );
+    let rows = height.saturating_sub(lines.len());
+    let map_lines = map_lines(&state.grouped_rows, state.grid);
+    let at = cursor.map(|cursor| line_of(&map_lines, state.grid, cursor));
+    state.viewport.scroll_to(rows, map_lines.len(), at);
+    if let Some(last) = lines.pop() {
+        lines.push(visible_nodes(state, &map_lines).with_position(
+            None,
+            last,
+            count_nodes(state, &map_lines),
+            width,
+        ));
+    }
+    for row in state.viewport.range(map_lines.len()) {
+        let Some(map_line) = map_lines.get(row) else { continue };
+        let line = match *map_line {
+            MapLine::Header(group) => {
+                let Some(group_here) = state.grouped_rows.groups.get_mut(group) else { continue };
+                let is_selected = cursor == Some(CellCursor::Header(group));
+                group_header::line(context, group_here, width)
+                    .selected(is_selected)
+                    .clickable_line(Click::Cell(row, 0))
+            }
+            MapLine::Nodes(group, first) => nodes(context, state, (group, first), cursor, row),
+        };
+        lines.push(line.truncated(width));
+    }
+    lines
+}
+
+/// Counts the nodes on some lines.
+fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
+    let on = |map_line: &MapLine| match *map_line {
+        MapLine::Header(_) => 0,
+        MapLine::Nodes(group, first) => {
+            let count = state.grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
+            count.saturating_sub(first).min(state.grid.per_line)
+        }
+    };
+    map_lines.iter().map(on).sum()
+}
+
+/// Returns the range of visible nodes; those of folded groups do not count.
+fn visible_nodes(state: &State, map_lines: &[MapLine]) -> Viewport {
+    let range = state.viewport.range(map_lines.len());
+    let before = map_lines.get(..range.start).unwrap_or_default();
+    let shown = map_lines.get(range).unwrap_or_default();
+    Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
+}
+
+/// Draws nodes side by side.
+fn nodes(
+    context: RenderContext<'_>,
+    state: &mut State,
+    (group, first): (usize, usize),
+    cursor: Option<CellCursor>,
+    row: usize,
+) -> Line {
+    let grid = state.grid;
+    let mut line = Line::new().gap(grid.margin);
+    for member in first..first + grid.per_line {
+        let found = state.grouped_rows.member(&context.view.fleet, group, member);
+        let Some((member_here, node)) =
+            found.map(|(member_here, node)| (member_here.clone(), Arc::clone(node)))
+        else {
+            break;
+        };
+        if member > first {
+            line = line.gap(NODE_GAP);
+        }
+        let cursor = match cursor {
+            Some(CellCursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
+            Some(CellCursor::Cell(..) | CellCursor::Header(_)) | None => None,
+        };
+        line = line.append(node_block(context, state, (&member_here, &node), cursor));
+    }
+    let width = line.width();
+    (0..width).fold(line, |mut line, column| {
+        line.clicks.push((column, column + 1, Click::Cell(row, usize::from(column))));
+        line
+    })
+}
+
+/// Draws a node: its name and cells, or why it has none.
+fn node_block(
+    context: RenderContext<'_>,
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
+    cursor: Option<usize>,
+) -> Line {
+    let grid = state.grid;
+    let status = NodeStatus::of(node, context.view.now);
+    let tone = match (cursor, status) {
+        (Some(_), _) => Tone::Accent,
+        (None, NodeStatus::Down) => Tone::Bad,
+        (None, NodeStatus::Stale(_)) => Tone::Warn,
+        (None, _) => Tone::Faint,
+    };
+    let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
+    let all: Vec<usize> = node.units().map(|(position, _)| position).collect();
+    if all.is_empty() {
+        let tone = if cursor.is_some() { Tone::Caret } else { tone };
+        return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
+    }
+    if member.device_indices(node).is_empty() {
+        let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
+        return line.left_aligned("unknown", grid.cells, tone);
+    }
+    let State { cells, symbols, .. } = state;
+    let all_cells = cells.of(context, (member.node_index, node), symbols);
+    let cursor_device = cursor.and_then(|cell| member.device_indices(node).get(cell).copied());
+    let strip = all.into_iter().map(|position| {
+        let blank = (Symbol::Char(' '), Tone::Faint);
+        let cell = all_cells.get(position).copied().filter(|_| member.has_device(node, position));
+        let cell = cell.unwrap_or(blank);
+        if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
+    });
+    line.strip(strip.collect(), grid.cells)
+}
+
+/// Returns the cell under the cursor: its level as a digit, because an inverted full block would be
+/// invisible.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a level is between 0 and 100"
+)]
+pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
+    match symbol {
+        Symbol::Level(part) => {
+            let digit = (part / 10.0) as u32;
+            Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
+        }
+        other @ (Symbol::Idle
+        | Symbol::Faulty
+        | Symbol::Overflow
+        | Symbol::Char(_)
+        | Symbol::Letter(..)) => other,
+    }
+}
+
+/// Returns why a node shows no devices, in one or two words.
+fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Down => "✗ down",
+        NodeStatus::Reported if node.powered_off().is_some() => "off",
+        NodeStatus::Reported if !node.takes_jobs() => "closed",
+        NodeStatus::Reported => "no job",
+        NodeStatus::Waiting => "waiting",
+        NodeStatus::Opening(_) => "connecting",
+        NodeStatus::Starting => "starting",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_source_problem() => "✗ fault",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "starting",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_hidden_devices => "hidden",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_unreadable_devices() => "unreadable",
+        NodeStatus::Fresh | NodeStatus::Stale(_) => "none",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::views::fleet::group::Group;
+    use crate::views::fleet::grouped_rows::GroupedRowOptions;
+    use crate::views::fleet::grouping::Grouping;
+    use gtop_fleet::JobLookup;
+    use gtop_fleet::SourceState;
+    use gtop_fleet::query::SortOrder;
+    use gtop_local::time::Timestamp;
+    use gtop_model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
+
+    /// Nodes with these device counts.
+    fn fleet_view(devices: &[usize]) -> FleetView {
+        let node = |(number, count): (usize, &usize)| {
+            let name = NodeName::new(&format!("gpu{:02}", number + 1)).unwrap();
+            let mut node = Node::new(name, Duration::ZERO);
+            let device = |index| Device { uuid: format!("{index}").into(), ..Device::default() };
+            node.devices = (0..*count).map(device).collect();
+            Arc::new(node)
+        };
+        let nodes: Vec<_> = devices.iter().enumerate().map(node).collect();
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn grouped_rows(fleet_view: &FleetView, grouping: Grouping) -> GroupedRows {
+        let mut grouped_rows = GroupedRows::default();
+        let order = SortOrder::by("node");
+        let folded_groups = BTreeSet::new();
+        grouped_rows.refresh(
+            fleet_view,
+            &JobLookup::default(),
+            GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
+        );
+        grouped_rows
+    }
+
+    #[test]
+    fn a_driver_that_is_being_loaded_is_no_fault() {
+        let reason = |kind| {
+            let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+            let (at, duration) = (Timestamp::default(), Duration::ZERO);
+            let fault =
+                SourceFault { kind, call: "".into(), message: "".into(), duration, at, code: None };
+            let fault = Some(Box::new(fault));
+            let (source, interval) = (Source::host(), duration);
+            node.sources =
+                vec![SourceState { source, taken_at: None, interval, fault, absent: None }];
+            no_devices_reason(&node, NodeStatus::Fresh)
+        };
+        assert_eq!(reason(SourceFaultKind::Starting), "starting");
+        assert_eq!(reason(SourceFaultKind::Stuck), "✗ fault");
+    }
+
+    #[test]
+    fn few_nodes_show_all_slices_of_a_node() {
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 16]), 80).cells, 56);
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 17]), 80).cells, 16);
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 2]), 40).cells, 33);
+    }
+
+    #[test]
+    fn a_line_holds_as_many_nodes_as_fit() {
+        for (width, per_line) in [(0, 1), (1, 1), (20, 1), (80, 5), (120, 7), (200, 12)] {
+            assert_eq!(CellGrid::fit(&fleet_view(&[8; 3]), width).per_line, per_line, "{width}");
+        }
+        let grid = CellGrid::fit(&fleet_view(&[8; 3]), 80);
+        assert_eq!(grid.at(1 + 5 + 1), (0, 0));
+        assert_eq!(grid.at(1 + 16 + 6 + 3), (1, 3));
+    }
+
+    #[test]
+    fn moving_right_and_left_visits_all_cells_in_order() {
+        let fleet_view = fleet_view(&[2, 0, 3]);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::None);
+        let mut cursors = vec![CellCursor::Cell(0, 0, 0)];
+        for _ in 0..6 {
+            let last = *cursors.last().unwrap();
+            cursors.push(moved_horizontally(&grouped_rows, &fleet_view.fleet, last, true));
+        }
+        let all = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)];
+        assert_eq!(cursors, all.map(|(member, cell)| CellCursor::Cell(0, member, cell)));
+        for pair in cursors.windows(2).rev().skip(1) {
+            assert_eq!(
+                moved_horizontally(&grouped_rows, &fleet_view.fleet, pair[1], false),
+                pair[0]
+            );
+        }
+        assert_eq!(
+            moved_horizontally(&grouped_rows, &fleet_view.fleet, cursors[0], false),
+            cursors[0]
+        );
+    }
+
+    #[test]
+    fn moving_right_and_left_passes_from_group_to_group_but_not_into_folded_ones() {
+        let fleet_view = fleet_view(&[2, 1, 2]);
+        let mut rows = grouped_rows(&fleet_view, Grouping::None);
+        let mut groups = Vec::new();
+        for member in &rows.groups[0].members {
+            groups.push(Group { members: vec![member.clone()], ..rows.groups[0].clone() });
+        }
+        rows.groups = groups;
+        let moved = |rows: &GroupedRows, from: (usize, usize), is_forward| {
+            let from = CellCursor::Cell(from.0, 0, from.1);
+            match moved_horizontally(rows, &fleet_view.fleet, from, is_forward) {
+                CellCursor::Cell(group, 0, cell) => (group, cell),
+                other @ (CellCursor::Header(_) | CellCursor::Cell(..)) => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (1, 0), true)], [(1, 0), (2, 0)]);
+        assert_eq!([moved(&rows, (2, 0), false), moved(&rows, (1, 0), false)], [(1, 0), (0, 1)]);
+        rows.groups[1].is_folded = true;
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (2, 0), false)], [(2, 0), (0, 1)]);
+        rows.groups[2].is_folded = true;
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (0, 0), false)], [(0, 1), (0, 0)]);
+        let header = CellCursor::Header(0);
+        assert_eq!(moved_horizontally(&rows, &fleet_view.fleet, header, true), header);
+    }
+
+    #[test]
+    fn moving_up_and_down_keeps_the_column_across_headers_and_short_lines() {
+        let fleet_view = fleet_view(&[8; 24]);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
+        let grid = CellGrid::fit(&fleet_view, 80);
+        let preferred_column = (3, 5);
+        let mut cursor = CellCursor::Cell(0, 8, 5);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let to = moved_vertically(
+                &grouped_rows,
+                &fleet_view.fleet,
+                grid,
+                (cursor, preferred_column),
+                (Movement::Down, 1),
+            );
+            seen.push(to);
+            cursor = to;
+        }
+        assert_eq!(
+            seen,
+            [
+                CellCursor::Cell(0, 13, 5),
+                CellCursor::Cell(0, 15, 5),
+                CellCursor::Header(1),
+                CellCursor::Cell(1, 3, 5)
+            ]
+        );
+        let end = moved_vertically(
+            &grouped_rows,
+            &fleet_view.fleet,
+            grid,
+            (cursor, preferred_column),
+            (Movement::End, 1),
+        );
+        assert_eq!(end, CellCursor::Cell(1, 7, 7));
+        let home = moved_vertically(
+            &grouped_rows,
+            &fleet_view.fleet,
+            grid,
+            (end, preferred_column),
+            (Movement::Home, 1),
+        );
+        assert_eq!(home, CellCursor::Header(0));
+    }
+
+    #[test]
+    fn a_folded_group_is_one_line() {
+        let fleet_view = fleet_view(&[8; 24]);
+        let mut grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
+        let grid = CellGrid::fit(&fleet_view, 80);
+        assert_eq!(map_lines(&grouped_rows, grid).len(), 2 + 4 + 2);
+        grouped_rows.groups[0].is_folded = true;
+        assert_eq!(
+            map_lines(&grouped_rows, grid),
+            [MapLine::Header(0), MapLine::Header(1), MapLine::Nodes(1, 0), MapLine::Nodes(1, 5)]
+        );
+    }
+}

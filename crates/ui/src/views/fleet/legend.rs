@@ -1,0 +1,206 @@
+//! The legend of the heat map.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::views::fleet::State;
+use crate::views::fleet::cells::{
+    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE,
+    UNAVAILABLE, UNUSED,
+};
+use crate::views::fleet::grouping::Grouping;
+use crate::views::fleet::node_sort::{is_rising, sort_columns};
+use crate::views::fleet::symbol_map::OVERFLOW_SYMBOL;
+use crate::widgets::line::{Line, Symbol, Tone, flow_with_overflow};
+use crate::widgets::table::sort_arrow;
+use gtop_fleet::DeviceHoldings;
+use gtop_fleet::insight::{FleetView, ViewVersion};
+use gtop_fleet::query::SortOrder;
+
+/// The number of fresh devices per user or job, in descending order; decides who gets a letter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnerCounts {
+    key: Option<(ViewVersion, MapMetric)>,
+    of: Vec<(Arc<str>, usize)>,
+}
+
+impl OwnerCounts {
+    /// Counts once per fleet view.
+    pub(super) fn refresh(&mut self, fleet_view: &FleetView, metric: MapMetric) {
+        let key = Some((fleet_view.version(), metric));
+        if self.key == key {
+            return;
+        }
+        self.key = key;
+        let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for node in fleet_view.nodes() {
+            for (position, _) in node.units() {
+                // Those with stale devices only keep their letters, but count zero.
+                let is_fresh = node.fault().is_none()
+                    && node.device_freshness(position, fleet_view.now).is_fresh();
+                for name in owner_names(node.device_holdings(position), metric) {
+                    *counts.entry(name).or_default() += usize::from(is_fresh);
+                }
+            }
+        }
+        self.of = counts.into_iter().collect();
+        self.of.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    }
+
+    /// Returns the users or jobs, those with most devices first.
+    pub(super) fn owner_names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+        self.of.iter().map(|(name, _)| name)
+    }
+}
+
+fn owner_names(holdings: &DeviceHoldings, metric: MapMetric) -> Vec<Arc<str>> {
+    match metric {
+        MapMetric::Owner => holdings.users().into_iter().cloned().collect(),
+        MapMetric::Job => holdings.jobs().map(|job| job.as_str().into()).collect(),
+        MapMetric::Utilization | MapMetric::Memory | MapMetric::Power | MapMetric::Temperature => {
+            Vec::new()
+        }
+    }
+}
+
+/// Draws the lines above the heat map: the metric, and the meaning of each symbol.
+pub(super) fn lines(
+    context: RenderContext<'_>,
+    state: &State,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let max_lines = match height {
+        0..4 => 0,
+        4..10 => 1,
+        10..20 => 2,
+        _ => 3,
+    };
+    let mut lines =
+        flow_with_overflow(symbol_lines(context, state), 3, width, max_lines.max(2) - 1);
+    if max_lines > 1 {
+        lines.insert(0, mode_line(state, width));
+    }
+    lines.truncate(max_lines);
+    if height >= 16 {
+        lines.push(Line::new());
+    }
+    lines
+}
+
+/// Draws the metrics and the grouping.
+fn mode_line(state: &State, width: u16) -> Line {
+    let mut line = Line::styled("by", Tone::Faint).gap(1);
+    for metric in MapMetric::ALL {
+        // The current metric is in brackets too, for screens without colours.
+        line = if metric == state.metric {
+            line.text(format!("[{}]", metric.label()), Tone::Accent)
+        } else {
+            line.gap(1).text(metric.label(), Tone::Faint).gap(1)
+        };
+    }
+    let mut right = Line::new();
+    if state.order != SortOrder::by("node") {
+        let column = sort_columns().into_iter().find(|column| column.name == state.order.column);
+        let label = column.map_or("", |column| column.label);
+        let arrow = sort_arrow(is_rising(state.order));
+        right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
+    }
+    if state.grouping != Grouping::None {
+        right = if right.width() > 0 { right.gap(3) } else { right };
+        let label = state.grouping.label();
+        right = right.text("grouped by ", Tone::Faint).text(label, Tone::Plain);
+    }
+    if line.width() + right.width() + 2 <= width {
+        line.with_right(right, width)
+    } else {
+        line.truncated(width)
+    }
+}
+
+fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
+    let strip = |symbols: &[(Symbol, Tone)], text: &str| {
+        let width = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
+        // As in the scale: in ASCII, a sign may be a digit, which is no count.
+        Line::new().strip(symbols.to_vec(), width).text(format!("={text}"), Tone::Faint)
+    };
+    let entry = |symbol: (Symbol, Tone), text: &str| strip(&[symbol], text);
+    let mut entries = Vec::new();
+    match state.metric {
+        MapMetric::Owner | MapMetric::Job => {
+            let nothing = if state.metric == MapMetric::Owner { "no user" } else { "no job" };
+            entries.push(entry(UNUSED, nothing).gap(2).append(entry(MULTIPLE, "several")));
+            if state.metric == MapMetric::Owner {
+                entries.push(entry(NOT_REPORTED, "unknown"));
+            }
+            entries.push(strip(&STALE, "stale"));
+            entries.push(entry(FAULTY, "fault"));
+            let has_none = |(name, _): &&(Arc<str>, usize)| state.symbols.has_no_letter(name);
+            let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
+            let beyond = seen.clone().filter(has_none).count();
+            if beyond > 0 {
+                let (letter, hue) = OVERFLOW_SYMBOL;
+                entries.push(entry(
+                    (Symbol::Letter(letter, hue), Tone::Plain),
+                    &format!("{beyond} others"),
+                ));
+            }
+            for (name, count) in seen.filter(|entry| !has_none(entry)) {
+                let (letter, hue) = state.symbols.of(name);
+                let label_text = label(state, name);
+                let line = Line::new()
+                    .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)
+                    .text(format!("={label_text}"), Tone::Plain)
+                    .text(format!(" {count}"), Tone::Faint);
+                entries.push(line);
+            }
+        }
+        metric @ (MapMetric::Utilization
+        | MapMetric::Memory
+        | MapMetric::Power
+        | MapMetric::Temperature) => {
+            entries.push(scale(context, metric));
+            if metric == MapMetric::Utilization {
+                entries.push(entry(UNUSED, "free").gap(2).append(entry(IDLE_HELD, "idle-held")));
+                if context.view.totals.unavailable > 0 {
+                    entries.push(entry(UNAVAILABLE, "unavailable"));
+                }
+                if context.view.totals.known_unknown() > Some(0) {
+                    entries.push(entry(NOT_REPORTED, "unknown"));
+                }
+            }
+            entries.push(strip(&STALE, "stale"));
+            entries.push(entry(FAULTY, "fault"));
+        }
+    }
+    entries
+}
+
+fn label(state: &State, name: &str) -> String {
+    let job = gtop_model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
+    job.map_or_else(|| name.to_owned(), |job| state.jobs.name(&job))
+}
+
+/// Draws the levels with the shares at which they begin.
+fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
+    let (mut line, units) = (Line::new(), context.options.units());
+    for level in 0..LEVELS {
+        let step = 100.0 / f32::from(LEVELS);
+        let (start, part) = (f32::from(level) * step, (f32::from(level) + 0.5) * step);
+        let tone = metric.tone(context, part);
+        let shown = if metric == MapMetric::Temperature {
+            units.convert_celsius(
+                TEMPERATURE_RANGE.0 + start / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
+            )
+        } else {
+            start
+        };
+        line = line
+            .strip(vec![(Symbol::Level(part), tone)], 1)
+            .text(format!("={shown:.0} "), Tone::Faint);
+    }
+    let is_heat = metric == MapMetric::Temperature;
+    let unit = if is_heat { units.temperature_unit() } else { "%" };
+    line.text(unit, Tone::Faint)
+}

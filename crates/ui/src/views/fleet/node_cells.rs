@@ -1,0 +1,144 @@
+//! The cells of the node list: jobs and users of a node, memory and power of a node or a group.
+
+use crate::widgets::line::{Tone, truncate};
+use crate::widgets::number_format::{Units, mark_host, or_unknown};
+use crate::widgets::table::Cell;
+use gtop_fleet::{JobLookup, NodeHoldings, Totals};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_model::{JobId, Watts};
+
+/// Formats the first user of a node and the number of others.
+pub(super) fn users_text(holdings: &NodeHoldings) -> String {
+    let users = holdings.users();
+    match (users.iter().min(), users.len()) {
+        (None, _) => UNKNOWN.to_owned(),
+        (Some(user), 1) => user.to_string(),
+        (Some(user), count) => format!("{user} +{}", count - 1),
+    }
+}
+
+/// Formats the first job, with its name if it fits, and the number of others.
+pub(super) fn jobs_text(jobs: &JobLookup, holdings: &NodeHoldings, width: u16) -> String {
+    let ids: Vec<&JobId> = holdings.jobs().iter().map(|known| &known.job).collect();
+    let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
+    if let [only] = ids.as_slice() {
+        return jobs.name(only);
+    }
+    let rest = format!(" +{}", ids.len() - 1);
+    let name = jobs.name(first);
+    let room = width.saturating_sub(width_of(&rest));
+    // A cut number would be a different number; a cut name is still recognisable.
+    let number = jobs.shown_id(first);
+    let name = if width_of(&number) < room { truncate(&name, room) } else { number.into_owned() };
+    format!("{name}{rest}")
+}
+
+/// Makes a cell of a count of devices, in this tone unless it is zero.
+pub(super) fn count_cell(count: Option<usize>, tone: Tone) -> Cell {
+    match count {
+        None => UNKNOWN.into(),
+        Some(0) => Cell::toned("0", Tone::Faint),
+        Some(count) => Cell::toned(count.to_string(), tone),
+    }
+}
+
+/// Makes a cell of the devices that cannot be used: at least so many if the devices of a node are unknown.
+pub(super) fn down_cell(totals: &Totals) -> Cell {
+    match (totals.unusable(), totals.unseen) {
+        (count, 0) => count_cell(Some(count), Tone::Warn),
+        (0, _) => Cell::toned("?", Tone::Warn),
+        (count, _) => Cell::toned(format!("{count}+"), Tone::Warn),
+    }
+}
+
+/// Formats used and total memory, that of a group in a unit that fits the column.
+pub(super) fn memory_text(
+    totals: &Totals,
+    (units, decimals): (Units, usize),
+    width: u16,
+) -> String {
+    let ((used, Some(total)), is_host) = totals.shown_memory() else {
+        return UNKNOWN.to_owned();
+    };
+    let pair = units.usage_with_decimals(used, Some(total), decimals);
+    let large = units.large_usage(used, total);
+    let shortest_amount = or_unknown(used, |used| units.amount(used));
+    let all = [Some(pair), large, Some(shortest_amount)];
+    let fits = |text: &String| width_of(text) <= width;
+    let marked = all.into_iter().flatten().map(|text| mark_host(text, is_host));
+    marked.into_iter().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// Formats the power, followed by its limit if `has_limit`.
+pub(super) fn power_text(
+    totals: &Totals,
+    (is_kilowatts, has_limit): (bool, bool),
+    width: u16,
+) -> String {
+    let format_amount = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
+        None => UNKNOWN.to_owned(),
+        Some(watts) if is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
+        Some(watts) => format!("{watts:.0}"),
+    };
+    let limit = totals.power_limit.filter(|_| has_limit);
+    let pair = |decimals| {
+        let limit = format_amount(Some(limit?), decimals);
+        Some(format!("{}/{limit}", format_amount(totals.power, decimals)))
+    };
+    // The total of a large group may be too wide for the column.
+    let shortest = |decimals| Some(format_amount(totals.power, decimals));
+    let all = [pair(1), pair(0), shortest(1), shortest(0)];
+    let fits = |text: &String| width_of(text) <= width;
+    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use gtop_fleet::Fleet;
+    use gtop_model::{Job, JobList};
+
+    #[test]
+    fn devices_of_nodes_without_a_sample_are_unknown_and_not_zero() {
+        let text = |cell: Cell| match cell {
+            Cell::Text(text, _) => text.into_owned(),
+            Cell::Bar(..) | Cell::Line(_) => panic!("no text"),
+        };
+        for (devices, faulty, unseen, [down, free]) in [
+            (8, 0, 0, ["0", "0"]),
+            (8, 2, 0, ["2", "0"]),
+            (8, 2, 1, ["2+", "0"]),
+            (8, 0, 1, ["?", "0"]),
+            (0, 0, 2, ["?", UNKNOWN]),
+        ] {
+            let totals = Totals { unseen, devices, faulty, ..Totals::default() };
+            let cells = [down_cell(&totals), count_cell(totals.known_free(), Tone::Plain)];
+            assert_eq!(cells.map(text), [down, free], "{totals:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_job_keeps_its_id_and_the_others_are_counted() {
+        let job = |id: &str, visible: &str| Job {
+            shown_id: visible.into(),
+            name: "train".into(),
+            ..Job::example(id)
+        };
+        let list = JobList {
+            jobs: vec![job("2011", "2000_17"), job("2012", "12+1")],
+            ..JobList::default()
+        };
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
+        let jobs = JobLookup::of(fleet.jobs.as_ref());
+        let text_for =
+            |ids: &[&str], width| jobs_text(&jobs, &NodeHoldings::example_of_jobs(ids), width);
+        assert_eq!(text_for(&["2011"], 20), "2000_17 train");
+        assert_eq!(text_for(&["2012", "2011", "9999"], 20), "2000_17 train +2");
+        assert_eq!(text_for(&["2012", "2011"], 13), "2000_17 t… +1");
+        assert_eq!(text_for(&["2012", "2011"], 10), "2000_17 +1");
+        assert_eq!(text_for(&["2012", "2011"], 6), "2000_17 +1");
+        assert_eq!(text_for(&[], 20), UNKNOWN);
+    }
+}

@@ -1,0 +1,62 @@
+//! The problems of the fleet, listed below the node list or the heat map.
+
+use std::collections::BTreeSet;
+
+use crate::widgets::line;
+use crate::widgets::line::{Line, Tone};
+use gtop_fleet::insight::{FleetProblem, Severity};
+use gtop_local::text::counted;
+
+/// Draws problems of the fleet in at most `max_lines` lines.
+pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) -> Vec<Line> {
+    let count = problems.len();
+    let shown = if count > max_lines { max_lines.saturating_sub(1) } else { count };
+    let mut lines: Vec<Line> =
+        problems.iter().take(shown).map(|problem| problem_line(problem, width)).collect();
+    if count > shown && max_lines > 0 {
+        // A node may have several problems.
+        let hidden_nodes: BTreeSet<&usize> =
+            problems.iter().skip(shown).flat_map(|problem| &problem.indices).collect();
+        let nodes = counted(hidden_nodes.len(), "node");
+        let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
+        let text = format!("  {and}{} {more}kinds of problems on {nodes}", count - shown);
+        lines.push(Line::styled(text, Tone::Faint).truncated(width));
+    }
+    lines
+}
+
+fn problem_line(problem: &FleetProblem, width: u16) -> Line {
+    let symbol = if problem.severity == Severity::Error { "✗" } else { "!" };
+    // A long node set must leave room for its problem.
+    let names = line::truncate(&problem.nodes, width / 3);
+    let mut line = Line::styled(symbol, problem.severity).gap(1).text(names, Tone::Strong);
+    if problem.count > 1 {
+        line = line.text(format!(" ({})", problem.count), Tone::Faint);
+    }
+    line.gap(2)
+        .text(problem.sentence.as_str(), problem.severity)
+        .text(format!("  → {}", problem.remedy), Tone::Faint)
+        .truncated(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_several_hidden_problems_counts_once() {
+        let problem = |indices: &[usize]| FleetProblem {
+            nodes: "gpu".to_owned(),
+            count: indices.len(),
+            indices: indices.to_vec(),
+            sentence: "device lost".to_owned(),
+            remedy: String::new(),
+            severity: Severity::Error,
+        };
+        let problems = [problem(&[0]), problem(&[1, 2]), problem(&[2]), problem(&[2])];
+        let problems: Vec<&FleetProblem> = problems.iter().collect();
+        let last = |problems, max_lines| lines(problems, 80, max_lines).pop().unwrap().plain_text();
+        assert_eq!(last(&problems, 2).trim_end(), "  and 3 more kinds of problems on 2 nodes");
+        assert_eq!(last(&problems[2..], 1).trim_end(), "  2 kinds of problems on 1 node");
+    }
+}

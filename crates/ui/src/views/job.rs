@@ -1,0 +1,398 @@
+//! The job view: the list of jobs, and the selected job's summary, its nodes and the selected node's panel.
+
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::View;
+use crate::action::{JobAction, RowAction};
+use crate::effect::Effect;
+use crate::input::Click;
+use crate::node_panel;
+use crate::node_panel::explain;
+use crate::selection::{JobSelection, SharedSelection};
+use crate::view_state::{Shared, ViewState};
+use crate::widgets::column_spec::ColumnGroup;
+use crate::widgets::explanation::Explanation;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::{Movement, Viewport, cycled};
+use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_model::{Job, JobId, JobOutcome};
+
+mod distribution;
+mod header;
+mod job_explanation;
+mod list;
+mod load;
+mod metric;
+mod series;
+mod summary;
+mod table;
+
+use gtop_fleet::insight::jobs::JobIndex;
+use list::JobListState;
+pub use list::{COLUMN_SPECS, sort_columns};
+use metric::JobMetric;
+use series::MeanSeries;
+use summary::JobSummary;
+
+/// Why a key does nothing in the list.
+pub(crate) const NOT_OPEN: &str = "the list of jobs shows no node; open a job first";
+/// Below this height the panel of the selected node is left out.
+const MIN_PANEL_HEIGHT: usize = 14;
+
+/// State of the job view that lasts between frames.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// True if the selected job is shown, false if the list of jobs is.
+    is_open: bool,
+    pub(crate) list: JobListState,
+    /// True if Up and Down select a node of the job, false if they select another job.
+    is_in_table: bool,
+    viewport: Viewport,
+    metric: JobMetric,
+    /// The last computed summary and the index it was computed from.
+    summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
+    series: MeanSeries,
+}
+
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        if !self.is_open {
+            return self.update_list(context, selection, action);
+        }
+        match action {
+            RowAction::Move(movement) => self.step(context, selection, *movement),
+            RowAction::Open if self.is_in_table => return Effect::SwitchView(View::Node),
+            RowAction::Open => self.is_in_table = true,
+            RowAction::Back if std::mem::take(&mut self.is_in_table) => {}
+            RowAction::Back => self.show_list(selection),
+            RowAction::Click(Click::Row(row)) => {
+                let Some(summary) = self.refresh(context, selection) else {
+                    return Effect::Handled;
+                };
+                let is_again = selected_row(&summary, selection, context) == *row;
+                select(&summary, selection, *row);
+                if is_again {
+                    return Effect::SwitchView(View::Node);
+                }
+            }
+            RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        (!self.is_open).then(|| (&mut self.list.order, sort_columns()))
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        if !self.is_open {
+            return vec![("Columns of jobs", COLUMN_SPECS.to_vec())];
+        }
+        let own = ("Columns of the job's nodes", table::column_specs());
+        std::iter::once(own).chain(node_panel::column_groups()).collect()
+    }
+
+    /// Explains the job under the cursor of the list, the node under the cursor of the table, or else the open job.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        if self.is_open {
+            self.refresh(context, selection);
+        }
+        if self.is_in_table()
+            && let Some(node) = selection.node(context.view)
+        {
+            return Ok(explain::node_alone(context, node));
+        }
+        match self.selected_job(context, selection) {
+            Some(job) => Ok(job_explanation::of_job(context, &job)),
+            None if self.is_open => Err("no job is selected".to_owned()),
+            None => Err("there are no jobs".to_owned()),
+        }
+    }
+
+    /// Draws the list, or the header and the node table of a job; the node panel follows if there is room.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, panel }: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        if !self.is_open {
+            return self.list.lines(context, Some(selection), width, height);
+        }
+        let fleet_view = context.view;
+        let Some(summary) = self.refresh(context, selection) else {
+            return lines_without_job(context, selection, width, height);
+        };
+        panel.follow(selection);
+        let (index, count) = self.list.place(context, &summary.job);
+        let position = header::Position { index, count };
+        let size = (width, height);
+        let mut lines =
+            header::lines(fleet_view, context.options, &summary, &self.series, position, size);
+        if height >= 24 {
+            lines.push(Line::new());
+        }
+        if height >= 8 {
+            lines.push(table::caption(self.metric, summary.units, width));
+        }
+        let room = height.saturating_sub(lines.len());
+        let heights = JobHeights::of(&summary, room);
+        let table_context = table::TableContext {
+            fleet_view,
+            display: context.options,
+            summary: &summary,
+            metric: self.metric,
+            selected: selected_row(&summary, selection, context),
+            has_cursor: self.is_in_table,
+        };
+        let size = (width, heights.table);
+        table::draw_below(&mut lines, table_context, &mut self.viewport, size);
+        if heights.panel > 0
+            && let Some(node) = selection.node(fleet_view)
+        {
+            lines.push(Line::new().rule(width));
+            lines.extend(node_panel::panel::lines(context, node, panel, width, heights.panel));
+        }
+        lines.truncate(height);
+        lines
+    }
+}
+
+impl State {
+    /// Forgets the series of earlier snapshots.
+    pub(crate) fn forget_series(&mut self) {
+        self.series = MeanSeries::default();
+        self.list.forget_series();
+    }
+
+    /// Returns true if a job is shown, false if the list is.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Shows the selected job.
+    pub(crate) fn open(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Shows the list, with the cursor on the selected job.
+    pub(crate) fn show_list(&mut self, selection: &SharedSelection) {
+        (self.is_open, self.is_in_table) = (false, false);
+        self.list.follow(selection);
+    }
+
+    /// Returns the job under the cursor of the list, or else the open one.
+    pub(crate) fn selected_job(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &SharedSelection,
+    ) -> Option<Job> {
+        if !self.is_open {
+            return self.list.selected_job(context, selection);
+        }
+        let (JobSelection::Listed(job) | JobSelection::Hidden(job) | JobSelection::Ended(job)) =
+            selection.job(context.view)?;
+        Some(job.clone())
+    }
+
+    pub(crate) const fn is_in_table(&self) -> bool {
+        self.is_open && self.is_in_table
+    }
+
+    /// Draws the list without a cursor, in place of other views while no job runs.
+    pub(crate) fn list_lines(
+        &mut self,
+        context: RenderContext<'_>,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        self.list.lines(context, None, width, height)
+    }
+
+    /// Performs an action on the list.
+    fn update_list(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        action: &RowAction,
+    ) -> Effect {
+        match action {
+            RowAction::Move(movement) => self.list.step(context, selection, *movement),
+            RowAction::Click(Click::Row(row)) => {
+                if self.list.click(context, selection, *row) {
+                    return self.open_selected(context, selection);
+                }
+            }
+            RowAction::Open => return self.open_selected(context, selection),
+            RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    /// Opens the job under the cursor, or tells why that is not possible.
+    fn open_selected(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Effect {
+        match self.list.open(context, selection) {
+            Ok(()) => {
+                self.is_open = true;
+                selection.refresh_job(context.view);
+                Effect::Handled
+            }
+            Err(Some(message)) => Effect::Message(message),
+            Err(None) => Effect::Handled,
+        }
+    }
+
+    /// Performs an action that only the job view has.
+    pub(crate) fn update_job(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, panel }: &mut Shared,
+        action: JobAction,
+    ) -> Effect {
+        match action {
+            JobAction::PreviousJob | JobAction::NextJob if !self.is_open => {
+                let is_up = action == JobAction::PreviousJob;
+                let movement = if is_up { Movement::Up } else { Movement::Down };
+                self.list.step(context, selection, movement);
+            }
+            JobAction::PreviousNode
+            | JobAction::NextNode
+            | JobAction::NextMetric
+            | JobAction::ToggleProcesses
+                if !self.is_open =>
+            {
+                return Effect::Message(NOT_OPEN.to_owned());
+            }
+            JobAction::PreviousJob => self.step(context, selection, Movement::Up),
+            JobAction::NextJob => self.step(context, selection, Movement::Down),
+            JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
+            JobAction::NextNode => self.step_node(context, selection, Movement::Down),
+            JobAction::ToggleProcesses => panel.hides_processes = !panel.hides_processes,
+            JobAction::NextMetric => self.metric = cycled(&JobMetric::ALL, self.metric, true),
+        }
+        Effect::Handled
+    }
+
+    /// Selects another node if the cursor is in the table, another job otherwise.
+    fn step(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        step: Movement,
+    ) {
+        if self.is_in_table {
+            self.step_node(context, selection, step);
+        } else if let Some(job) = self.list.neighbour(context, selection, step) {
+            selection.show_job(context.view, job);
+        }
+    }
+
+    fn step_node(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        step: Movement,
+    ) {
+        let Some(summary) = self.refresh(context, selection) else { return };
+        let row = selected_row(&summary, selection, context);
+        select(&summary, selection, step.new_index(row, summary.rows.len(), self.viewport.rows));
+    }
+
+    /// Returns the summary of the selected job, computed once per `JobIndex`.
+    fn refresh(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Option<Arc<JobSummary>> {
+        let fleet_view = context.view;
+        selection.refresh_job(fleet_view);
+        let id: JobId = match selection.job(fleet_view)? {
+            JobSelection::Listed(job) => job.id.clone(),
+            JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
+        };
+        let index = fleet_view.job_index();
+        let units = context.options.units();
+        if let Some((cached_index, summary)) = &self.summary
+            && Arc::ptr_eq(cached_index, index)
+            && summary.job.id == id
+            && summary.units == units
+        {
+            return Some(Arc::clone(summary));
+        }
+        let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
+        self.series.update(&fleet_view.fleet, &summary, fleet_view.now);
+        self.summary = Some((Arc::clone(index), Arc::clone(&summary)));
+        Some(summary)
+    }
+}
+
+fn select(summary: &JobSummary, selection: &mut SharedSelection, row: usize) {
+    if let Some(row) = summary.rows.get(row) {
+        selection.select(row.name.clone());
+    }
+}
+
+/// Returns the row of the selected node, 0 if the job does not run on that node.
+fn selected_row(
+    summary: &JobSummary,
+    selection: &SharedSelection,
+    context: RenderContext<'_>,
+) -> usize {
+    let Some(node) = selection.node(context.view) else { return 0 };
+    summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
+}
+
+/// How the lines below the header are divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct JobHeights {
+    /// Includes the title line.
+    table: usize,
+    /// Excludes the rule above the panel.
+    panel: usize,
+}
+
+impl JobHeights {
+    fn of(summary: &JobSummary, room: usize) -> Self {
+        let table = (summary.rows.len() + 1).min(room);
+        let left = room.saturating_sub(table + 2);
+        let panel = if left >= MIN_PANEL_HEIGHT { left } else { 0 };
+        Self { table, panel }
+    }
+}
+
+/// Draws a job that has no shown nodes: hidden by the filter, or ended.
+fn lines_without_job(
+    context: RenderContext<'_>,
+    selection: &SharedSelection,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let list = fleet_view.fleet.jobs.as_deref();
+    let lines = match selection.job(fleet_view) {
+        Some(JobSelection::Ended(job)) => {
+            let text = list.map_or(JobOutcome::Unknown.text(), |list| list.departure_text(&job.id));
+            header::ended_lines(job, text, width)
+        }
+        Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
+        Some(JobSelection::Listed(_)) | None => {
+            vec![Line::styled("no job is selected; Esc lists them", Tone::Faint).truncated(width)]
+        }
+    };
+    lines.into_iter().take(height).collect()
+}

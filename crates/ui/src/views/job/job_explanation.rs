@@ -1,0 +1,113 @@
+//! Explains a job: how its devices do, then what the scheduler says of it.
+
+use crate::RenderContext;
+use crate::views::job::load::JobLoad;
+use crate::views::job::summary::JobSummary;
+use crate::views::job::summary::findings::Finding;
+use crate::widgets::explanation::{Explanation, Fact, Remark};
+use crate::widgets::number_format::or_unknown;
+use gtop_fleet::insight::jobs::JobEntry;
+use gtop_fleet::metrics::{JOB, JobAt};
+use gtop_model::Job;
+
+/// Maximum number of devices that are told one by one; the open job tells more.
+const MAX_FINDINGS: usize = 4;
+
+/// Explains a job, running, pending or ended.
+pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
+    let fleet_view = context.view;
+    let format = (context.options.units(), context.zone);
+    let at = JobAt { job: job.clone(), now: fleet_view.now };
+    let facts = JOB.iter().map(|field| Fact::of_metric(field, &at, format)).collect();
+    let listed_at = fleet_view.fleet.jobs.as_ref().and_then(|list| list.at);
+    let entry = fleet_view.job_index().entry(&job.id);
+    let is_listed = entry.is_none_or(|entry| entry.is_listed);
+    let source = if is_listed { "from the scheduler" } else { "from the processes of the job" };
+    let load = entry.map(|entry| load_facts(&JobLoad::of(fleet_view, entry))).unwrap_or_default();
+    let remarks = entry.map(|entry| findings(context, entry)).unwrap_or_default();
+    Explanation::new(format!("job {} {}", job.shown_id, job.name))
+        .with_remarks(remarks)
+        .with_numbers("its devices now", None, load)
+        .with_numbers(source, listed_at.filter(|_| is_listed), facts)
+}
+
+/// Tells which of its devices are faulty or differ from the others, and how.
+fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
+    let summary = JobSummary::build(context.view, entry, context.options.units());
+    let remark = |found: &Finding| Remark {
+        note: format!("{} {}", found.device, found.text),
+        tone: found.tone,
+        meaning: String::new(),
+        remedy: String::new(),
+    };
+    summary.findings.iter().take(MAX_FINDINGS).map(remark).collect()
+}
+
+/// Tells what places the job where it stands in the list, then what that is counted of.
+fn load_facts(load: &JobLoad) -> Vec<Fact> {
+    let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
+    let parts = if measured > load.reporting { "devices and slices" } else { "devices" };
+    let problems: Vec<String> =
+        load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
+    // Of a job whose nodes all have not answered, nothing is known.
+    let no_fault = || or_unknown((load.fresh > 0).then_some("no fault"), str::to_owned);
+    let problem = if problems.is_empty() { no_fault() } else { problems.join(" · ") };
+    let count =
+        |count: Option<usize>, all: usize| or_unknown(count, |count| format!("{count} of {all}"));
+    let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
+    let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
+    let devices = match (load.matching, load.device_total()) {
+        (Some(matching), Some(all)) if matching < all => format!("{matching} of {all}"),
+        (_, all) => or_unknown(all, |all| all.to_string()),
+    };
+    vec![
+        Fact::of_cell(
+            "problem",
+            problem,
+            "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale",
+        ),
+        Fact::of_cell(
+            "idle",
+            count(load.idle(), load.reporting),
+            "devices below 5% utilization now",
+        ),
+        Fact::of_cell(
+            "outliers",
+            count(load.outliers(), measured),
+            format!("{parts} far from the utilization of the others"),
+        ),
+        Fact::of_cell(
+            "lowest",
+            lowest,
+            "the lowest utilization, and the node and device that has it",
+        ),
+        Fact::of_cell(
+            "util",
+            or_unknown(load.mean(), |mean| format!("{mean:.0}%")),
+            "mean utilization",
+        ),
+        Fact::of_cell("devices", devices, "devices of the job; with a filter, those that match"),
+        Fact::of_cell(
+            "fresh",
+            format!("{} of {}", load.fresh, load.matching_nodes),
+            "of its nodes that match, those whose numbers are new; the above is counted on these",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gtop_local::text::UNKNOWN;
+
+    #[test]
+    fn nothing_is_said_of_the_devices_of_nodes_that_have_not_answered() {
+        let problem = |fresh| {
+            let mut load = JobLoad::default();
+            (load.fresh, load.nodes) = (fresh, 2);
+            load_facts(&load).into_iter().find(|fact| fact.name == "problem").unwrap()
+        };
+        assert_eq!(problem(1).value, Fact::known("", "no fault", "").value);
+        assert_eq!(problem(0).value, Fact::of_cell("", UNKNOWN, "").value);
+    }
+}

@@ -1,0 +1,319 @@
+//! The list of jobs: own ones first, the worst on top, and below them the jobs that wait for nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::input::Click;
+use crate::selection::SharedSelection;
+use crate::views::job::series::MeanSeries;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::{ListCursor, Movement};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::jobs::JobIndex;
+use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_local::text::counted;
+use gtop_model::Job;
+
+mod rows;
+mod table;
+
+use rows::{JobRow, JobRows, ListCounts};
+pub use table::COLUMN_SPECS;
+use table::expected_start;
+
+/// Below this height, only rows are shown.
+const MIN_SUMMARY_HEIGHT: usize = 6;
+
+/// Shown when there are no jobs at all.
+const NO_JOBS_TEXT: &str = "no process belongs to a job, and no scheduler is queried";
+
+/// The list's sort order, cursor and scroll position.
+#[derive(Clone, Debug)]
+pub(crate) struct JobListState {
+    pub(crate) order: SortOrder,
+    /// The displayed id of the job under the cursor, which differs for each task of an array.
+    cursor: ListCursor<Arc<str>>,
+    /// The cached rows, the index and the order they were made from.
+    rows: Option<(Arc<JobIndex>, SortOrder, Arc<JobRows>)>,
+    /// The sparklines of the visible rows.
+    series: BTreeMap<Arc<str>, MeanSeries>,
+}
+
+impl Default for JobListState {
+    fn default() -> Self {
+        let (cursor, rows, series) = Default::default();
+        Self { order: SortOrder::by("worst"), cursor, rows, series }
+    }
+}
+
+/// Returns the columns that the list can be sorted by.
+pub fn sort_columns() -> Vec<SortColumn> {
+    table::SORT_COLUMNS.to_vec()
+}
+
+impl JobListState {
+    /// Draws the list in at most `height` lines, with a cursor if there is a selection to follow.
+    pub(super) fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: Option<&SharedSelection>,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let rows = self.refresh(context);
+        let mut lines = notes(context, &rows, height);
+        if rows.list.is_empty() {
+            return lines.into_iter().take(height).map(|line| line.truncated(width)).collect();
+        }
+        if height >= MIN_SUMMARY_HEIGHT {
+            lines.push(Line::new());
+        }
+        let cursor = selection.map(|selection| self.position(context, selection));
+        let room = height.saturating_sub(lines.len());
+        let visible = room.saturating_sub(1);
+        self.cursor.viewport.scroll_to(visible, rows.list.len(), cursor);
+        self.update_series(context, &rows);
+        let table = table::JobListTable::laid_out(context, &rows, &self.series, width);
+        let titles = (room > 1).then(|| table::titles(&table, self.order));
+        self.cursor.viewport.draw_below(
+            &mut lines,
+            titles,
+            (rows.list.len(), cursor),
+            (width, room),
+            |at| {
+                let row = rows.list.get(at)?;
+                let job = rows.job(context.view, row)?;
+                Some(table::row(&table, job, row).clickable_line(Click::Row(at)))
+            },
+        );
+        lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
+    }
+
+    /// Moves the cursor.
+    pub(super) fn step(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        movement: Movement,
+    ) {
+        let rows = self.refresh(context);
+        let at = self.position(context, selection);
+        self.select(context, selection, self.cursor.moved(movement, rows.list.len(), Some(at)));
+    }
+
+    /// Puts the cursor on a row; returns true if it was there already.
+    pub(super) fn click(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        row: usize,
+    ) -> bool {
+        let is_again = self.position(context, selection) == row;
+        self.select(context, selection, row);
+        is_again
+    }
+
+    /// Selects the job under the cursor. Returns why it cannot be opened, if so; `None` also for an empty list.
+    pub(super) fn open(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Result<(), Option<String>> {
+        let rows = self.refresh(context);
+        let at = self.position(context, selection);
+        let row = rows.list.get(at).ok_or(None)?;
+        let job = rows.job(context.view, row).ok_or(None)?;
+        if row.load.is_none() {
+            return Err(Some(waiting_message(context, row, job)));
+        }
+        self.select(context, selection, at);
+        Ok(())
+    }
+
+    /// Returns the job beside the selected one in the order of the list, among those that have nodes.
+    pub(super) fn neighbour(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &SharedSelection,
+        movement: Movement,
+    ) -> Option<Job> {
+        let rows = self.settled(context);
+        let jobs: Vec<&Job> = rows.with_nodes(context.view).collect();
+        let selected = selection.last_job();
+        let at = jobs.iter().position(|job| selected.is_some_and(|known| known.id == job.id));
+        let page = self.cursor.viewport.rows;
+        let to = at.map_or(0, |at| movement.new_index(at, jobs.len(), page));
+        jobs.get(to).map(|job| (*job).clone())
+    }
+
+    /// Returns the position of a job among those that have nodes, and their number.
+    pub(super) fn place(&mut self, context: RenderContext<'_>, job: &Job) -> (usize, usize) {
+        let rows = self.settled(context);
+        let mut jobs = rows.with_nodes(context.view);
+        let count = jobs.clone().count();
+        (jobs.position(|one| one.id == job.id).unwrap_or(0), count)
+    }
+
+    /// Returns the job under the cursor; `None` for an empty list.
+    pub(super) fn selected_job(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &SharedSelection,
+    ) -> Option<Job> {
+        let rows = self.refresh(context);
+        let row = rows.list.get(self.position(context, selection))?;
+        rows.job(context.view, row).cloned()
+    }
+
+    pub(super) fn forget_series(&mut self) {
+        self.series.clear();
+        self.rows = None;
+    }
+
+    /// Returns the row under the cursor: that of the job last selected here or elsewhere, or else the first.
+    fn position(&mut self, context: RenderContext<'_>, selection: &SharedSelection) -> usize {
+        let rows = self.refresh(context);
+        let id_of = |row: &JobRow| rows.job(context.view, row).map(|job| &job.shown_id);
+        if let Some(at) = self.cursor.find(&rows.list, |row, id| id_of(row) == Some(id)) {
+            return at;
+        }
+        let selected = selection.last_job().map(|job| &job.shown_id);
+        let found = selected.and_then(|id| rows.list.iter().position(|row| id_of(row) == Some(id)));
+        found.unwrap_or(0)
+    }
+
+    fn select(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection, row: usize) {
+        let rows = self.refresh(context);
+        let Some((found, job)) =
+            rows.list.get(row).and_then(|found| Some((found, rows.job(context.view, found)?)))
+        else {
+            return;
+        };
+        self.cursor.select(row, Some(Arc::clone(&job.shown_id)));
+        if found.load.is_some() {
+            selection.set_job(Some(job.clone()));
+        }
+    }
+
+    /// Puts the cursor on the selected job.
+    pub(super) fn follow(&mut self, selection: &SharedSelection) {
+        if let Some(job) = selection.last_job() {
+            self.cursor.select(0, Some(Arc::clone(&job.shown_id)));
+        }
+    }
+
+    /// Returns the rows as they were when jobs began or ended last. While a job is shown in place of the list, their
+    /// order stays and their loads are not needed.
+    fn settled(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
+        match &self.rows {
+            Some((_, order, rows))
+                if *order == self.order && rows.has_jobs_of(context.view.job_index()) =>
+            {
+                Arc::clone(rows)
+            }
+            Some(_) | None => self.refresh(context),
+        }
+    }
+
+    /// Returns the rows, cached until the data or the sort order changes.
+    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
+        let index = context.view.job_index();
+        if let Some((cached, order, rows)) = &self.rows
+            && Arc::ptr_eq(cached, index)
+            && *order == self.order
+        {
+            return Arc::clone(rows);
+        }
+        let before = self.rows.as_ref().map(|(.., rows)| &**rows);
+        let rows = Arc::new(JobRows::of(context.view, self.order, before));
+        self.rows = Some((Arc::clone(index), self.order, Arc::clone(&rows)));
+        rows
+    }
+
+    /// Appends to the sparklines of the visible rows, and forgets the others.
+    fn update_series(&mut self, context: RenderContext<'_>, rows: &JobRows) {
+        let mut before = std::mem::take(&mut self.series);
+        for row in rows.list.get(self.cursor.viewport.range(rows.list.len())).into_iter().flatten()
+        {
+            let Some(job) = rows.job(context.view, row).filter(|_| row.load.is_some()) else {
+                continue;
+            };
+            let mut series = before.remove(&job.shown_id).unwrap_or_default();
+            let FleetView { fleet, now, .. } = context.view;
+            series.update_with(fleet, *now, rows.sampled_devices(row));
+            self.series.insert(Arc::clone(&job.shown_id), series);
+        }
+    }
+}
+
+/// Returns the lines above the table: how many jobs there are, and what is wrong with the list.
+fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line> {
+    let list = context.view.fleet.jobs.as_deref();
+    let mut lines: Vec<Line> = list
+        .and_then(|list| context.options.selection.no_jobs_message(list))
+        .map(|sentence| Line::styled(sentence, Tone::Plain))
+        .into_iter()
+        .collect();
+    lines.extend(
+        list.iter().flat_map(|list| &list.notes).map(|note| Line::styled(&**note, Tone::Warn)),
+    );
+    if rows.list.is_empty() && lines.is_empty() {
+        if rows.hidden > 0 || !context.view.job_index().entries.is_empty() {
+            let line = Line::styled("no node of any job matches the filter", Tone::Warn);
+            let hidden = format!("; {} pending not shown", rows.hidden);
+            lines.push(line.text(if rows.hidden > 0 { &*hidden } else { "" }, Tone::Faint));
+        } else {
+            let watch = context.options.scheduler.watch;
+            lines.push(Line::styled(NO_JOBS_TEXT, Tone::Faint));
+            let hint = format!("{watch} shows your jobs and their nodes");
+            lines.push(Line::styled(hint, Tone::Faint));
+        }
+    }
+    if height >= MIN_SUMMARY_HEIGHT && !rows.list.is_empty() {
+        lines.insert(0, summary(context, rows));
+    }
+    lines
+}
+
+/// Counts the jobs that have nodes, those that wait for some, and the devices that they leave idle.
+fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
+    let fleet_view = context.view;
+    let ListCounts { own, with_nodes: shown, pending, has_more_tasks, idle, outliers } =
+        rows.counts;
+    let (jobs, tone) = if fleet_view.filter.is_empty() {
+        (format!("{} with nodes", counted(shown, "job")), Tone::Strong)
+    } else {
+        let all = counted(fleet_view.job_index().entries.len(), "job");
+        (format!("{shown} of {all} with nodes match"), Tone::Accent)
+    };
+    let mut parts = vec![(shown > 0, jobs, tone)];
+    let more = if has_more_tasks { "+" } else { "" };
+    parts.push((pending > 0, format!("{pending}{more} pending"), Tone::Plain));
+    parts.push((own > 0, format!("{own} yours"), Tone::Accent));
+    parts.push((idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn));
+    parts.push((outliers > 0, counted(outliers, "outlier"), Tone::Warn));
+    let hidden = format!("{} pending not shown", rows.hidden);
+    parts.push((rows.hidden > 0, hidden, Tone::Faint));
+    let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
+    let unknown = awaited.map_or(0, |list| list.jobs_without_devices());
+    parts.push((unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint));
+    let watch = context.options.scheduler.watch;
+    let unlisted = format!("known from processes; {watch} shows pending ones too");
+    parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));
+    let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
+    Line::of_notes(&present.map(|(_, text, tone)| (text, tone)).collect::<Vec<_>>())
+}
+
+/// Tells why a job without nodes cannot be opened.
+fn waiting_message(context: RenderContext<'_>, row: &JobRow, job: &Job) -> String {
+    let mut text = format!("job {} has no nodes yet", job.shown_id);
+    if let Some(reason) = job.reason.as_deref() {
+        text = format!("{text}: {reason}");
+    }
+    if row.is_pending(job) && job.starts_at.is_some() {
+        let start = expected_start(job, context.view.now, context.zone);
+        text = format!("{text}; it starts {start}");
+    }
+    text
+}

@@ -1,0 +1,265 @@
+//! The node table of a job: one line per node, one column per device.
+
+use crate::display_options::DisplayOptions;
+use crate::input::Click;
+use crate::views::job::metric::JobMetric;
+use crate::views::job::summary::{DeviceCell, JobSummary, NodeRow};
+use crate::widgets::column_spec::ColumnSpec;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::Viewport;
+use crate::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
+use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::{NodeStatus, status_notes};
+use gtop_fleet::metrics::{HOST, help_of};
+use gtop_fleet::{Node, Traffic};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_age};
+use gtop_model::Bytes;
+
+/// Width of the cursor mark and the gap behind it.
+const MARK_WIDTH: u16 = 2;
+/// The columns between two columns of the host.
+const HOST_GAP: u16 = 1;
+/// Width of the text that replaces the numbers of a node.
+const TEXT_WIDTH: u16 = 27;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableContext<'a> {
+    pub(super) fleet_view: &'a FleetView,
+    pub(super) display: &'a DisplayOptions,
+    pub(super) summary: &'a JobSummary,
+    pub(super) metric: JobMetric,
+    /// Index of the selected row.
+    pub(super) selected: usize,
+    /// True if Up and Down move the cursor in the table.
+    pub(super) has_cursor: bool,
+}
+
+/// Draws the title line and the visible rows below other lines.
+pub(super) fn draw_below(
+    lines: &mut Vec<Line>,
+    context: TableContext<'_>,
+    viewport: &mut Viewport,
+    (width, height): (u16, usize),
+) {
+    let table = JobTable::laid_out(context, width);
+    viewport.draw_below(
+        lines,
+        (height > 1).then(|| table.titles()),
+        (context.summary.rows.len(), Some(context.selected)),
+        (width, height),
+        |at| {
+            let has_mark = at == context.selected && context.has_cursor;
+            let mark = Line::styled(if has_mark { "> " } else { "  " }, Tone::Accent);
+            let line = mark.append(table.row(context.summary.rows.get(at)?));
+            Some(line.clickable_line(Click::Row(at)))
+        },
+    );
+}
+
+/// A node, and whether its values are fresh.
+type HostRow<'a> = (&'a Node, bool);
+type HostColumn<'a> = TableColumn<DeviceColumns, HostRow<'a>>;
+
+/// The columns in front of those of the host.
+#[derive(Clone, Copy)]
+struct DeviceColumns {
+    name_width: u16,
+    /// Of one device, with the gap before the number and the mark behind it.
+    device_width: u16,
+    /// Of all devices together.
+    wanted_width: u16,
+    now: Timestamp,
+}
+
+/// Returns the columns of the table for help; those of devices as one.
+pub(super) fn column_specs() -> Vec<ColumnSpec> {
+    let node = ColumnSpec::new("node", "NODE", "", "node of the job");
+    let devices = ColumnSpec::new(
+        "devices",
+        "0 1 2 …",
+        "",
+        "one column per device of the node: what the line above says, ! where it stands out",
+    );
+    [node, devices].into_iter().chain(table::specs(&JobTable::HOST_COLUMNS)).collect()
+}
+
+/// The node table of a job, laid out.
+struct JobTable<'a> {
+    context: TableContext<'a>,
+    /// The columns behind the devices.
+    host: Table<'a, DeviceColumns, HostRow<'a>>,
+    /// The number of devices that fit.
+    devices: usize,
+    /// The width of all device columns together.
+    numbers: u16,
+}
+
+impl<'a> JobTable<'a> {
+    /// Most important are the age and then the devices.
+    const HOST_COLUMNS: [HostColumn<'a>; 4] = [
+        HostColumn::right("CPU", 4, |_, (node, _), _| with_sign(percent_value(node.host.cpu)))
+            .named("cpu", "", help_of(HOST, "cpu"))
+            .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
+            .rank(2),
+        HostColumn::right("MEM", 4, |_, (node, _), _| {
+            let fast = &node.host.fast;
+            with_sign(used_percent(fast.memory_total.get(), fast.memory_available.get()))
+        })
+        .named("hostmem", "", "host memory in use, of the total")
+        .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
+        .rank(4),
+        HostColumn::right("NET/s", 5, |_, (node, _), _| network(node).into())
+            .named("net", "", "bytes per second over the network, received and sent")
+            .sized(|devices, room| if room >= 5 + devices.wanted_width { 5 } else { 0 })
+            .rank(3),
+        HostColumn::right("AGE", 6, |devices, (node, is_fresh), _| {
+            let tone = if *is_fresh { Tone::Faint } else { Tone::Warn };
+            let age = or_unknown(node.taken_at(), |at| format_age(devices.now.since(at)));
+            Cell::toned(age, tone)
+        })
+        .named("age", "", "age of the numbers")
+        .sized(|devices, room| if room >= 6 + devices.device_width { 6 } else { 0 })
+        .rank(1)
+        .keeps_tone(),
+    ];
+
+    fn laid_out(context: TableContext<'a>, width: u16) -> Self {
+        let TableContext { summary, fleet_view, .. } = context;
+        let device_width = match context.metric {
+            JobMetric::Utilization | JobMetric::Temperature => 5,
+            JobMetric::Memory | JobMetric::Power => 6,
+        };
+        let wanted = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
+        let text_width = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
+        let columns = DeviceColumns {
+            name_width: summary.name_width.clamp(4, (width / 4).clamp(4, 28)),
+            device_width,
+            wanted_width: device_width.saturating_mul(wanted).max(text_width),
+            now: fleet_view.now,
+        };
+        let width = width.saturating_sub(MARK_WIDTH + columns.name_width + HOST_GAP);
+        let room = TableRoom::new(width, 0, HOST_GAP);
+        let host = Table::fit(&Self::HOST_COLUMNS, columns, &[], room);
+        let fitting = host.spare / device_width;
+        // The last column counts the devices that do not fit.
+        let shown = if fitting < wanted { fitting.saturating_sub(1) } else { wanted };
+        let numbers = device_width.saturating_mul(fitting.min(wanted));
+        let numbers = numbers.max(text_width).min(host.spare);
+        Self { context, host, devices: usize::from(shown), numbers }
+    }
+
+    fn titles(&self) -> Line {
+        let DeviceColumns { name_width, device_width, .. } = self.host.context;
+        let labels = &self.context.summary.columns;
+        let line = Line::new().gap(MARK_WIDTH).left_aligned("NODE", name_width, Tone::Faint);
+        let line = labels.iter().take(self.devices).fold(line, |line, label| {
+            line.right_aligned(label, device_width - 1, Tone::Faint).gap(1)
+        });
+        let hidden = labels.len().saturating_sub(self.devices);
+        let rest = self.numbers.saturating_sub(line.width() - MARK_WIDTH - name_width);
+        let more = if hidden > 0 { format!("+{hidden}") } else { String::new() };
+        let line = line
+            .right_aligned(&more, rest.min(device_width - 1), Tone::Faint)
+            .gap(rest.saturating_sub(device_width - 1));
+        beside(line, self.host.titles(), Fade::None)
+    }
+
+    fn row(&self, row: &'a NodeRow) -> Line {
+        let fleet_view = self.context.fleet_view;
+        let name_of =
+            |tone| Line::new().left_aligned(row.name.label(), self.host.context.name_width, tone);
+        let Some(node) = row.node(fleet_view) else {
+            return name_of(Tone::Faint).gap(1).text("not monitored", Tone::Faint);
+        };
+        let name = name_of(NodeStatus::of(node, fleet_view.now).into());
+        let notes = || Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now));
+        if node.taken_at().is_none() {
+            return name.gap(1).append(notes());
+        }
+        let text = match row.has_unknown_devices {
+            true if node.devices.is_empty() => Some("devices not reported"),
+            true => Some("devices unknown"),
+            false if row.cells.is_empty() => Some("no devices"),
+            false => None,
+        };
+        let numbers = match text {
+            Some(text) => {
+                Line::new().gap(1).left_aligned(text, self.numbers.max(1) - 1, Tone::Faint)
+            }
+            None => self.devices(node, row),
+        };
+        let numbers = if row.is_fresh { numbers } else { numbers.dimmed() };
+        let fade = Fade::if_old(!row.is_fresh);
+        let host = self.host.row(Line::new(), &(node, row.is_fresh), fade);
+        let line = beside(name.append(numbers), host, fade);
+        if row.is_fresh { line } else { line.gap(2).append(notes()) }
+    }
+
+    fn devices(&self, node: &Node, row: &NodeRow) -> Line {
+        let width = self.host.context.device_width;
+        let mut line = Line::new();
+        let mut cells = row.cells.iter().peekable();
+        for column in 0..self.devices {
+            // Cells are sorted as the node lists its devices, which nearly always is the order of the columns.
+            let cell = match cells.peek() {
+                Some(cell) if cell.column == column => cells.next(),
+                Some(_) | None => row.cells.iter().find(|cell| cell.column == column),
+            };
+            line = match cell {
+                Some(cell) => line.append(device_cell(self.context, node, *cell, width)),
+                // Not a device of this job.
+                None => line.gap(width),
+            };
+        }
+        let rest = self.numbers.saturating_sub(line.width());
+        line.gap(rest)
+    }
+}
+
+pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
+    Line::styled(format!("  {}", metric.caption(units)), Tone::Faint).truncated(width)
+}
+
+/// Draws the value of a device, followed by `!` if the device has a finding.
+fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: u16) -> Line {
+    let Some(device) = node.devices.get(cell.device) else { return Line::new().gap(width) };
+    if device.fault.is_some() {
+        return Line::new().right_aligned("✗", width - 1, Tone::Bad).text("!", Tone::Bad);
+    }
+    let value = context.metric.read(device);
+    let text = or_unknown(value, |value| {
+        let units = context.display.units();
+        let is_memory = context.metric == JobMetric::Memory;
+        let decimals = if is_memory { units.decimals(0.0) } else { 0 };
+        format!("{:.decimals$}", context.metric.to_unit(value, units))
+    });
+    let is_load = context.metric == JobMetric::Utilization;
+    let level = if is_load { context.display.load.tone(value) } else { Tone::Plain };
+    if cell.is_marked {
+        return Line::new().right_aligned(&text, width - 1, Tone::Warn).text("!", Tone::Warn);
+    }
+    Line::new().right_aligned(&text, width - 1, level).gap(1)
+}
+
+/// Appends the columns of the host, if any fit.
+fn beside(line: Line, host: Line, fade: Fade) -> Line {
+    let gap = if host.width() == 0 { Line::new() } else { Line::new().gap(HOST_GAP) };
+    line.append(if fade == Fade::None { gap } else { gap.dimmed() }).append(host)
+}
+
+fn with_sign(share: Option<f32>) -> Cell {
+    Cell::of(share, |share| format!("{share:.0}%"))
+}
+
+/// Sums the receive and transmit rates over network and InfiniBand.
+fn network(node: &Node) -> String {
+    let all = || node.host.network.iter().chain(node.host.infiniband.iter());
+    if all().next().is_none() {
+        return UNKNOWN.to_owned();
+    }
+    let total = |traffic: &Traffic| traffic.inward.0.saturating_add(traffic.outward.0);
+    let sum = all().fold(Bytes(0), |sum, traffic| Bytes(sum.0.saturating_add(total(traffic))));
+    rate(sum.0)
+}

@@ -1,0 +1,649 @@
+//! The process view: processes on devices, their trees, environments, graphs and signals.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
+use crate::dialog::signal::LateReplies;
+use crate::display_options::Density;
+use crate::effect::Effect;
+use crate::input::Click;
+use crate::node_panel::explain;
+pub use crate::process_order::sort_columns;
+use crate::process_row::{ProcessRow, RowKey};
+use crate::process_target::{ProcessTarget, SignalTargets, refusal};
+use crate::selection::{JobSelection, SharedSelection};
+use crate::view_state::{Shared, ViewState};
+use crate::widgets::column_spec::ColumnGroup;
+use crate::widgets::explanation::Explanation;
+use crate::widgets::line::Line;
+use crate::widgets::list::{ListCursor, Movement};
+pub use columns::column_specs;
+use detail::DetailPage;
+use environ::EnvironPage;
+use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_model::UnseenReason;
+use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
+use rows::{ProcessRows, ResolvedScope};
+use series::ProcessSeries;
+use tree::Tree;
+use visit::Visit;
+
+mod columns;
+mod detail;
+mod environ;
+mod rows;
+mod series;
+mod table;
+mod tree;
+mod visit;
+
+/// Limit of processes tagged at the same time.
+const MAX_TAGS: usize = 1_000;
+/// Columns by which one key press scrolls commands.
+const SCROLL_COLUMNS: usize = 8;
+
+/// Where the listed processes run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scope {
+    #[default]
+    Fleet,
+    Node,
+    Job,
+}
+
+/// State of the process view that lasts between frames.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    scope: Scope,
+    /// Another view has opened this one for the processes of a node; `None` otherwise.
+    visit: Option<Visit>,
+    pub(crate) order: SortOrder,
+    /// Density chosen with a key, `None` for that of the settings.
+    pub(crate) density: Option<Density>,
+    /// Columns by which commands are scrolled to the right.
+    shift: usize,
+    cursor: ListCursor<RowKey>,
+    width: u16,
+    tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
+    /// Pages in front of the table, the topmost last.
+    pages: Vec<Page>,
+    rows: ProcessRows,
+    series: ProcessSeries,
+    late_replies: LateReplies,
+}
+
+#[derive(Clone, Debug)]
+enum Page {
+    Tree(Tree),
+    Environ(EnvironPage),
+    Detail(Box<DetailPage>),
+}
+
+impl Page {
+    /// Returns the process that the page is about, `None` for a tree.
+    const fn target(&self) -> Option<&ProcessTarget> {
+        match self {
+            Self::Tree(_) => None,
+            Self::Environ(page) => Some(&page.target),
+            Self::Detail(page) => Some(&page.target),
+        }
+    }
+
+    /// Returns true if the page shows the reply to a request.
+    fn asks(&self, node: &NodeName, process_request: &ProcessRequest) -> bool {
+        match (self, process_request) {
+            (Self::Tree(tree), ProcessRequest::Tree(_)) => tree.shows_node(node),
+            (Self::Environ(page), ProcessRequest::Environment(key)) => {
+                page.target.matches(node, *key)
+            }
+            (Self::Detail(page), ProcessRequest::Detail(key)) => page.target.matches(node, *key),
+            _ => false,
+        }
+    }
+}
+
+impl State {
+    fn density(&self, context: RenderContext<'_>) -> Density {
+        self.density.unwrap_or(context.options.density)
+    }
+
+    fn find_cursor(&mut self) -> Option<usize> {
+        self.cursor.find(&self.rows.list, ProcessRow::has_key)
+    }
+
+    fn row(&mut self) -> Option<&ProcessRow> {
+        let at = self.find_cursor()?;
+        self.rows.list.get(at)
+    }
+
+    /// Returns true if the table is in front of all pages.
+    pub(crate) const fn is_on_table(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Forgets the series of earlier snapshots, and the tagged processes.
+    pub(crate) fn forget_series(&mut self) {
+        self.series = ProcessSeries::default();
+        self.tags.clear();
+    }
+
+    /// Closes the tree, the environments and the details.
+    pub(crate) fn close_pages(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Returns true if the table or a tree is in front, both of which have selectable rows.
+    pub(crate) fn is_on_rows(&self) -> bool {
+        matches!(self.pages.last(), None | Some(Page::Tree(_)))
+    }
+
+    /// Returns true if the details of a process are in front.
+    pub(crate) fn is_on_detail(&self) -> bool {
+        matches!(self.pages.last(), Some(Page::Detail(_)))
+    }
+
+    /// Returns true if the action closes the current page: that which opens it too.
+    pub(crate) fn is_left_by(&self, action: ProcessAction) -> bool {
+        match self.pages.last() {
+            Some(Page::Tree(_)) if action == ProcessAction::Tree => true,
+            Some(Page::Environ(_)) if action == ProcessAction::Environment => true,
+            Some(_) | None => action == ProcessAction::ClosePage,
+        }
+    }
+
+    /// Returns the hint of a key on the current page, `None` if the action does nothing there.
+    pub(crate) fn hint<'a>(&self, action: ProcessAction, text: &'a str) -> Option<&'a str> {
+        let is_idle = (matches!(action, ProcessAction::Scope | ProcessAction::Tag)
+            && !self.is_on_rows())
+            || (action == ProcessAction::Refresh && self.is_on_table());
+        let is_leaving = action != ProcessAction::ClosePage && self.is_left_by(action);
+        let word = if is_leaving { "table" } else { text };
+        (!is_idle).then_some(word)
+    }
+
+    fn select(&mut self, index: usize) {
+        self.cursor.select(index, self.rows.list.get(index).and_then(ProcessRow::key));
+    }
+
+    fn step(&mut self, step: Movement) {
+        let selected = self.find_cursor();
+        self.select(self.cursor.moved(step, self.rows.list.len(), selected));
+    }
+
+    /// Moves the cursor down to the next process; one on several devices has several rows.
+    fn step_past(&mut self, tag: &(NodeName, ProcessKey)) {
+        if let Some(Page::Tree(tree)) = self.pages.last_mut() {
+            tree.step(Movement::Down);
+            return;
+        }
+        let is_same_process = |row: &ProcessRow| {
+            let entry = row.entry();
+            entry.is_some_and(|entry| {
+                entry.node.name == tag.0 && entry.process.is_some_and(|one| one.key == tag.1)
+            })
+        };
+        let Some(at) = self.find_cursor() else { return };
+        let rows = self.rows.list.iter().enumerate().skip(at + 1);
+        let next = rows.into_iter().find(|(_, row)| !is_same_process(row)).map(|(index, _)| index);
+        self.select(next.unwrap_or(at));
+    }
+
+    fn tag(&mut self, target: ProcessTarget) -> Effect {
+        let tag = target.tag();
+        if self.tags.remove(&tag).is_some() {
+            return Effect::Handled;
+        }
+        if self.tags.len() >= MAX_TAGS {
+            return Effect::Message(format!("no more than {MAX_TAGS} processes can be tagged"));
+        }
+        self.tags.insert(tag, target);
+        Effect::Handled
+    }
+}
+
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        self.refresh(context, selection);
+        match action {
+            RowAction::Move(step) => match self.pages.last_mut() {
+                Some(Page::Tree(tree)) => tree.step(*step),
+                Some(Page::Environ(page)) => page.step(*step),
+                Some(Page::Detail(page)) => page.step(*step),
+                None => self.step(*step),
+            },
+            RowAction::Open => return self.open(context),
+            RowAction::Back => return self.go_back(),
+            RowAction::Click(Click::Row(at)) => match self.pages.last_mut() {
+                Some(Page::Tree(tree)) => tree.select(*at),
+                Some(Page::Environ(_) | Page::Detail(_)) => return Effect::Ignored,
+                None => {
+                    if self.find_cursor() == Some(*at) {
+                        return self.open(context);
+                    }
+                    self.select(*at);
+                }
+            },
+            RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    /// Shows the first row, without a cursor if there was none: what is under it is what signals are sent to.
+    fn show_top(&mut self, context: RenderContext<'_>, Shared { selection, .. }: &mut Shared) {
+        self.refresh(context, selection);
+        if self.find_cursor().is_some() {
+            self.step(Movement::Home);
+        }
+        self.cursor.viewport.top = 0;
+    }
+
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        self.refresh(context, selection);
+        self.width = width;
+        let tags = &self.tags;
+        match self.pages.last_mut() {
+            Some(Page::Tree(tree)) => {
+                tree.lines(context, |tag| tags.contains_key(tag), width, height)
+            }
+            Some(Page::Environ(page)) => page.lines(width, height),
+            Some(Page::Detail(page)) => {
+                let key = page.row.as_ref();
+                let row = key.and_then(|key| self.rows.list.iter().find(|row| row.has_key(key)));
+                page.lines(context, row, &self.series, width, height)
+            }
+            None => table::lines(context, self, width, height),
+        }
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![
+            ("Columns of processes", column_specs()),
+            ("Columns of the tree", tree::column_specs()),
+        ]
+    }
+
+    /// Explains the process of the page, or the one under the cursor.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        self.refresh(context, selection);
+        let at = if self.is_on_table() {
+            self.find_cursor().unwrap_or(0)
+        } else {
+            let target = self.selected(context)?;
+            let is_target = |row: &ProcessRow| {
+                let key =
+                    row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
+                key == Some((&target.node, target.key))
+            };
+            let found = self.rows.list.iter().position(is_target);
+            found.ok_or("this process uses no device, so it has no row to explain")?
+        };
+        let density = self.density(context);
+        let row = self.rows.list.get(at).and_then(ProcessRow::entry);
+        let entry = row.ok_or("no process uses a device")?;
+        let table = columns::ProcessTable::laid_out(context, &self.rows, density, u16::MAX);
+        let facts = table.facts(&entry);
+        let key = (&*entry.used.device, entry.used.pid);
+        explain::process(context, entry.node, key, facts)
+            .ok_or_else(|| "the process has ended".to_owned())
+    }
+
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        Some((&mut self.order, sort_columns()))
+    }
+}
+
+impl State {
+    /// Updates rows and tags to the current fleet view.
+    fn refresh(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection) {
+        let fleet_view = context.view;
+        let scope = match self.scope {
+            Scope::Fleet => ResolvedScope::Fleet,
+            Scope::Node => selection
+                .node(fleet_view)
+                .map_or(ResolvedScope::Fleet, |node| ResolvedScope::Node(node.name.clone())),
+            Scope::Job => match selection.job(fleet_view) {
+                Some(
+                    JobSelection::Listed(job)
+                    | JobSelection::Ended(job)
+                    | JobSelection::Hidden(job),
+                ) => ResolvedScope::Job(job.id.clone(), job.alias.clone()),
+                None => ResolvedScope::Fleet,
+            },
+        };
+        self.rows.refresh(fleet_view, scope, self.order);
+        // A tag goes when its process is seen to end, and stays while the node cannot be reached.
+        self.tags.retain(|(name, key), target| {
+            let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
+            node.is_none_or(|node| {
+                node.link != gtop_model::Link::Up
+                    || node.process(key.pid).is_some_and(|process| process.key == *key)
+            })
+        });
+    }
+
+    /// Opens the selected process; on the table without a cursor, the first visible one.
+    fn open(&mut self, context: RenderContext<'_>) -> Effect {
+        let is_on_table = self.pages.is_empty();
+        if is_on_table && self.find_cursor().is_none() {
+            self.step(Movement::Down);
+        }
+        if !self.is_on_rows() {
+            return Effect::Handled;
+        }
+        let target = match self.selected(context) {
+            Ok(target) => target,
+            Err(reason) => return Effect::Message(reason),
+        };
+        let is_target = |row: &&ProcessRow| {
+            let key = row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
+            key == Some((&target.node, target.key))
+        };
+        let row = if is_on_table { self.row() } else { self.rows.list.iter().find(is_target) };
+        let row = row.and_then(ProcessRow::key);
+        let page = DetailPage::new(target, row, context.view.now);
+        let request = page.request();
+        self.pages.push(Page::Detail(Box::new(page)));
+        self.record_series(context);
+        Effect::query(request)
+    }
+
+    fn go_back(&mut self) -> Effect {
+        if self.is_on_rows() && !self.tags.is_empty() {
+            self.tags.clear();
+        } else if self.ends_with_page() || (self.pages.pop().is_none() && !self.cursor.clear()) {
+            return Effect::Ignored;
+        }
+        Effect::Handled
+    }
+
+    /// Returns the selected process, or why it cannot be queried.
+    fn selected(&mut self, context: RenderContext<'_>) -> Result<ProcessTarget, String> {
+        const NONE: &str = "no process is selected; ↑ and ↓ select one";
+        match self.pages.last_mut() {
+            Some(Page::Tree(tree)) => return tree.selected(context).ok_or_else(|| NONE.to_owned()),
+            Some(page) => return page.target().cloned().ok_or_else(|| NONE.to_owned()),
+            None => {}
+        }
+        let entry = self.row().and_then(ProcessRow::entry).ok_or_else(|| NONE.to_owned())?;
+        if entry.has_ended {
+            return Err("the process has ended".to_owned());
+        }
+        let why = entry.unseen.map_or(UnseenReason::Hidden, |unseen| unseen.why);
+        entry.target().ok_or_else(|| refusal(why).to_owned())
+    }
+
+    /// Performs an action that only the process view has.
+    pub(crate) fn update_processes(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        action: ProcessAction,
+    ) -> Effect {
+        self.refresh(context, selection);
+        let now = context.view.now;
+        match action {
+            ProcessAction::Scope => return self.cycle_scope(context, selection),
+            ProcessAction::Density(density) => {
+                if let Some(Page::Tree(tree)) = self.pages.last_mut() {
+                    tree.show_full(density == Density::Full);
+                }
+                self.density = Some(density);
+            }
+            ProcessAction::Scroll { is_forward: true } => {
+                self.scroll(|shift| shift + SCROLL_COLUMNS);
+            }
+            ProcessAction::Scroll { is_forward: false } => {
+                self.scroll(|shift| shift.saturating_sub(SCROLL_COLUMNS));
+            }
+            ProcessAction::ScrollHome => self.scroll(|_| 0),
+            ProcessAction::ScrollEnd => self.scroll_to_end(context),
+            ProcessAction::Tag => {
+                if !self.is_on_rows() {
+                    return Effect::Ignored;
+                }
+                let target = match self.selected(context) {
+                    Ok(target) => target,
+                    Err(reason) => return Effect::Message(reason),
+                };
+                let tag = target.tag();
+                let effect = self.tag(target);
+                self.step_past(&tag);
+                return effect;
+            }
+            ProcessAction::Tree => return self.toggle_tree(context, selection),
+            ProcessAction::Environment => {
+                if self.is_left_by(action) {
+                    return self.update_processes(context, selection, ProcessAction::ClosePage);
+                }
+                let page = match self.selected(context) {
+                    Ok(target) => EnvironPage::new(target),
+                    Err(reason) => return Effect::Message(reason),
+                };
+                let request = page.request();
+                self.pages.push(Page::Environ(page));
+                return Effect::query(request);
+            }
+            ProcessAction::UntagAll => self.tags.clear(),
+            ProcessAction::TogglePaths => {
+                let is_full = self.density(context) == Density::Full;
+                let density = if is_full { Density::Auto } else { Density::Full };
+                let action = ProcessAction::Density(density);
+                return self.update_processes(context, selection, action);
+            }
+            ProcessAction::ClosePage => {
+                if self.pages.pop().is_none() {
+                    return Effect::Ignored;
+                }
+            }
+            ProcessAction::Refresh => {
+                let request = match self.pages.last_mut() {
+                    Some(Page::Tree(tree)) => tree.request_now(now),
+                    Some(Page::Environ(page)) => page.request(),
+                    Some(Page::Detail(page)) => page.request_now(now),
+                    None => return Effect::Ignored,
+                };
+                return Effect::query(request);
+            }
+            ProcessAction::Signals => {
+                return Effect::signal(context, None, self.signal_targets(context));
+            }
+            ProcessAction::Signal(signal) => {
+                return Effect::signal(context, Some(signal), self.signal_targets(context));
+            }
+            ProcessAction::InterruptSelected => {
+                let targets = self.signal_targets(context);
+                // With tags, the key is about them, and does not quit.
+                if context.options.is_readonly || (targets.is_err() && self.tags.is_empty()) {
+                    return Effect::Ignored;
+                }
+                return Effect::signal(context, Some(Signal::Interrupt), targets);
+            }
+        }
+        Effect::Handled
+    }
+
+    /// Cycles the scope: fleet, the node of the selected process, its job, fleet.
+    fn cycle_scope(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Effect {
+        let fleet_view = context.view;
+        let node = self.row().and_then(ProcessRow::key).map(|key| key.node);
+        let scope = match self.scope {
+            Scope::Fleet => {
+                if let Some(name) = node {
+                    selection.select(name);
+                }
+                if selection.node(fleet_view).is_some() { Scope::Node } else { Scope::Fleet }
+            }
+            Scope::Node if selection.job(fleet_view).is_some() => Scope::Job,
+            Scope::Node | Scope::Job => Scope::Fleet,
+        };
+        self.scope = scope;
+        self.pages.clear();
+        Effect::Handled
+    }
+
+    /// Returns the node whose tree to show and the process to select in it, from the page in front or from the
+    /// table. Without a selected process, uses the selected node, or the first if the filter hides it.
+    fn tree_root(
+        &mut self,
+        fleet_view: &FleetView,
+        selection: &SharedSelection,
+    ) -> Option<(NodeName, Option<ProcessKey>)> {
+        if let Some(target) = self.pages.last().and_then(Page::target) {
+            return Some((target.node.clone(), Some(target.key)));
+        }
+        if let Some(entry) = self.row().and_then(ProcessRow::entry) {
+            return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
+        }
+        let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
+        let node = selection.node(fleet_view).filter(is_shown).or_else(|| fleet_view.node_at(0))?;
+        Some((node.name.clone(), None))
+    }
+
+    fn toggle_tree(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Effect {
+        let now = context.view.now;
+        if matches!(self.pages.last(), Some(Page::Tree(_))) {
+            self.pages.pop();
+            return Effect::Handled;
+        }
+        let Some((node, cursor)) = self.tree_root(context.view, selection) else {
+            return Effect::Message("no node selected for a process tree".to_owned());
+        };
+        let tree = Tree::new(node, cursor, now);
+        let request = tree.request();
+        self.pages.clear();
+        self.pages.push(Page::Tree(tree));
+        Effect::query(request)
+    }
+
+    fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
+        match self.pages.last_mut() {
+            Some(Page::Tree(tree)) => tree.scroll(shift),
+            Some(Page::Environ(page)) => page.scroll(shift),
+            Some(Page::Detail(_)) => {}
+            None => self.shift = shift(self.shift).min(4_096),
+        }
+    }
+
+    fn scroll_to_end(&mut self, context: RenderContext<'_>) {
+        let max_shift = table::max_shift_in_view(context, self);
+        match self.pages.last_mut() {
+            Some(Page::Environ(page)) => page.scroll_to_end(self.width),
+            Some(Page::Tree(_) | Page::Detail(_)) => {}
+            None => self.shift = max_shift,
+        }
+    }
+
+    /// Records the processes on the screen, the selected one, and those recorded before.
+    fn record_series(&mut self, context: RenderContext<'_>) {
+        let selected = self.find_cursor();
+        let (rows, now) = (&self.rows.list, context.view.now);
+        self.series.remove_stale(now);
+        let range = self.cursor.viewport.range(rows.len());
+        let on_screen = rows.get(range).unwrap_or_default();
+        self.series.extend_known(rows, now);
+        let selected = selected.and_then(|at| rows.get(at));
+        self.series.record(on_screen.iter().chain(selected), now);
+    }
+
+    /// Updates the view to a new fleet view, records series, and returns the requests now due.
+    pub(crate) fn on_tick(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Vec<NodeRequest> {
+        self.refresh(context, selection);
+        self.record_series(context);
+        let now = context.view.now;
+        let due = match self.pages.last_mut() {
+            Some(Page::Tree(tree)) => tree.due_request(now),
+            Some(Page::Detail(page)) => page.due_request(now),
+            Some(Page::Environ(_)) | None => None,
+        };
+        due.into_iter().collect()
+    }
+
+    /// Handles the reply of a node to a request of this view.
+    pub(crate) fn on_reply(&mut self, context: RenderContext<'_>, reply: &NodeReply) -> Effect {
+        let NodeRequest { node, process_request } = &reply.request;
+        if let ProcessRequest::Signal(_, signal) = process_request {
+            return Effect::Message(self.late_replies.on_reply(reply, *signal));
+        }
+        let hello = context.view.fleet.node(node).and_then(|node| node.hello.as_ref());
+        let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
+        let result = reply.result.as_ref();
+        for page in self.pages.iter_mut().filter(|page| page.asks(node, process_request)) {
+            match (page, result) {
+                (Page::Tree(tree), Ok(ProcessResponse::Tree(processes))) => {
+                    tree.on_reply(Ok(processes), reply.at, ticks);
+                }
+                (Page::Tree(tree), Err(error)) => tree.on_reply(Err(error), reply.at, ticks),
+                (Page::Environ(page), Ok(ProcessResponse::Environment(environment))) => {
+                    page.on_reply(Ok(environment));
+                }
+                (Page::Environ(page), Err(error)) => page.on_reply(Err(error)),
+                (Page::Detail(page), Ok(ProcessResponse::Detail(detail))) => {
+                    page.on_reply(Ok(detail));
+                }
+                (Page::Detail(page), Err(error)) => page.on_reply(Err(error)),
+                (Page::Tree(_) | Page::Environ(_) | Page::Detail(_), Ok(_)) => {}
+            }
+        }
+        Effect::Handled
+    }
+
+    /// Returns true if processes are tagged.
+    pub(crate) fn has_tags(&self) -> bool {
+        !self.tags.is_empty()
+    }
+
+    /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.
+    /// Tagged ones that the filter hides get none: what is not seen is easily forgotten.
+    fn signal_targets(&mut self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
+        if !self.is_on_rows() || self.tags.is_empty() {
+            return self.selected(context).map(|target| vec![target].into());
+        }
+        let is_shown = |target: &&ProcessTarget| !self.is_hidden(target, context.view);
+        let listed: Vec<_> = self.tags.values().filter(is_shown).cloned().collect();
+        if listed.is_empty() {
+            return Err(
+                "the filter hides all tagged processes; change it, or untag them".to_owned()
+            );
+        }
+        let hidden = self.tags.len() - listed.len();
+        Ok(SignalTargets { listed, hidden })
+    }
+
+    /// Returns true if the filter hides a tagged process. Trees are not filtered.
+    fn is_hidden(&self, target: &ProcessTarget, fleet_view: &FleetView) -> bool {
+        let is_in_tree =
+            matches!(self.pages.last(), Some(Page::Tree(tree)) if tree.shows_node(&target.node));
+        !is_in_tree && rows::is_hidden(target, fleet_view)
+    }
+}

@@ -1,0 +1,478 @@
+//! The page of one process: graphs of its last minutes and the details its node reports.
+
+use std::time::Duration;
+
+use crate::RenderContext;
+use crate::action::NodeRequest;
+use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
+use crate::process_target::ProcessTarget;
+use crate::views::processes::columns::{is_stale, row_status};
+use crate::views::processes::series::{ProcessMetric, ProcessSeries, Series};
+use crate::widgets::graph::Graph;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::Movement;
+use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
+use gtop_fleet::insight::node_status::{device_label, shown_id};
+use gtop_local::text::UNKNOWN;
+use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::{
+    Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
+};
+
+/// Interval at which the details are queried.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// From this width on, graphs stand side by side.
+const TWO_COLUMN_WIDTH: u16 = 60;
+
+/// The page of one process.
+#[derive(Clone, Debug)]
+pub(super) struct DetailPage {
+    pub(super) target: ProcessTarget,
+    /// Row in the table, `None` for a process that uses no device.
+    pub(super) row: Option<RowKey>,
+    detail: Option<ProcessDetail>,
+    error: Option<RequestError>,
+    requested_at: Timestamp,
+    /// Scroll offset of the details.
+    top: usize,
+    lines: usize,
+}
+
+impl DetailPage {
+    pub(super) fn new(target: ProcessTarget, row: Option<RowKey>, now: Timestamp) -> Self {
+        Self { target, row, detail: None, error: None, requested_at: now, top: 0, lines: 0 }
+    }
+
+    /// Returns the request for the details.
+    pub(super) fn request(&self) -> NodeRequest {
+        NodeRequest {
+            node: self.target.node.clone(),
+            process_request: ProcessRequest::Detail(self.target.key),
+        }
+    }
+
+    /// Returns the request if the interval has passed.
+    pub(super) fn due_request(&mut self, now: Timestamp) -> Option<NodeRequest> {
+        let is_due = now.since(self.requested_at) >= POLL_INTERVAL || now < self.requested_at;
+        is_due.then(|| self.request_now(now))
+    }
+
+    /// Returns the request regardless of the interval.
+    pub(super) fn request_now(&mut self, now: Timestamp) -> NodeRequest {
+        self.requested_at = now;
+        self.request()
+    }
+
+    /// Stores the reply; after an error the previous details stay.
+    pub(super) fn on_reply(&mut self, answer: Result<&ProcessDetail, &RequestError>) {
+        match answer {
+            Ok(detail) => (self.detail, self.error) = (Some(detail.clone()), None),
+            Err(error) => self.error = Some(error.clone()),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: Movement) {
+        self.top = step.new_index(self.top, self.lines, 5);
+    }
+
+    pub(super) fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        row: Option<&ProcessRow>,
+        series: &ProcessSeries,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let entry = row.and_then(ProcessRow::entry);
+        let mut lines = vec![self.title(context, entry, width)];
+        if let Some(entry) = entry {
+            lines.push(values_line(entry, context.view.fleet.jobs.as_deref()).truncated(width));
+        }
+        let room = height.saturating_sub(lines.len() + 1);
+        let has_ended = self.target.unreachable_reason(context.view).is_some();
+        let is_old = has_ended || entry.is_some_and(|entry| is_stale(entry, context.view.now));
+        if let Some(series) = self.row.as_ref().and_then(|key| series.get(key)) {
+            let size = (width, graph_height(room, width));
+            lines.extend(graphs(series, context.options.units(), entry, size));
+            lines.push(time_axes(width, if is_old { "" } else { "now" }));
+        }
+        let details = self.details(context, width);
+        let detail_rows = height.saturating_sub(lines.len() + 1);
+        self.lines = details.len().saturating_sub(detail_rows) + 1;
+        self.top = self.top.min(details.len().saturating_sub(detail_rows));
+        if detail_rows > 0 {
+            lines.push(Line::new().rule(width));
+            lines.extend(details.into_iter().skip(self.top).take(detail_rows));
+        }
+        lines.truncate(height);
+        if is_old {
+            let old = lines.into_iter().enumerate();
+            return old.map(|(row, line)| if row == 0 { line } else { line.dimmed() }).collect();
+        }
+        lines
+    }
+
+    fn title(
+        &self,
+        context: RenderContext<'_>,
+        entry: Option<ProcessEntry<'_>>,
+        width: u16,
+    ) -> Line {
+        let status = entry.and_then(|entry| row_status(entry, context.view.now));
+        let right = match (self.target.unreachable_reason(context.view), status) {
+            (Some(reason), _) => Line::styled(reason, Tone::Bad),
+            (None, Some(status)) => Line::styled(status.text, status.tone),
+            (None, None) => Line::new(),
+        };
+        let title = Line::styled("process", Tone::Strong).gap(2);
+        let room = width.saturating_sub(title.width() + right.width() + 2);
+        title.text(self.target.name_within(room), Tone::Plain).with_right(right, width)
+    }
+
+    /// Draws the details that the node reports, one per line.
+    fn details(&self, context: RenderContext<'_>, width: u16) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut add = |name: &str, text: String, tone| {
+            let line = Line::styled(format!("{name:<10} "), Tone::Faint).text(text, tone);
+            lines.push(line.truncated(width));
+        };
+        if let Some(error) = &self.error {
+            add("request", error.to_string(), Tone::Warn);
+        }
+        let Some(detail) = &self.detail else {
+            if self.error.is_none() {
+                add("request", "waiting for the node".to_owned(), Tone::Faint);
+            }
+            add("command", self.target.command.to_string(), Tone::Plain);
+            return lines;
+        };
+        let node = context.view.fleet.node(&self.target.node);
+        let plain = Tone::Plain;
+        add("command", text(&detail.process.command), plain);
+        add("program", text(&detail.program), plain);
+        add("directory", text(&detail.directory), plain);
+        let state = detail.process.state.get().map_or(UNKNOWN, state_text);
+        let wait_channel = match detail.wchan.known().filter(|name| !matches!(&***name, "" | "0")) {
+            Some(name) => format!(", in {name}"),
+            None => String::new(),
+        };
+        let run_time_text = node.and_then(|node| node.run_time(self.target.key));
+        let run_time_text = or_unknown(run_time_text, format_run_time);
+        add(
+            "state",
+            format!(
+                "{state}{wait_channel}; running {run_time_text}; parent {}",
+                detail.process.parent_pid
+            ),
+            plain,
+        );
+        let threads = reading_text(&detail.threads, u32::to_string);
+        let niceness = reading_text(&detail.niceness, i8::to_string);
+        let [voluntary, involuntary] = [&detail.voluntary_switches, &detail.involuntary_switches]
+            .map(|count| reading_text(count, u64::to_string));
+        let switches =
+            format!("context switches: {voluntary} voluntary, {involuntary} involuntary");
+        add("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
+        let units = context.options.units();
+        let bytes = |value: &Reading<Bytes>| reading_text(value, |bytes| units.amount(*bytes));
+        let memory = format!(
+            "{} in use, {} peak, {} swapped, {} reserved",
+            bytes(&detail.process.resident),
+            bytes(&detail.peak_resident),
+            bytes(&detail.swapped),
+            bytes(&detail.virtual_memory)
+        );
+        add("memory", memory, plain);
+        add("storage", reading_text(&detail.io, |all| io_text(all, units)), plain);
+        add("cgroup", text(&detail.cgroup), plain);
+        for limit in &detail.limits {
+            add(
+                "limit",
+                format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard),
+                plain,
+            );
+        }
+        lines
+    }
+}
+
+/// Formats a value, or the reason why it is unavailable.
+fn reading_text<T>(value: &Reading<T>, format: impl FnOnce(&T) -> String) -> String {
+    match value {
+        Reading::Known(value) => format(value),
+        Reading::Unknown(reason) => format!("{UNKNOWN} ({})", reason.text()),
+    }
+}
+
+fn text(value: &Reading<std::sync::Arc<str>>) -> String {
+    reading_text(value, ToString::to_string)
+}
+
+fn io_text(io: &IoCounters, units: Units) -> String {
+    let amount = |bytes| units.amount(bytes);
+    format!(
+        "read {}, wrote {}; of it {} from disk and {} to disk",
+        amount(io.read),
+        amount(io.written),
+        amount(io.storage_read),
+        amount(io.storage_written)
+    )
+}
+
+pub(super) const fn state_text(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Running => "running",
+        ProcessState::Sleeping => "sleeping",
+        ProcessState::Waiting => "uninterruptible sleep",
+        ProcessState::Stopped => "stopped",
+        ProcessState::Traced => "stopped by a debugger",
+        ProcessState::Zombie => "zombie: ended, not reaped by its parent",
+        ProcessState::Dead => "being removed",
+        ProcessState::Idle => "idle",
+    }
+}
+
+/// Draws the current values in one line.
+fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
+    let process = entry.process;
+    let device =
+        entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(entry.node, device));
+    let kind = if entry.is_tpu() { "TPU" } else { "GPU" };
+    let mut line = Line::styled(format!("{kind} {device}"), Tone::Strong);
+    let mut add = |name: &str, value: String| {
+        line = std::mem::take(&mut line)
+            .gap(2)
+            .text(format!("{name} "), Tone::Faint)
+            .text(value, Tone::Plain);
+    };
+    add("job", or_unknown(entry.job(), |job| shown_id(jobs, job).into_owned()));
+    add("%GMBW", percent(percent_value(entry.used.memory_utilization)));
+    add("%ENC", percent(percent_value(entry.used.encoder)));
+    add("%DEC", percent(percent_value(entry.used.decoder)));
+    let memory = process.and_then(|process| percent_value(process.resident_share));
+    add("%MEM", or_unknown(memory, |percent| format!("{percent:.1}")));
+    let seconds = process.and_then(|process| process.running_seconds.get());
+    add("TIME", or_unknown(seconds.map(Duration::from_secs), format_run_time));
+    line
+}
+
+/// Returns the height of a graph without its title, so that some lines are left for the details.
+fn graph_height(room: usize, width: u16) -> usize {
+    let rows = if width >= TWO_COLUMN_WIDTH { 2 } else { 4 };
+    let details = (room / 3).clamp(2, 12);
+    (room.saturating_sub(details) / rows).saturating_sub(1).min(12)
+}
+
+/// Draws the four graphs, in two columns if the width allows.
+fn graphs(
+    series: &Series,
+    units: Units,
+    entry: Option<ProcessEntry<'_>>,
+    (width, height): (u16, usize),
+) -> Vec<Line> {
+    let is_wide = width >= TWO_COLUMN_WIDTH;
+    let graph_width = graph_width(width);
+    let mut graphs = ProcessMetric::ALL
+        .map(|metric| graph(series, (metric, units), entry, graph_width, height))
+        .into_iter();
+    let mut lines = Vec::new();
+    while let Some(left) = graphs.next() {
+        match graphs.next().filter(|_| is_wide) {
+            Some(right) => {
+                let rows = left.into_iter().zip(right);
+                lines.extend(rows.map(|(left, right)| {
+                    let gap = graph_width.saturating_sub(left.width()) + 2;
+                    left.gap(gap).append(right)
+                }));
+            }
+            None => lines.extend(left),
+        }
+        if !is_wide && lines.len() > 8 * (height + 1) {
+            break;
+        }
+    }
+    lines
+}
+
+const fn graph_width(width: u16) -> u16 {
+    if width >= TWO_COLUMN_WIDTH { (width - 2) / 2 } else { width }
+}
+
+/// Draws the time axis below each column of graphs.
+fn time_axes(width: u16, newest: &str) -> Line {
+    let graph_width = graph_width(width);
+    let axis = Graph {
+        width: graph_width.saturating_sub(TICK_WIDTH),
+        height: 1,
+        grows_down: false,
+        is_reversed: false,
+        // A column of the graphs is one second.
+        step: Duration::from_millis(500),
+    };
+    let one = Line::new().gap(TICK_WIDTH).append(axis.time_axis(newest));
+    let line = if width < TWO_COLUMN_WIDTH { one } else { one.clone().gap(2).append(one) };
+    line.truncated(width)
+}
+
+/// Draws a graph below a title with the current and the highest value.
+fn graph(
+    series: &Series,
+    (metric, units): (ProcessMetric, Units),
+    entry: Option<ProcessEntry<'_>>,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
+    let highest = series.highest(metric);
+    let value_or_unknown =
+        |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
+    let [usual, of_chip] = metric.names();
+    let name = if entry.is_some_and(ProcessEntry::is_tpu) { of_chip } else { usual };
+    let now = points.last().copied().flatten();
+    let total = memory_total(metric, entry);
+    let share = now.zip(total).map_or_else(String::new, |(now, total)| {
+        format!(" of {}, {:.0}%", value_text(metric, total, units), now / total * 100.0)
+    });
+    let title = Line::styled(format!("{name} "), Tone::Faint)
+        .text(value_or_unknown(now), Tone::Strong)
+        .text(share, Tone::Plain)
+        .text(format!("  max {}", value_or_unknown(highest)), Tone::Faint);
+    let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
+    let title = title
+        .with_right(Line::styled(format!("last {}", format_duration(span)), Tone::Faint), width);
+    let max = axis_max(metric, highest, entry);
+    let mut lines = vec![title];
+    for row in (0..height).rev() {
+        let row = graph_row(&points, highest, max, (row, height), (metric, units));
+        lines.push(row.truncated(width));
+    }
+    lines
+}
+
+/// Width of the axis labels at the left of a graph.
+const TICK_WIDTH: u16 = 7;
+
+/// Returns the upper bound of the axis.
+fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
+    let max = highest.unwrap_or(0.0) * 1.25;
+    match metric {
+        ProcessMetric::Load => 100.0,
+        ProcessMetric::Cpu => max.max(100.0),
+        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
+            let max = max.max(0.1);
+            memory_total(metric, entry).map_or(max, |total| max.min(total).max(0.1))
+        }
+    }
+}
+
+/// Returns the memory of the device in GiB, if the metric is a part of it.
+fn memory_total(metric: ProcessMetric, entry: Option<ProcessEntry<'_>>) -> Option<f32> {
+    let total = entry?.device?.memory_total.get().filter(|total| total.0 > 0)?;
+    (metric == ProcessMetric::DeviceMemory).then(|| gib(total))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
+fn gib(bytes: Bytes) -> f32 {
+    bytes.gib() as f32
+}
+
+fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
+    match metric {
+        ProcessMetric::Cpu | ProcessMetric::Load => format!("{value:.0}%"),
+        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => units.amount_of_gib(value),
+    }
+}
+
+/// Draws one line of a graph; row 0 is the lowest. A rule marks the highest value where the line is empty.
+#[expect(clippy::cast_precision_loss, reason = "a few rows")]
+fn graph_row(
+    points: &[Option<f32>],
+    highest: Option<f32>,
+    max: f32,
+    (row, rows): (usize, usize),
+    (metric, units): (ProcessMetric, Units),
+) -> Line {
+    let (low, row_count) = (row as f32, rows.max(1) as f32);
+    // Returns how much of this row a value fills, in percent; 0 or less if it does not reach the row.
+    let filled = |value: f32| (value / max * row_count - low) * 100.0;
+    let filled_part = |point: Option<f32>| {
+        let part = filled(point?);
+        (part > 0.0 || row == 0).then(|| part.clamp(0.0, 100.0))
+    };
+    let has_line = highest.is_some_and(|highest| {
+        let part = filled(highest);
+        (part > 0.0 || row == 0) && part <= 100.0 && highest > 0.0
+    });
+    let tick = if row + 1 == rows {
+        value_text(metric, max, units)
+    } else if rows >= 4 && row == rows / 2 {
+        value_text(metric, max * (row as f32) / row_count, units)
+    } else {
+        String::new()
+    };
+    let mut line = Line::new().right_aligned(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
+    let mut rest = points;
+    // Where nothing is known, there is no rule either.
+    let is_below = |point: Option<f32>| point.is_some() && filled_part(point).is_none();
+    while let Some(first) = rest.first() {
+        let is_rule = is_below(*first);
+        let length = rest.iter().take_while(|point| is_below(**point) == is_rule).count();
+        let (run, after) = rest.split_at(length.max(1));
+        rest = after;
+        line = if is_rule && has_line {
+            line.rule(u16::try_from(run.len()).unwrap_or(0))
+        } else {
+            line.area(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
+        };
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::widgets::line::SpanContent;
+
+    fn drawn_text(line: &Line) -> String {
+        let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
+        let span_text = |span: &crate::widgets::line::Span| {
+            if let SpanContent::Area(points) = &span.content {
+                return points.iter().map(|point| point.map_or(' ', sign)).collect();
+            }
+            let is_rule = span.content == SpanContent::Rule;
+            "-".repeat(if is_rule { usize::from(span.width) } else { 0 })
+        };
+        line.spans.iter().map(span_text).collect()
+    }
+
+    #[test]
+    fn a_graph_is_filled_from_below_and_a_line_marks_the_highest_value() {
+        let points = [None, Some(0.0), Some(50.0), Some(100.0), Some(75.0)];
+        let row = |row| {
+            drawn_text(&graph_row(
+                &points,
+                Some(100.0),
+                200.0,
+                (row, 4),
+                (ProcessMetric::Cpu, Units::default()),
+            ))
+        };
+        assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", " --#+", " +###"]);
+    }
+
+    #[test]
+    fn all_lines_of_a_graph_have_the_same_width() {
+        let points: Vec<Option<f32>> =
+            (0..30_u8).map(|at| (at % 3 > 0).then(|| f32::from(at))).collect();
+        for row in 0..5 {
+            let line = graph_row(
+                &points,
+                Some(29.0),
+                40.0,
+                (row, 5),
+                (ProcessMetric::HostMemory, Units::default()),
+            );
+            assert_eq!(line.width(), 30 + TICK_WIDTH);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The page with the environment of a process as it was at its start, sorted by name.
+
+use crate::action::NodeRequest;
+use crate::process_target::{ProcessTarget, skip_columns};
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::{Movement, Viewport};
+use gtop_local::text::width_of;
+use gtop_model::{Environment, ProcessRequest, RequestError, Variable};
+
+#[derive(Clone, Debug)]
+pub(super) struct EnvironPage {
+    pub(super) target: ProcessTarget,
+    /// Sorted by name; `None` until the node replies.
+    reply: Option<Result<Vec<Variable>, RequestError>>,
+    is_truncated: bool,
+    /// Scroll position; the top row is the first visible variable.
+    viewport: Viewport,
+    shift: usize,
+}
+
+impl EnvironPage {
+    pub(super) fn new(target: ProcessTarget) -> Self {
+        Self { target, reply: None, is_truncated: false, viewport: Viewport::default(), shift: 0 }
+    }
+
+    /// Returns the request for the environment.
+    pub(super) fn request(&self) -> NodeRequest {
+        NodeRequest {
+            node: self.target.node.clone(),
+            process_request: ProcessRequest::Environment(self.target.key),
+        }
+    }
+
+    /// Stores the reply, sorted. An error replaces what was shown before.
+    pub(super) fn on_reply(&mut self, reply: Result<&Environment, &RequestError>) {
+        match reply {
+            Ok(environment) => {
+                let mut list = environment.variables.clone();
+                list.sort_unstable_by(|one, other| {
+                    (&one.name, &one.value).cmp(&(&other.name, &other.value))
+                });
+                self.is_truncated = environment.is_truncated;
+                self.reply = Some(Ok(list));
+            }
+            Err(error) => self.reply = Some(Err(error.clone())),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: Movement) {
+        let count = self.variables().len();
+        let top = step.new_index(self.viewport.top, count, self.viewport.rows);
+        self.viewport.top = top.min(count.saturating_sub(self.viewport.rows));
+    }
+
+    pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
+        self.shift = shift(self.shift).min(1 << 16);
+    }
+
+    /// Scrolls until the longest visible variable ends at the right edge.
+    pub(super) fn scroll_to_end(&mut self, width: u16) {
+        let range = self.viewport.range(self.variables().len());
+        let shown = self.variables().get(range).unwrap_or_default();
+        let longest =
+            shown.iter().map(|one| width_of(&one.name).saturating_add(width_of(&one.value))).max();
+        self.shift = usize::from(longest.unwrap_or(0).saturating_add(1).saturating_sub(width));
+    }
+
+    fn variables(&self) -> &[Variable] {
+        match &self.reply {
+            Some(Ok(list)) => list,
+            Some(Err(_)) | None => &[],
+        }
+    }
+
+    pub(super) fn lines(&mut self, width: u16, height: usize) -> Vec<Line> {
+        let count = self.variables().len();
+        let rows = height.saturating_sub(1);
+        self.viewport.scroll_to(rows, count, None);
+        let right = match (&self.reply, self.is_truncated) {
+            (None, _) => Line::styled("waiting for the node", Tone::Faint),
+            (Some(Err(_)), _) => Line::new(),
+            (Some(Ok(_)), true) => Line::styled(format!("the first {count} variables"), Tone::Warn),
+            (Some(Ok(_)), false) => Line::styled(format!("{count} variables"), Tone::Faint),
+        };
+        let title = Line::styled("environment", Tone::Strong).gap(2);
+        let room = width.saturating_sub(title.width() + right.width() + 2);
+        let title = title.text(self.target.name_within(room), Tone::Plain);
+        let mut lines = vec![title.with_right(right, width)];
+        if let Some(Err(error)) = &self.reply {
+            lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));
+        }
+        if matches!(&self.reply, Some(Ok(list)) if list.is_empty()) {
+            lines.push(Line::styled("empty", Tone::Faint).truncated(width));
+        }
+        let range = self.viewport.range(count);
+        for Variable { name, value } in self.variables().get(range).unwrap_or_default() {
+            let line = if self.shift == 0 {
+                Line::styled(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
+            } else {
+                Line::styled(skip_columns(&format!("{name}={value}"), self.shift), Tone::Plain)
+            };
+            lines.push(line.truncated(width));
+        }
+        lines.truncate(height);
+        lines
+    }
+}

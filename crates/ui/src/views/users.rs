@@ -1,0 +1,244 @@
+//! The users view: one row per user with its devices, memory, power and jobs; a row unfolds into nodes.
+
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::action::RowAction;
+use crate::effect::Effect;
+use crate::input::Click;
+use crate::node_panel::explain;
+use crate::view_state::{Shared, UnfoldingList, ViewState};
+use crate::widgets::column_spec::ColumnGroup;
+use crate::widgets::explanation::Explanation;
+use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::{ListCursor, Movement};
+use gtop_fleet::insight::RowId;
+use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_model::NodeName;
+
+mod rows;
+mod table;
+
+use gtop_fleet::User;
+use gtop_fleet::insight::users::Users;
+use rows::{UserRow, UserRows};
+pub use table::COLUMN_SPECS;
+use table::UserTable;
+
+/// Wide enough for all columns.
+const EXPLAINED_WIDTH: u16 = 400;
+
+/// The columns that the table can be sorted by.
+const COLUMNS: [SortColumn; 10] = [
+    SortColumn::new("user", 'u', "name", "by name"),
+    SortColumn::new("devices", 'd', "devices held", "by number of devices"),
+    SortColumn::new("busy", 'b', "busy devices", "by number of busy devices"),
+    SortColumn::new("idle-held", 'i', "idle-held devices", "by number of idle-held devices")
+        .formerly("idle"),
+    SortColumn::new("wasted", 'h', "wasted device-hours", "by wasted device-hours"),
+    SortColumn::new("mem", 'm', "device memory", "by device memory"),
+    SortColumn::new("power", 'w', "power", "by power"),
+    SortColumn::new("nodes", 'n', "nodes", "by nodes"),
+    SortColumn::new("jobs", 'j', "jobs", "by jobs"),
+    SortColumn::new("procs", 'p', "processes", "by processes"),
+];
+
+/// Returns the columns that the table can be sorted by.
+pub fn sort_columns() -> Vec<SortColumn> {
+    COLUMNS.to_vec()
+}
+
+/// The view's sort order, cursor and scroll position.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) order: SortOrder,
+    /// The user whose nodes and processes are unfolded.
+    unfolded: Option<User>,
+    cursor: ListCursor<UserRowIdentity>,
+    /// The cached rows.
+    rows: Option<UserRowCache>,
+}
+
+/// Cached rows and their cache key: users, sort order, unfolded user.
+type UserRowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
+
+/// Identifies a row independently of its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct UserRowIdentity {
+    user: User,
+    node: Option<NodeName>,
+    /// A process, or an idle device.
+    row: Option<RowId>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            order: SortOrder::by("devices"),
+            unfolded: None,
+            cursor: ListCursor::default(),
+            rows: None,
+        }
+    }
+}
+
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        self.update_rows(context, action)
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![("Columns of users", COLUMN_SPECS.to_vec())]
+    }
+
+    /// Explains the user, the node or the process of the row.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+    ) -> Result<Explanation, String> {
+        let rows = self.refresh(context);
+        let row = rows.list.get(self.position(context)).ok_or("nobody uses a device")?;
+        let node = |at: usize| context.view.fleet.nodes.get(at).ok_or("the node is gone");
+        match row {
+            UserRow::User { user } => {
+                let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
+                let facts = table::facts(&table, user);
+                let title = format!("user {}", user.text());
+                Ok(Explanation::new(title).with_numbers(
+                    "sums over the fresh nodes, from the scheduler and the processes",
+                    Some(context.view.now),
+                    facts,
+                ))
+            }
+            UserRow::Node { node_index, .. } => {
+                Ok(explain::node_alone(context, node(*node_index)?))
+            }
+            UserRow::Process { node_index, row_id, .. }
+            | UserRow::Idle { node_index, row_id, .. } => {
+                Ok(explain::row(context, node(*node_index)?, row_id))
+            }
+        }
+    }
+
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        Some((&mut self.order, sort_columns()))
+    }
+
+    /// Returns the lines of the view: the summary, then one row per user.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let rows = self.refresh(context);
+        let usage = context.view.users();
+        if usage.nodes.1 == 0 {
+            let text = if context.view.fleet.nodes.is_empty() {
+                "no nodes to watch"
+            } else {
+                "no node matches the filter"
+            };
+            return vec![Line::styled(text, Tone::Faint).truncated(width)];
+        }
+        let mut lines = Vec::with_capacity(height);
+        if height >= 6 {
+            lines.extend(table::summary(context, usage, width, height));
+            lines.push(Line::new());
+        }
+        if rows.list.is_empty() {
+            let text = if usage.nodes.0 == 0 {
+                "no node is fresh, and none has reported a process"
+            } else {
+                "nobody uses a device"
+            };
+            lines.push(Line::styled(text, Tone::Faint).truncated(width));
+            lines.truncate(height);
+            return lines;
+        }
+        let cursor = self.position(context);
+        let table = UserTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
+        let room = height.saturating_sub(lines.len());
+        self.cursor.viewport.draw_below(
+            &mut lines,
+            (height > 1).then(|| table::titles(&table, self.order)),
+            (rows.list.len(), Some(cursor)),
+            (width, room),
+            |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
+        );
+        lines
+    }
+}
+
+impl UnfoldingList for State {
+    fn count(&mut self, context: RenderContext<'_>) -> usize {
+        self.refresh(context).list.len()
+    }
+
+    /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.refresh(context);
+        let found = self.cursor.find(&rows.list, |row, key| row.identity(context) == *key);
+        found.or_else(|| rows.replacement(context, self.cursor.key()?)).unwrap_or(0)
+    }
+
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
+        let key = rows.list.get(row).map(|row| row.identity(context));
+        self.cursor.select(row, key);
+    }
+
+    /// Unfolds or folds a user, or opens the node of the row.
+    fn open(&mut self, context: RenderContext<'_>) -> Effect {
+        let rows = self.refresh(context);
+        let Some(row) = rows.list.get(self.position(context)).cloned() else {
+            return Effect::Ignored;
+        };
+        let identity = row.identity(context);
+        match row {
+            UserRow::User { .. } => {
+                let user = identity.user.clone();
+                let is_open = self.unfolded.as_ref() == Some(&user);
+                self.unfolded = if is_open { None } else { Some(user) };
+                self.cursor.select(0, Some(identity));
+                Effect::Handled
+            }
+            UserRow::Idle { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {
+                identity.node.map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.row))
+            }
+        }
+    }
+
+    fn fold(&mut self) -> bool {
+        let Some(user) = self.unfolded.take() else { return false };
+        self.cursor.select(0, Some(UserRowIdentity { user, node: None, row: None }));
+        true
+    }
+
+    fn moved(&self, movement: Movement, count: usize, selected: usize) -> usize {
+        self.cursor.moved(movement, count, Some(selected))
+    }
+}
+
+impl State {
+    /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
+    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
+        let usage = context.view.users();
+        if let Some((cached, order, unfolded, rows)) = &self.rows
+            && Arc::ptr_eq(cached, usage)
+            && (*order, unfolded) == (self.order, &self.unfolded)
+        {
+            return Arc::clone(rows);
+        }
+        let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.unfolded.as_ref()));
+        self.rows = Some((Arc::clone(usage), self.order, self.unfolded.clone(), Arc::clone(&rows)));
+        rows
+    }
+}

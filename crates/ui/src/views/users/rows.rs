@@ -1,0 +1,116 @@
+//! Builds the rows of the users table: sorted users, with the idle devices, nodes and processes of the unfolded one.
+
+use std::sync::Arc;
+
+use crate::RenderContext;
+use crate::views::users::UserRowIdentity;
+use gtop_fleet::User;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::users::{UserUsage, Users};
+use gtop_fleet::query::SortOrder;
+use gtop_local::text::width_of;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum UserRow {
+    /// The row with a user's sums.
+    User { user: User },
+    /// An idle device of the user: its index in `UserUsage::idle`.
+    Idle { user: User, at: usize, node_index: usize, row_id: RowId },
+    /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
+    Node { user: User, node_usage: usize, node_index: usize },
+    /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
+    Process { user: User, node_index: usize, use_index: usize, row_id: RowId },
+}
+
+impl UserRow {
+    /// Returns the row's identity, which stays the same when rows are reordered.
+    pub(super) fn identity(&self, context: RenderContext<'_>) -> UserRowIdentity {
+        let name = |node_index: usize| {
+            context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
+        };
+        match self {
+            Self::User { user } => UserRowIdentity { user: user.clone(), node: None, row: None },
+            Self::Node { user, node_index, .. } => {
+                UserRowIdentity { user: user.clone(), node: name(*node_index), row: None }
+            }
+            Self::Process { user, node_index, row_id, .. }
+            | Self::Idle { user, node_index, row_id, .. } => UserRowIdentity {
+                user: user.clone(),
+                node: name(*node_index),
+                row: Some(row_id.clone()),
+            },
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct UserRows {
+    pub(super) list: Vec<UserRow>,
+    /// Columns of the widest name, including the indent of nodes.
+    pub(super) name_width: u16,
+}
+
+impl UserRows {
+    /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `open`.
+    pub(super) fn of(
+        fleet_view: &FleetView,
+        usage: &Arc<Users>,
+        order: SortOrder,
+        unfolded: Option<&User>,
+    ) -> Self {
+        let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
+        // `entries` is sorted by name and the sort is stable: ties stay in that order.
+        if order.column != "user" {
+            users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));
+        }
+        if order.is_reversed {
+            users.reverse();
+        }
+        let mut list = Vec::with_capacity(users.len());
+        let mut name = 4;
+        for (user, user_usage) in users {
+            name = name.max(width_of(&user.text()));
+            list.push(UserRow::User { user: user.clone() });
+            if unfolded != Some(user) {
+                continue;
+            }
+            list.extend(user_usage.idle.iter().enumerate().map(|(at, idle)| UserRow::Idle {
+                user: user.clone(),
+                at,
+                node_index: idle.node_index,
+                row_id: RowId::Device(Arc::clone(&idle.uuid)),
+            }));
+            for (index, node_usage) in user_usage.nodes.iter().enumerate() {
+                let node = fleet_view.fleet.nodes.get(node_usage.node_index);
+                name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
+                list.push(UserRow::Node {
+                    user: user.clone(),
+                    node_usage: index,
+                    node_index: node_usage.node_index,
+                });
+                list.extend(node_usage.uses.iter().map(|(use_index, row_id)| UserRow::Process {
+                    user: user.clone(),
+                    node_index: node_usage.node_index,
+                    use_index: *use_index,
+                    row_id: row_id.clone(),
+                }));
+            }
+        }
+        Self { list, name_width: name }
+    }
+
+    /// Returns the position of the node or else the user of a row that is gone.
+    pub(super) fn replacement(
+        &self,
+        context: RenderContext<'_>,
+        gone: &UserRowIdentity,
+    ) -> Option<usize> {
+        let node = UserRowIdentity { row: None, ..gone.clone() };
+        let user = UserRowIdentity { node: None, ..node.clone() };
+        let position = |wanted: &UserRowIdentity| {
+            self.list.iter().position(|row| row.identity(context) == *wanted)
+        };
+        [node, user].iter().find_map(position)
+    }
+}

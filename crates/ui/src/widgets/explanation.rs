@@ -1,0 +1,462 @@
+//! What a row of the screen means: each number with its unit, its source, its age and its meaning, and each note
+//! with what to do about it.
+
+use jiff::tz::TimeZone;
+
+use crate::widgets::line::{Line, Tone, wrap};
+use crate::widgets::number_format::{Units, rate};
+use gtop_fleet::metrics::{Field, Value, ValueKind};
+use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::{Bytes, Reading, Reason};
+
+/// Maximum width of the values, where meanings stand beside them.
+const MAX_VALUE_WIDTH: u16 = 24;
+/// With less room than this for meanings, they stand below their values.
+const MIN_MEANING_WIDTH: u16 = 24;
+/// The columns before a line of a part.
+const INDENT: u16 = 2;
+
+/// The explanation of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Explanation {
+    /// What is explained; the same row keeps its title.
+    pub(crate) title: String,
+    parts: Vec<ExplanationPart>,
+}
+
+/// A part of an explanation.
+#[derive(Clone, Debug, PartialEq)]
+enum ExplanationPart {
+    Remark(Remark),
+    /// Numbers that come from one source.
+    Numbers {
+        source: String,
+        /// When the source measured them; `None` if that has no time.
+        taken_at: Option<Timestamp>,
+        facts: Vec<Fact>,
+    },
+}
+
+/// A note in words.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Remark {
+    /// The note as the row shows it.
+    pub(crate) note: String,
+    pub(crate) tone: Tone,
+    /// What it means; may be empty.
+    pub(crate) meaning: String,
+    /// What to do about it; empty if nothing.
+    pub(crate) remedy: String,
+}
+
+/// A number of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fact {
+    /// Its title or its word in filters.
+    pub(crate) name: String,
+    pub(crate) value: FactValue,
+    /// What it means, from its declaration.
+    pub(crate) meaning: String,
+}
+
+/// The value of a fact.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FactValue {
+    /// The value with its unit.
+    Known(String),
+    Unknown(Reason),
+    /// The row has no value and does not say why.
+    Absent,
+}
+
+impl From<Reading<String>> for FactValue {
+    fn from(reading: Reading<String>) -> Self {
+        match reading {
+            Reading::Known(text) => Self::Known(text),
+            Reading::Unknown(reason) => Self::Unknown(reason),
+        }
+    }
+}
+
+impl Fact {
+    /// Makes a fact of a known text.
+    pub(crate) fn known(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        meaning: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), value: FactValue::Known(value.into()), meaning: meaning.into() }
+    }
+
+    /// Makes a fact of the text of a cell, where a dash stands for no value.
+    pub(crate) fn of_cell(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        meaning: impl Into<String>,
+    ) -> Self {
+        let fact = Self::known(name, text, meaning);
+        let is_absent =
+            matches!(&fact.value, FactValue::Known(text) if text.is_empty() || text == UNKNOWN);
+        if is_absent { Self { value: FactValue::Absent, ..fact } } else { fact }
+    }
+
+    /// Makes a fact of a metric; times are those of the zone.
+    pub(crate) fn of_metric<S>(
+        field: &Field<S>,
+        subject: &S,
+        (units, zone): (Units, &TimeZone),
+    ) -> Self {
+        let value = match field.kind {
+            ValueKind::Timestamp => local_time((field.read)(subject), zone),
+            ValueKind::Number
+            | ValueKind::Share
+            | ValueKind::Integer
+            | ValueKind::Text
+            | ValueKind::Flag => with_unit(field, (field.read)(subject), units),
+        };
+        Self { name: field.alias.to_owned(), value: value.into(), meaning: field.help.to_owned() }
+    }
+
+    /// Returns true if there is a value to show.
+    pub(crate) const fn has_value(&self) -> bool {
+        matches!(self.value, FactValue::Known(_))
+    }
+
+    /// Returns true if no source reports the value.
+    pub(crate) fn is_unsampled(&self) -> bool {
+        self.value == FactValue::Unknown(Reason::NotSampled)
+    }
+
+    fn value_text(&self) -> String {
+        match &self.value {
+            FactValue::Known(text) => text.clone(),
+            FactValue::Unknown(reason) => format!("{UNKNOWN} {}", reason.text()),
+            FactValue::Absent => UNKNOWN.to_owned(),
+        }
+    }
+}
+
+/// Formats a time as the clock of the zone shows it.
+fn local_time(value: Value, zone: &TimeZone) -> Reading<String> {
+    if let Value::Unknown(reason) = value {
+        return Reading::Unknown(reason);
+    }
+    let moment = value.text().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let local = moment.map(|moment| moment.to_zoned(zone.clone()));
+    Reading::checked(local.map(|local| local.strftime("%b %d %H:%M:%S").to_string()))
+}
+
+/// Formats a value of a metric with its unit in full.
+fn with_unit<S>(field: &Field<S>, value: Value, units: Units) -> Reading<String> {
+    let unit = field.unit();
+    let spaced = |number: String| match unit {
+        "" | "%" => format!("{number}{unit}"),
+        _ => format!("{number} {unit}"),
+    };
+    Reading::Known(match (value, unit) {
+        (Value::Unknown(reason), _) => return Reading::Unknown(reason),
+        (Value::Number(celsius), "°C") if field.is_temperature_difference() => {
+            units.temperature_difference_text(celsius)
+        }
+        (Value::Number(celsius), "°C") => units.temperature_text(celsius),
+        (Value::Number(number), "") => format!("{number:.2}"),
+        (Value::Number(number), _) => spaced(format!("{number:.0}")),
+        (Value::Integer(amount), "B") => units.amount_with_unit(Bytes(amount)),
+        (Value::Integer(amount), "B/s") => format!("{}B/s", rate(amount)),
+        (Value::Integer(seconds), "s") => format_duration(std::time::Duration::from_secs(seconds)),
+        (Value::Integer(number), _) => spaced(number.to_string()),
+        (Value::Text(text), _) => text.to_string(),
+        (Value::Flag(is_on), _) => if is_on { "yes" } else { "no" }.to_owned(),
+    })
+}
+
+impl Explanation {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), parts: Vec::new() }
+    }
+
+    /// Adds notes.
+    #[must_use]
+    pub(crate) fn with_remarks(mut self, remarks: impl IntoIterator<Item = Remark>) -> Self {
+        self.parts.extend(remarks.into_iter().map(ExplanationPart::Remark));
+        self
+    }
+
+    /// Adds numbers of one source, unless there are none.
+    #[must_use]
+    pub(crate) fn with_numbers(
+        mut self,
+        source: impl Into<String>,
+        taken_at: Option<Timestamp>,
+        facts: Vec<Fact>,
+    ) -> Self {
+        if !facts.is_empty() {
+            self.parts.push(ExplanationPart::Numbers { source: source.into(), taken_at, facts });
+        }
+        self
+    }
+
+    /// Appends the parts of another one.
+    #[must_use]
+    pub(crate) fn followed_by(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Draws everything; no text is cut, however narrow the screen is.
+    pub(crate) fn lines(&self, now: Timestamp, width: u16) -> Vec<Line> {
+        let mut lines: Vec<Line> = wrap(&self.title, width, usize::MAX)
+            .into_iter()
+            .map(|text| Line::styled(text, Tone::Strong))
+            .collect();
+        let columns = self.columns(width);
+        for part in &self.parts {
+            match part {
+                ExplanationPart::Remark(remark) => lines.extend(remark_lines(remark, width)),
+                ExplanationPart::Numbers { source, taken_at, facts } => {
+                    let age = taken_at.map(|at| format!(", {} ago", format_age(now.since(at))));
+                    let heading = format!("{source}{}", age.unwrap_or_default());
+                    lines.push(Line::new());
+                    lines.extend(hanging(&Line::new(), &heading, Tone::Accent, width));
+                    lines.extend(facts.iter().flat_map(|fact| fact_lines(fact, columns, width)));
+                }
+            }
+        }
+        lines.into_iter().map(|line| line.truncated(width)).collect()
+    }
+
+    /// Returns the widths of the names and the values, the same in all parts; each at most a third of the width.
+    fn columns(&self, width: u16) -> (u16, u16) {
+        let facts = self.parts.iter().flat_map(|part| match part {
+            ExplanationPart::Numbers { facts, .. } => facts.as_slice(),
+            ExplanationPart::Remark(_) => &[],
+        });
+        let fits = |width: u16, max| if width <= max { width } else { 0 };
+        facts.fold((4.min(width / 3), 4.min(width / 3)), |(name, value): (u16, u16), fact| {
+            let max_value = MAX_VALUE_WIDTH.min(width / 3);
+            (
+                name.max(fits(width_of(&fact.name), width / 3)),
+                value.max(fits(width_of(&fact.value_text()), max_value)),
+            )
+        })
+    }
+}
+
+/// Draws a text behind `front`, its further lines below its first.
+fn hanging(front: &Line, text: &str, tone: Tone, width: u16) -> impl Iterator<Item = Line> {
+    let indent = front.width();
+    let lines = wrap_all(text, width.saturating_sub(indent)).into_iter().enumerate();
+    lines.map(move |(index, text)| {
+        let front = if index == 0 { front.clone() } else { Line::new().gap(indent) };
+        front.text(text, tone)
+    })
+}
+
+/// Wraps a text and breaks words that are wider than a line, such as addresses and commands.
+fn wrap_all(text: &str, width: u16) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for line in text.lines().flat_map(|line| wrap(line, width, usize::MAX)) {
+        let mut part = String::new();
+        for letter in line.chars() {
+            let mut bytes = [0; 4];
+            if width_of(&part) + width_of(letter.encode_utf8(&mut bytes)) > width {
+                lines.push(std::mem::take(&mut part));
+            }
+            part.push(letter);
+        }
+        lines.push(part);
+    }
+    lines
+}
+
+fn remark_lines(remark: &Remark, width: u16) -> Vec<Line> {
+    let symbol = match remark.tone {
+        Tone::Bad => "✗",
+        Tone::Warn => "!",
+        Tone::Plain
+        | Tone::Faint
+        | Tone::Stale
+        | Tone::Strong
+        | Tone::Accent
+        | Tone::Caret
+        | Tone::Low
+        | Tone::Mid
+        | Tone::High => "·",
+    };
+    let note = Line::styled(symbol, remark.tone).gap(1);
+    let indent = Line::new().gap(INDENT);
+    let arrow = indent.clone().text("→ ", Tone::Accent);
+    let note = hanging(&note, &remark.note, remark.tone, width);
+    let meaning = hanging(&indent, &remark.meaning, Tone::Plain, width);
+    note.chain(meaning).chain(hanging(&arrow, &remark.remedy, Tone::Plain, width)).collect()
+}
+
+fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
+    let tone = if fact.has_value() { Tone::Strong } else { Tone::Faint };
+    let text = fact.value_text();
+    let indent = Line::new().gap(INDENT);
+    let values = Line::new().gap(INDENT + name + 1);
+    // A name that is too long for its column stands above.
+    let (mut lines, front) = if width_of(&fact.name) <= name {
+        (Vec::new(), indent.left_aligned(&fact.name, name, Tone::Plain).gap(1))
+    } else {
+        (hanging(&indent, &fact.name, Tone::Plain, width).collect(), values.clone())
+    };
+    let room = width.saturating_sub(INDENT + name + value + 3);
+    if room < MIN_MEANING_WIDTH || width_of(&text) > value {
+        lines.extend(hanging(&front, &text, tone, width));
+        lines.extend(hanging(&values, &fact.meaning, Tone::Faint, width));
+        return lines;
+    }
+    let front = front.left_aligned(&text, value, tone).gap(2);
+    if fact.meaning.is_empty() {
+        lines.push(front);
+    } else {
+        lines.extend(hanging(&front, &fact.meaning, Tone::Faint, width));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::widgets::number_format::MemoryUnit;
+    use gtop_fleet::metrics::{DEVICE, device_fields};
+    use gtop_model::{Celsius, Device, DeviceDetails, Percent};
+
+    fn fact(name: &str, value: &str, meaning: &str) -> Fact {
+        Fact::known(name, value, meaning)
+    }
+
+    fn texts(explanation: &Explanation, width: u16) -> Vec<String> {
+        let lines = explanation.lines(Timestamp::from_micros(5_000_000), width);
+        assert!(lines.iter().all(|line| line.width() <= width), "{width}");
+        lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_number_has_its_source_its_age_and_its_meaning() {
+        let page = Explanation::new("gpu01").with_numbers(
+            "NVML",
+            Some(Timestamp::from_micros(3_000_000)),
+            vec![fact("util", "97%", "share of time in which the device was executing work")],
+        );
+        assert_eq!(
+            texts(&page, 80),
+            [
+                "gpu01",
+                "",
+                "NVML, 2s ago",
+                "  util 97%   share of time in which the device was executing work"
+            ]
+        );
+        assert_eq!(
+            texts(&page, 40)[3..],
+            ["  util 97%   share of time in which the", "             device was executing work"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_number_says_why() {
+        let units = Units::default();
+        let field = |alias| DEVICE.iter().find(|field| field.alias == alias).unwrap();
+        let device = Device {
+            utilization: Reading::Known(Percent::new(97.0).unwrap()),
+            power: Reading::Unknown(Reason::NotSupported),
+            ..Device::default()
+        };
+        let value =
+            |alias| Fact::of_metric(field(alias), &device, (units, &TimeZone::UTC)).value_text();
+        assert_eq!(value("util"), "97%");
+        assert_eq!(value("power"), "– not supported");
+        assert_eq!(value("temp"), "– not sampled");
+    }
+
+    #[test]
+    fn amounts_have_their_unit_and_differences_of_temperatures_no_zero_point() {
+        let field = |alias| device_fields().find(|field| field.alias == alias).unwrap();
+        let degrees = |degrees| Reading::Known(Celsius::new(degrees).unwrap());
+        let details = DeviceDetails { temperature_margin: degrees(20.0), ..Default::default() };
+        let device = Device {
+            memory_total: Reading::Known(Bytes(80 << 30)),
+            temperature: degrees(60.0),
+            details: Some(details.into()),
+            ..Device::default()
+        };
+        let texts = |units| {
+            ["memtotal", "temp", "margin"].map(|alias| {
+                Fact::of_metric(field(alias), &device, (units, &TimeZone::UTC)).value_text()
+            })
+        };
+        assert_eq!(texts(Units::default()), ["80.0 GiB", "60°", "20°"]);
+        let units = Units { memory: MemoryUnit::Gb, is_fahrenheit: true };
+        assert_eq!(texts(units), ["85.9 GB", "140F", "36F"]);
+    }
+
+    #[test]
+    fn a_dash_of_a_cell_is_no_value() {
+        assert!(Fact::of_cell("busy", "0", "").has_value());
+        for text in ["–", ""] {
+            let absent = Fact::of_cell("user", text, "");
+            assert_eq!((absent.has_value(), absent.value_text()), (false, "–".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_time_is_that_of_the_clock_here() {
+        let text = |text: &str| local_time(Value::Text(text.into()), &TimeZone::UTC);
+        assert_eq!(text("2025-11-20T09:53:07Z"), Reading::Known("Nov 20 09:53:07".to_owned()));
+        assert_eq!(text("soon").reason(), Some(Reason::Malformed));
+        let unknown = Value::Unknown(Reason::NotAvailable);
+        assert_eq!(local_time(unknown, &TimeZone::UTC).reason(), Some(Reason::NotAvailable));
+    }
+
+    #[test]
+    fn a_remedy_is_never_cut() {
+        let remedy = "check that sshd runs there and that the port is right; \
+                      try: ssh -p 2222 ada@a-very-long-name-of-a-node.cluster.example.org true";
+        let remark = Remark {
+            note: "connection refused: port 22".to_owned(),
+            tone: Tone::Bad,
+            meaning: "nothing listens on the port".to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        let page = Explanation::new("gpu01").with_remarks([remark]);
+        for width in [12, 20, 40, 80, 200] {
+            let all: String = texts(&page, width).concat();
+            let letters = |text: &str| text.replace([' ', '→'], "");
+            assert!(letters(&all).contains(&letters(remedy)), "{width}: {all}");
+            assert!(!all.contains('…'));
+        }
+        assert!(texts(&page, 80).contains(&"✗ connection refused: port 22".to_owned()));
+    }
+
+    #[test]
+    fn no_name_is_cut() {
+        let name = "power_limit_requested_w";
+        let page = Explanation::new("a").with_numbers(
+            "b",
+            None,
+            vec![fact(name, "7 W", "requested power limit"), fact("util", "9%", "")],
+        );
+        let wide = format!("  {name} 7 W   requested power limit");
+        assert_eq!(texts(&page, 80)[3..], [wide, format!("  {:23} 9%", "util")]);
+        assert_eq!(
+            texts(&page, 40)[3..],
+            [&format!("  {name}"), "       7 W   requested power limit", "  util 9%"]
+        );
+    }
+
+    #[test]
+    fn any_width_is_drawn() {
+        let long = "x".repeat(300);
+        let page =
+            Explanation::new(&long).with_numbers(&long, None, vec![fact(&long, &long, &long)]);
+        for width in 0..120 {
+            let lines = page.lines(Timestamp::default(), width);
+            assert!(lines.iter().all(|line| line.width() <= width), "{width}");
+        }
+    }
+}
