@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::app::Watcher;
-use crate::source::replay::Recordings;
+use gtop_collect::source::replay::Recordings;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::metrics::{HOST, Value, device_fields, is_slow_host_metric};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::collect::{Handshake, ProbeStart};
-use crate::scheduler::SchedulerError;
-use crate::transport::{Reach, Target, Transport};
+use gtop_collect::collect::{Handshake, ProbeStart};
+use gtop_collect::scheduler::SchedulerError;
+use gtop_collect::transport::{Reach, Target, Transport};
 use gtop_fleet::advice::{self, Advice};
 use gtop_local::text::excerpt;
 use gtop_local::time::Clock;

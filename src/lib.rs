@@ -14,22 +14,12 @@
 pub mod api;
 mod app;
 mod cli;
-mod collect;
 mod config;
 mod doctor;
 #[warn(missing_docs)]
 mod export;
-mod inventory;
-mod probe;
-mod record;
 mod report;
-mod runs;
-mod scheduler;
 mod serve;
-mod sim;
-mod source;
-mod transport;
-mod wire;
 
 #[doc(hidden)]
 pub use crate::app::run_program;
@@ -38,6 +28,16 @@ pub use crate::app::run_program;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
+    pub use gtop_collect::collect;
+    pub use gtop_collect::inventory;
+    pub use gtop_collect::probe;
+    pub use gtop_collect::record;
+    pub use gtop_collect::runs;
+    pub use gtop_collect::scheduler;
+    pub use gtop_collect::sim;
+    pub use gtop_collect::source;
+    pub use gtop_collect::transport;
+    pub use gtop_collect::wire;
     pub use gtop_fleet as fleet;
     pub use gtop_fleet::advice;
     pub use gtop_fleet::insight;
@@ -58,7 +58,7 @@ pub mod internals {
     }
 
     modules! {
-        app cli collect config doctor export inventory probe
-        record report runs scheduler serve sim source transport wire
+        app cli config doctor export
+        report serve
     }
 }

@@ -29,6 +29,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("model", &["model", "training", "nodeset"]),
     ("fleet", &["fleet", "advice", "metrics", "query", "insight"]),
     ("ui", &["ui"]),
+    ("collect", &["scheduler", "wire", "probe", "transport", "inventory", "collect", "runs", "record", "source", "sim"]),
 ];
 
 /// Modules that a module must not import although they are below it.

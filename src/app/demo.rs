@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
-use crate::sim::{FleetSpec, SimNode, serve};
-use crate::transport::{Reach, Target};
+use gtop_collect::sim::{FleetSpec, SimNode, serve};
+use gtop_collect::transport::{Reach, Target};
 use gtop_local::time::Clock;
 use gtop_ssh::{Fault, FixedProfile, Profile, SshTarget};
 

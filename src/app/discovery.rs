@@ -11,9 +11,9 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
-use crate::inventory::{JobTargets, Roster};
-use crate::scheduler::PollRequest;
-use crate::transport::Target;
+use gtop_collect::inventory::{JobTargets, Roster};
+use gtop_collect::scheduler::PollRequest;
+use gtop_collect::transport::Target;
 use gtop_local::time::Clock;
 use gtop_model::{JobId, JobList};
 

@@ -15,8 +15,8 @@ use crate::doctor::{
     Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler, report_on_pod, write_json,
     write_text,
 };
-use crate::scheduler::{JobFilter, SchedulerKind};
-use crate::transport::Target;
+use gtop_collect::scheduler::{JobFilter, SchedulerKind};
+use gtop_collect::transport::Target;
 use gtop_ui::StopSignals;
 
 /// What is examined.

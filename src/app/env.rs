@@ -11,8 +11,10 @@ use crate::app::prompter::Prompter;
 use crate::app::{AppError, limits, log};
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
-use crate::inventory::{Roster, user_groups};
-use crate::transport::{ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode};
+use gtop_collect::inventory::{Roster, user_groups};
+use gtop_collect::transport::{
+    ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode,
+};
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
 use gtop_ssh::ClientOptions;

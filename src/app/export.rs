@@ -11,7 +11,7 @@ use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
-use crate::source::replay::{LostLines, Recordings};
+use gtop_collect::source::replay::{LostLines, Recordings};
 use gtop_fleet::Anonymizer;
 use gtop_local::storage::StreamFile;
 use gtop_ui::StopSignals;

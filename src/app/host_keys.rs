@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::app::env::Env;
 use crate::app::targets;
-use crate::inventory::Roster;
-use crate::transport::{Target, Transport};
+use gtop_collect::inventory::Roster;
+use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::advice::{self, Advice, Known};
 use gtop_local::storage::WriteError;
 use gtop_model::{

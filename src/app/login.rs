@@ -20,7 +20,7 @@ use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
-use crate::transport::{self, Reach, Target, Transport};
+use gtop_collect::transport::{self, Reach, Target, Transport};
 use gtop_local::fault::ConnectPhase;
 use gtop_local::process::Output;
 use gtop_local::storage::socket_folder;

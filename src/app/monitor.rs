@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::app::recording;
-use crate::collect::{Collector, CollectorConfig, NodeClient};
-use crate::inventory::Roster;
-use crate::record::RecorderSink;
-use crate::source::live;
+use gtop_collect::collect::{Collector, CollectorConfig, NodeClient};
+use gtop_collect::inventory::Roster;
+use gtop_collect::record::RecorderSink;
+use gtop_collect::source::live;
 use gtop_fleet::{FleetReader, FleetStore};
 use gtop_model::{Focus, JobId};
 

@@ -19,7 +19,7 @@ use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::transport::Target;
+use gtop_collect::transport::Target;
 use gtop_fleet::advice::shell_quoted;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::insight::pick::{

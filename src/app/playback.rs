@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
-use crate::record::Recorder;
-use crate::source::replay::{PlaybackHandle, Player, Recordings};
+use gtop_collect::record::Recorder;
+use gtop_collect::source::replay::{PlaybackHandle, Player, Recordings};
 use gtop_local::time::Timestamp;
 use gtop_model::PlaybackCommand;
 use gtop_ui::FleetSource;

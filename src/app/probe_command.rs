@@ -6,7 +6,7 @@ use crate::app::env::Env;
 use crate::app::targets::named_roster;
 use crate::app::{AppError, ExitReason};
 use crate::cli::{ProbeOptions, ScriptChoice, TransportChoice};
-use crate::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
+use gtop_collect::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
 use gtop_local::process::account::Account;
 use gtop_model::Privilege;
 

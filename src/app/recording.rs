@@ -10,7 +10,7 @@ use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::times::local_time;
 use crate::app::{AppError, ExitReason};
-use crate::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
+use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::events::MarkObserver;
 use gtop_local::text::sanitize;

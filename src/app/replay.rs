@@ -9,7 +9,7 @@ use crate::app::printer::Printer;
 use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
-use crate::source::replay::{LostLines, Player, Recordings};
+use gtop_collect::source::replay::{LostLines, Player, Recordings};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_ui::outside;
 

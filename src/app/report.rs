@@ -17,12 +17,12 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, recording, watchdog};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
-use crate::inventory::Roster;
 use crate::report::{
     ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
     report_rntop_logs,
 };
-use crate::source::replay::Recordings;
+use gtop_collect::inventory::Roster;
+use gtop_collect::source::replay::Recordings;
 use gtop_local::process::{ProgramCall, run_program};
 use gtop_local::storage::{self, NewFile, TemporaryFolder};
 use gtop_local::text::{counted, sanitize};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::app::tmux_windows::TmuxWindows;
-use crate::runs::{OutputPlace, RunsClient};
+use gtop_collect::runs::{OutputPlace, RunsClient};
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::runs::Runs;
 use gtop_local::time::Clock;

@@ -14,7 +14,7 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
-use crate::source::replay::Recordings;
+use gtop_collect::source::replay::Recordings;
 use gtop_fleet::FleetReader;
 use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;

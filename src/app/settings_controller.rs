@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::scheduler::SchedulerKind;
+use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;

@@ -14,12 +14,12 @@ use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::cli::{Cli, CliCommand, TransportChoice};
-use crate::inventory::{
+use gtop_collect::inventory::{
     InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
     user_groups,
 };
-use crate::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
-use crate::transport::{Reach, Target};
+use gtop_collect::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
+use gtop_collect::transport::{Reach, Target};
 use gtop_local::storage::user_dirs;
 use gtop_model::nodeset;
 use gtop_model::{JobId, NodeName, SchedulerWords};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::app::AppError;
-use crate::inventory::Roster;
-use crate::transport::{Reach, Transport};
+use gtop_collect::inventory::Roster;
+use gtop_collect::transport::{Reach, Transport};
 use gtop_fleet::advice::shell_quoted;
 use gtop_local::process::{ProgramCall, ProgramError, run_program};
 use gtop_local::text::sanitize;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompt_place::PromptPlace;
-use crate::transport::{Target, Transport};
+use gtop_collect::transport::{Target, Transport};
 use gtop_ui::StopReason;
 
 /// Attempts per key file, as in ssh.

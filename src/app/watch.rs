@@ -19,7 +19,7 @@ use crate::app::{
     AppError, ExitReason, limits, login, recording, screen, targets, utilization_log,
 };
 use crate::cli::{Cli, TransportChoice};
-use crate::record::Recorder;
+use gtop_collect::record::Recorder;
 
 /// What is being watched.
 pub(super) struct WatchSession {

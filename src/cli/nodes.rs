@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::config::{JOBS, check};
-use crate::scheduler::{SchedulerKind, slurm};
+use gtop_collect::scheduler::{SchedulerKind, slurm};
 use gtop_model::{IdForm, JobId, SchedulerWords};
 
 const EXCLUDE_HELP: &str =

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
-use crate::wire::{Body, Decoder};
+use gtop_collect::collect::Handshake;
+use gtop_collect::wire::{Body, Decoder};
 use gtop_fleet::advice::{self, Known, device, source};
 use gtop_fleet::metrics::{DEVICE, Value};
 use gtop_local::text::sanitize;

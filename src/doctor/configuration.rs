@@ -1,7 +1,7 @@
 //! Reports the SSH options in effect for a node, with the file and line that set each.
 
 use crate::doctor::StepResult;
-use crate::transport::{Reach, Target};
+use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::advice::Known;
 use gtop_local::text::excerpt;
 use gtop_ssh::{EffectiveOption, Profile};

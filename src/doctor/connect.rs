@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::doctor::page::PAGE;
 use crate::doctor::{StepResult, StepStatus};
-use crate::transport;
+use gtop_collect::transport;
 use gtop_fleet::advice::{self, Known};
 use gtop_local::text::excerpt;
 use gtop_ssh::{
@@ -404,7 +404,7 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::StepCause;
+    use gtop_collect::transport::StepCause;
     use gtop_ssh::Fault;
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::transport::{Reach, Target};
+use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::advice::{Known, PublicKey};
 use gtop_local::storage::user_dirs;
 

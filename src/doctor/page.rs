@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::StepResult;
-use crate::transport::{self, PageUrl, ScrapeFault};
-use crate::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
+use gtop_collect::transport::{self, PageUrl, ScrapeFault};
+use gtop_collect::wire::{Decoder, Delivery, Exporter, RawUpdate, excerpt};
 use gtop_fleet::advice::{self, Known};
 use gtop_local::text::counted;
 use gtop_local::time::Clock;

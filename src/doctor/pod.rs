@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::doctor::{Report, StepResult};
-use crate::inventory::{Pod, PodError};
+use gtop_collect::inventory::{Pod, PodError};
 use gtop_fleet::advice::scheduler;
 use gtop_local::text::sanitize;
 use gtop_model::{NodeName, NodeNameError};

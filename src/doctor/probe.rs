@@ -2,12 +2,12 @@
 
 use tokio::time::{Instant, timeout};
 
-use crate::collect::{Handshake, LoaderError, ShellHistory};
 use crate::doctor::{StepResult, StepStatus, backends, sudo};
-use crate::probe::{self, Interpreter};
-use crate::transport::{Target, Transport};
-use crate::wire::body::{Body, Hello, Raw};
-use crate::wire::job_of_cgroup;
+use gtop_collect::collect::{Handshake, LoaderError, ShellHistory};
+use gtop_collect::probe::{self, Interpreter};
+use gtop_collect::transport::{Target, Transport};
+use gtop_collect::wire::body::{Body, Hello, Raw};
+use gtop_collect::wire::job_of_cgroup;
 use gtop_fleet::advice::{self, Known};
 use gtop_local::fault;
 use gtop_local::process::Output;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::{Report, StepResult, StepStatus, slurm, srun};
-use crate::inventory::targets_of_jobs;
-use crate::scheduler::slurm::fetch_node_addresses;
-use crate::scheduler::{JobFilter, ListedNode, SchedulerError, SchedulerKind, ServerState};
-use crate::transport::{Target, Transport};
+use gtop_collect::inventory::targets_of_jobs;
+use gtop_collect::scheduler::slurm::fetch_node_addresses;
+use gtop_collect::scheduler::{JobFilter, ListedNode, SchedulerError, SchedulerKind, ServerState};
+use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::advice::scheduler;
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;

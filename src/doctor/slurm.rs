@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::{SLOW_ANSWER, StepResult, StepStatus};
-use crate::scheduler::SchedulerError;
-use crate::scheduler::slurm::{PROFILE, of_stderr, run_command_within};
+use gtop_collect::scheduler::SchedulerError;
+use gtop_collect::scheduler::slurm::{PROFILE, of_stderr, run_command_within};
 use gtop_fleet::advice::scheduler;
 use gtop_local::text::sanitize;
 use gtop_model::SchedulerErrorKind;

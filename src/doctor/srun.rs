@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::{StepResult, StepStatus, connect};
-use crate::inventory::targets_of_jobs;
-use crate::scheduler::StepJob;
-use crate::scheduler::slurm::{PROFILE, step_candidates, step_job};
-use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Target, Transport};
+use gtop_collect::inventory::targets_of_jobs;
+use gtop_collect::scheduler::StepJob;
+use gtop_collect::scheduler::slurm::{PROFILE, step_candidates, step_job};
+use gtop_collect::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Target, Transport};
 use gtop_fleet::advice::{self, Reader, scheduler};
 use gtop_local::time::Clock;
 use gtop_model::{Job, JobList, JobState};

@@ -1,7 +1,7 @@
 //! The step about root: whether sudo runs the probe, and what permits it.
 
 use crate::doctor::StepResult;
-use crate::probe;
+use gtop_collect::probe;
 use gtop_fleet::advice::{self, Known};
 use gtop_model::{Privilege, SudoRefusal};
 

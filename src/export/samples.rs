@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField};
 use crate::export::time_format::TimeFormat;
-use crate::source::replay::{FoldedChange, FoldedLine};
+use gtop_collect::source::replay::{FoldedChange, FoldedLine};
 use gtop_fleet::metrics::{Value, ValueKind, device_fields, unit_of};
 use gtop_fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
 use gtop_local::time::Timestamp;

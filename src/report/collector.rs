@@ -15,7 +15,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::scope::ReportScope;
 use crate::report::usage::DeviceValues;
-use crate::source::replay::{FoldedChange, FoldedLine};
+use gtop_collect::source::replay::{FoldedChange, FoldedLine};
 use gtop_fleet::{Holder, HoldingsKeeper, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, JobList, JobState, NodeName, stale_after};

@@ -15,7 +15,7 @@ use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{EventReport, UsageReport};
-use crate::source::replay::{LostLines, Recordings};
+use gtop_collect::source::replay::{LostLines, Recordings};
 use gtop_fleet::Anonymizer;
 use gtop_local::time::Timestamp;
 

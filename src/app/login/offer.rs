@@ -13,7 +13,7 @@ use crate::app::monitor::Monitor;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
-use crate::transport::{Target, Transport};
+use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::{Fleet, Node};
 use gtop_local::fault::Fault as Cause;
 use gtop_model::nodeset;

@@ -19,7 +19,7 @@ use crate::app::line_prompt::NoEcho;
 use crate::app::pick::PickError;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason, limits, variable, watchdog};
-use crate::transport::{AttachedCommand, Target, Transport};
+use gtop_collect::transport::{AttachedCommand, Target, Transport};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
 use gtop_ssh::SshChannel;

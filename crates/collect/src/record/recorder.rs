@@ -162,7 +162,7 @@ impl Recorder {
     }
 
     /// Writes what is collected and waits until it is in the file, or cannot be written.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "testing")]
     pub fn flush(&self) {
         let mut lines = self.shared.lock();
         lines.flushes.0 += 1;

@@ -240,7 +240,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn fixture(name: &str) -> String {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/scrape");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/scrape");
         std::fs::read_to_string(format!("{folder}/{name}.txt")).unwrap()
     }
 

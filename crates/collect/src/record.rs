@@ -21,7 +21,7 @@ pub use recording::{Cursor, MAX_PAUSE, NextLine, Read, Recording, RecordingError
 pub use writer::{Limits, RecordError};
 
 /// Compresses lines as a group of a file; for tests.
-#[cfg(feature = "internals")]
+#[cfg(feature = "testing")]
 pub fn compress_lines(lines: &[u8]) -> Vec<u8> {
     layout::compress(lines).unwrap_or_default()
 }

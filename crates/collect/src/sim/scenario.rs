@@ -29,7 +29,7 @@ pub enum Scenario {
     /// Jobs, free nodes, and one of each kind of fault.
     Mixed,
     /// All nodes train, without faults.
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests use it"))]
+    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests use it"))]
     Busy,
 }
 
@@ -109,13 +109,13 @@ impl FleetSpec {
     }
 
     /// Returns a fully busy fleet without faults, for benchmarks.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "testing"))]
     pub fn busy(nodes: u32, devices: u32, processes: u32, seed: u64) -> Self {
         Self { nodes, devices, processes, seed, scenario: Scenario::Busy, faults: BTreeMap::new() }
     }
 
     /// Injects a fault into a node.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn with_fault(mut self, node: u32, fault: InjectedFault) -> Self {
         self.faults.insert(node, fault);

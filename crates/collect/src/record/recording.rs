@@ -328,7 +328,7 @@ impl Recording {
     }
 
     /// Returns where each group with a time ends, and the time of its last line.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "testing")]
     pub fn group_ends(&self) -> Vec<(u64, Timestamp)> {
         let last_time = |group: &GroupSpan| {
             let text = self.read_group(*group).ok()?;

@@ -117,7 +117,7 @@ impl Collector {
     }
 
     /// Keeps the session of a removed node for this long.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -178,9 +178,11 @@ mod tests {
     fn what_is_json_is_read_as_it() {
         for text in [
             r#"{"a": [1, -2, 0, true, null, {}, []], "b\n\"\\\/A\u00e9\ud83d\ude00": "x, \"y\": z"}"#,
-            include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json"),
             include_str!(
-                "../../../tests/fixtures/pbs/openpbs-23.06.06/pbsnodes-offline-F-json.json"
+                "../../../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json"
+            ),
+            include_str!(
+                "../../../../../tests/fixtures/pbs/openpbs-23.06.06/pbsnodes-offline-F-json.json"
             ),
         ] {
             let mut known: Value = serde_json::from_str(text).unwrap();

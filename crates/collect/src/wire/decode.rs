@@ -502,7 +502,7 @@ mod tests {
     /// `BLESS=1 cargo test` rewrites the expected file.
     #[test]
     fn every_value_of_a_node_is_decoded_under_its_own_name() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/wire");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/wire");
         let mut reader = FrameReader::default();
         for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
             reader.push(format!("\x1egtop1 {line}\n").as_bytes());

@@ -7,18 +7,18 @@ use super::{job_detail, node_use, queue};
 use gtop_model::{DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
 
 const VERSIONS: [(&str, &str); 4] = [
-    ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
-    ("22.05.8", include_str!("../../../tests/fixtures/slurm/show-job-22.05.8.txt")),
-    ("24.11.5", include_str!("../../../tests/fixtures/slurm/show-job-24.11.5.txt")),
-    ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-job-26.05.5.txt")),
+    ("20.11.4", include_str!("../../../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
+    ("22.05.8", include_str!("../../../../../tests/fixtures/slurm/show-job-22.05.8.txt")),
+    ("24.11.5", include_str!("../../../../../tests/fixtures/slurm/show-job-24.11.5.txt")),
+    ("26.05.5", include_str!("../../../../../tests/fixtures/slurm/show-job-26.05.5.txt")),
 ];
 
 /// A node of each, all of whose devices a job has.
 const NODES: [(&str, &str); 4] = [
-    ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-node-20.11.4.txt")),
-    ("22.05.8", include_str!("../../../tests/fixtures/slurm/show-node-22.05.8.txt")),
-    ("24.11.5", include_str!("../../../tests/fixtures/slurm/show-node-24.11.5.txt")),
-    ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-node-26.05.5.txt")),
+    ("20.11.4", include_str!("../../../../../tests/fixtures/slurm/show-node-20.11.4.txt")),
+    ("22.05.8", include_str!("../../../../../tests/fixtures/slurm/show-node-22.05.8.txt")),
+    ("24.11.5", include_str!("../../../../../tests/fixtures/slurm/show-node-24.11.5.txt")),
+    ("26.05.5", include_str!("../../../../../tests/fixtures/slurm/show-node-26.05.5.txt")),
 ];
 
 /// Names of the submitted jobs; the tasks of an array share one.
@@ -139,7 +139,7 @@ fn every_record_is_found_under_its_name() {
 
 #[test]
 fn the_queue_of_a_real_slurm_is_parsed() {
-    let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
+    let text = include_str!("../../../../../tests/fixtures/slurm/squeue-22.05.8.txt");
     let queue = queue::parse(text, "mark", false);
     assert_eq!((queue.notes, queue.error), (Vec::new(), None));
     let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
@@ -165,7 +165,7 @@ fn the_queue_of_a_real_slurm_is_parsed() {
 
 #[test]
 fn the_time_of_a_suspended_job_stands_still() {
-    let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
+    let text = include_str!("../../../../../tests/fixtures/slurm/squeue-22.05.8.txt");
     let queue = queue::parse(text, "mark", false);
     let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
     let (paused, running) = (job("12"), job("10"));

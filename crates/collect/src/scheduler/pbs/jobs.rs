@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     const RECORDED: &str =
-        include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json");
+        include_str!("../../../../../tests/fixtures/pbs/openpbs-23.06.06/qstat-t-f-F-json.json");
 
     #[test]
     fn one_odd_job_hides_no_other() {

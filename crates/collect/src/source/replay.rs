@@ -99,7 +99,7 @@ impl Recordings {
     }
 
     /// Returns the fleet at a time, as a jump there shows it first.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "testing")]
     pub fn fleet_from_checkpoint(&self, at: Timestamp, history_span: Duration) -> Fleet {
         let mut fold = Fold::new(self, at, history_span);
         fold.advance(at, &AtomicBool::new(false));

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_longest_frame_of_a_probe_is_accepted() {
-        let source = include_str!("../../probes/wire.py");
+        let source = include_str!("../../../../probes/wire.py");
         let exponent =
             source.lines().find_map(|line| line.strip_prefix("MAX_FRAME = 1 << ")).unwrap();
         let maximum = 1 << exponent.split_whitespace().next().unwrap().parse::<u32>().unwrap();

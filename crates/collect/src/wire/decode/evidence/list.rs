@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     const RECORDED: &str =
-        include_str!("../../../../tests/fixtures/slurm/device-lists-22.05.8.txt");
+        include_str!("../../../../../../tests/fixtures/slurm/device-lists-22.05.8.txt");
 
     /// Returns types and files, without their folder, of the devices in lines.
     fn listed(lines: &[&str]) -> Result<Vec<String>, &'static str> {

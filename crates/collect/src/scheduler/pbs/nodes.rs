@@ -167,8 +167,9 @@ mod tests {
     use super::super::jobs;
     use super::*;
 
-    const RECORDED: &str =
-        include_str!("../../../tests/fixtures/pbs/openpbs-23.06.06/pbsnodes-offline-F-json.json");
+    const RECORDED: &str = include_str!(
+        "../../../../../tests/fixtures/pbs/openpbs-23.06.06/pbsnodes-offline-F-json.json"
+    );
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
