@@ -39,7 +39,7 @@ def linked_crates(targets):
     """Returns (name, version) of each crate that is linked into the program of any target."""
     found = set()
     for target in targets:
-        tree = cargo("tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target", target)
+        tree = cargo("tree", "--locked", "--package", "gtop", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target", target)
         for line in tree.splitlines():
             if line:
                 name, version = line.split()[:2]
@@ -165,8 +165,12 @@ def main():
         by_id[node["id"]]: [by_id[d["pkg"]] for d in node["deps"] if any(k["kind"] is None for k in d["dep_kinds"])]
         for node in metadata["resolve"]["nodes"]
     }
-    root = by_key[by_id[metadata["resolve"]["root"]]]
-    packages = [by_key[key] for key in linked_crates(targets) if by_key[key] is not root]
+    root_key = by_id[metadata["resolve"]["root"]]
+    own = {by_id[member] for member in metadata["workspace_members"]}
+    # What the crates of gtop use, the program uses.
+    resolved[root_key] = sorted({used for key in own for used in resolved[key]} - own)
+    root = by_key[root_key]
+    packages = [by_key[key] for key in linked_crates(targets) if key not in own]
     refused = ["%s: %s" % (p["name"], p["license"]) for p in packages if not is_allowed(expression(p))]
     if refused:
         sys.exit("bill_of_materials: read these licences first: " + "; ".join(refused))

@@ -1,6 +1,6 @@
 //! Cost of monitoring: CPU time per node-sample, memory per node, time to the first complete frame.
 //!
-//! `cargo bench --features internals --bench fleet [-- SIZE…]`. Each size gets a fresh client process, and each client
+//! `cargo bench --bench fleet [-- SIZE…]`. Each size gets a fresh client process, and each client
 //! starts its own server process, so that only gtop's side is measured.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed measurement aborts the bench")]
 
@@ -14,15 +14,15 @@ use std::thread;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::collect::{Collector, CollectorConfig};
-use gtop::internals::fleet::{FleetReader, FleetStore, PublishIntervals};
-use gtop::internals::model::{NodeName, Source};
-use gtop::internals::sim::{FleetSpec, SimNode, serve};
-use gtop::internals::source::Pipeline;
-use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::transport::{Options, Reach, Target, Transport};
-use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
+use gtop_collect::collect::{Collector, CollectorConfig};
+use gtop_collect::sim::{FleetSpec, SimNode, serve};
+use gtop_collect::source::Pipeline;
+use gtop_collect::transport::{Options, Reach, Target, Transport};
+use gtop_fleet::{FleetReader, FleetStore, PublishIntervals};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{NodeName, Source};
+use gtop_ssh::{FixedProfile, Profile, SshTarget};
+use gtop_ui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -76,7 +76,7 @@ async fn measure_all(args: &[&str]) {
     let requested: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     if requested.is_empty() && !args.contains(&"--bench") {
         // `cargo test --all-targets` runs benches too; they measure nothing then.
-        return print("to measure: cargo bench --features internals --bench fleet");
+        return print("to measure: cargo bench --bench fleet");
     }
     for nodes in if requested.is_empty() { &SIZES[..] } else { &requested } {
         let mut client = this_program(&["--watch", &nodes.to_string()]).spawn().unwrap();

@@ -1,6 +1,6 @@
 //! Cost of recordings: bytes and processor time per node-sample; time to open one and to jump in it, and memory.
 //!
-//! `cargo bench --features internals --bench record [-- NODES…]` records five minutes of the simulated fleet with its
+//! `cargo bench --bench record [-- NODES…]` records five minutes of the simulated fleet with its
 //! noise, 8 devices and 40 processes per node, and the same with values that change every three seconds (`smooth`).
 //! `-- --fill FILE` records 64 nodes until the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report
 //! FILE` is measured with it), and `-- --open FILE` opens it and jumps.
@@ -16,12 +16,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use gtop::internals::model::NodeName;
-use gtop::internals::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions};
-use gtop::internals::sim::{FleetSpec, SimFeed};
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Delivery, RawUpdate};
+use gtop_collect::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions};
+use gtop_collect::sim::{FleetSpec, SimFeed};
+use gtop_collect::source::replay::Recordings;
+use gtop_collect::wire::{Delivery, RawUpdate};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::NodeName;
 use tokio::time::Instant;
 
 const DEVICES: u32 = 8;
@@ -46,7 +46,7 @@ fn main() {
         }
         ["--open", path] => open(Path::new(path)),
         _ if sizes.is_empty() && !arguments.contains(&"--bench") => {
-            print("to measure: cargo bench --features internals --bench record");
+            print("to measure: cargo bench --bench record");
         }
         _ => {
             for nodes in if sizes.is_empty() { &SIZES[..] } else { &sizes } {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The screen: how soon first data and answers to keys are on it, bytes per second, CPU time of the whole program.
 
-    cargo build --release && cargo bench --features internals --bench fleet --no-run
+    cargo build --release && cargo bench --bench fleet --no-run
     benches/screen.py [PROGRAM [BEFORE]] [--nodes 256,1000] [--seconds 30] [--sizes 80x24,200x60] [--only first,output,keys]
 
 Each program runs in a pseudo-terminal; with two, the figures of both are printed one after the other.

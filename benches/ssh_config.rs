@@ -1,6 +1,6 @@
 //! Time to resolve the SSH configuration of 1,000 hosts, compared with `ssh -G`.
 //!
-//! `cargo bench --features internals --bench ssh_config`. One configuration has a block per host; the other has a few
+//! `cargo bench --bench ssh_config`. One configuration has a block per host; the other has a few
 //! patterns, an `Include` and a `Match final`, as a site might.
 #![expect(clippy::unwrap_used, reason = "a failed measurement aborts the bench")]
 
@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{Profile, SshTarget};
-use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop_collect::transport::{Options, Reach, Target, Transport};
+use gtop_model::NodeName;
+use gtop_ssh::{Profile, SshTarget};
 use tokio::process::Command;
 use tokio::time::Instant;
 

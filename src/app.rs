@@ -64,7 +64,7 @@ pub(crate) use library::Watcher;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitReason {
+pub(crate) enum ExitReason {
     /// Normally: the command succeeded or the user quit.
     Done,
     NoAnswer,
@@ -78,7 +78,7 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done | Self::Stopped(StopReason::Quit) => 0,
             Self::NoAnswer | Self::Failed => 1,

@@ -25,20 +25,20 @@ mod report;
 mod runs;
 mod serve;
 
-pub use args::SettingArgs;
-pub use connection::{ConnectionOptions, TransportChoice};
-pub use export::{ExportOptions, TableFormat};
-pub use keep::KeepOptions;
-pub use login::{DEFAULT_PERSIST, LoginOptions};
-pub use manpage::{Shell, write_completions, write_man_page};
-pub use nodes::{JobOptions, NodeOptions};
-pub use output::{OutputOptions, PrintOptions};
-pub use pick::{DeviceFormat, FormatOptions, PickOptions};
-pub use probe::{ProbeOptions, ScriptChoice};
-pub use recording::{RecordOptions, ReplayOptions};
-pub use report::{ReportOptions, SpanOptions};
-pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
-pub use serve::ServeOptions;
+pub(crate) use args::SettingArgs;
+pub(crate) use connection::{ConnectionOptions, TransportChoice};
+pub(crate) use export::ExportOptions;
+pub(crate) use keep::KeepOptions;
+pub(crate) use login::{DEFAULT_PERSIST, LoginOptions};
+pub(crate) use manpage::{Shell, write_completions, write_man_page};
+pub(crate) use nodes::{JobOptions, NodeOptions};
+pub(crate) use output::{OutputOptions, PrintOptions};
+pub(crate) use pick::{DeviceFormat, PickOptions};
+pub(crate) use probe::{ProbeOptions, ScriptChoice};
+pub(crate) use recording::{RecordOptions, ReplayOptions};
+pub(crate) use report::{ReportOptions, SpanOptions};
+pub(crate) use runs::{RunCsvFormat, RunPlace, RunsOptions};
+pub(crate) use serve::ServeOptions;
 
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], a group such as @gpu, or the page of an exporter such as http://gpu01:9100/metrics (see EXAMPLES)";
 
@@ -80,7 +80,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         EXIT STATUS\n  \
         0 at least one node answered, 1 no node answered, 2 usage error, 130 interrupted by Ctrl-C"
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// The nodes to watch
     #[arg(value_name = "HOST", help = HOST_HELP)]
     pub hosts: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Cli {
 
 /// A subcommand.
 #[derive(Debug, Subcommand)]
-pub enum CliCommand {
+pub(crate) enum CliCommand {
     /// Show the host keys of new nodes and, once confirmed, store them in `known_hosts`
     Trust {
         /// Node to trust
@@ -169,7 +169,7 @@ pub enum CliCommand {
 
 /// Options of `gtop doctor`.
 #[derive(Debug, Args)]
-pub struct DoctorOptions {
+pub(crate) struct DoctorOptions {
     /// Node to diagnose; default: this machine
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
@@ -186,7 +186,7 @@ pub struct DoctorOptions {
 
 /// A subcommand of `gtop config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub enum ConfigAction {
+pub(crate) enum ConfigAction {
     /// Write a config.toml with every setting commented out; never overwrites an existing one
     Init,
     /// Report errors in config.toml, setup.toml and the environment, with line numbers
@@ -199,7 +199,7 @@ pub enum ConfigAction {
 
 impl Cli {
     /// Parses the command line, beginning with the program name.
-    pub fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+    pub(crate) fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = expand_only_visible(args).collect();
         let explain =
             |error| hints::explain_foreign_option(with_joined_value_tip(error, &args), &args);
@@ -221,7 +221,7 @@ impl Cli {
     }
 
     /// Applies the merged settings.
-    pub fn apply_settings(&mut self, settings: &Settings) {
+    pub(crate) fn apply_settings(&mut self, settings: &Settings) {
         self.connection = ConnectionOptions::from_settings(settings);
         if self.nodes.demo.is_some() {
             return;
@@ -243,7 +243,7 @@ impl Cli {
     }
 
     /// Returns the host arguments, of the subcommand if there is one.
-    pub fn hosts(&self) -> &[String] {
+    pub(crate) fn hosts(&self) -> &[String] {
         match &self.command {
             Some(CliCommand::Trust { hosts } | CliCommand::Doctor(DoctorOptions { hosts, .. })) => {
                 hosts
@@ -269,7 +269,7 @@ impl Cli {
     }
 
     /// Checks rules that clap cannot express.
-    pub fn check(&self) -> Result<(), clap::Error> {
+    pub(crate) fn check(&self) -> Result<(), clap::Error> {
         self.check_pick()?;
         self.check_runs()?;
         self.check_report()?;
@@ -284,7 +284,7 @@ impl Cli {
     }
 
     /// Returns an error message if options or settings conflict.
-    pub fn conflict(&self) -> Option<&'static str> {
+    pub(crate) fn conflict(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
         let local = "--transport local watches this machine only; leave the hosts out";
         let local = (self.connection.transport_kind() == TransportChoice::Local && names_nodes)
@@ -294,7 +294,7 @@ impl Cli {
 }
 
 /// Returns the message of a usage error; `None` for `--help` and `--version`, which clap returns as errors too.
-pub fn error_text(error: &clap::Error) -> Option<String> {
+pub(crate) fn error_text(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
     let message = text.strip_prefix("error: ").unwrap_or(&text);
     error.use_stderr().then(|| format!("gtop: {message}"))

@@ -413,9 +413,3 @@ fn every_file_is_a_module() {
         }
     }
 }
-
-/// Says in the list of tests that those of tests/main.rs are missing.
-#[cfg(not(feature = "internals"))]
-#[test]
-#[ignore = "the tests of tests/main.rs are left out: run `cargo t`"]
-fn all_tests_run() {}

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gtop::internals::fleet::{Health, HealthReason, Node};
-use gtop::internals::metrics::{Value, device_fields};
-use gtop::internals::model::{Device, DeviceFault, NodeName, NodeUpdate, Reason, Sample};
-use gtop::internals::time::Timestamp;
-use gtop::internals::wire::Decoder;
-use gtop::internals::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
+use gtop_collect::wire::Decoder;
+use gtop_collect::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
+use gtop_fleet::metrics::{Value, device_fields};
+use gtop_fleet::{Health, HealthReason, Node};
+use gtop_local::time::Timestamp;
+use gtop_model::{Device, DeviceFault, NodeName, NodeUpdate, Reason, Sample};
 
 /// How a cell becomes the value of a field.
 #[derive(Clone, Copy)]

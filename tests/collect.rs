@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::collect::{Collector, CollectorConfig};
-use gtop::internals::fleet::{Fleet, FleetReader, Node};
-use gtop::internals::model::{
-    Fault, FaultKind, Freshness, Link, NodeName, SessionUpdate, SourceFaultKind,
-};
-use gtop::internals::sim::{self, FleetSpec, SimFleet};
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::transport::{Options, Target, Transport};
-use gtop::internals::wire::{Body, DeliverySink, RawUpdate};
+use gtop_collect::collect::{Collector, CollectorConfig};
+use gtop_collect::sim::{self, FleetSpec, SimFleet};
+use gtop_collect::transport::{Options, Target, Transport};
+use gtop_collect::wire::{Body, DeliverySink, RawUpdate};
+use gtop_fleet::{Fleet, FleetReader, Node};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Fault, FaultKind, Freshness, Link, NodeName, SessionUpdate, SourceFaultKind};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -112,7 +110,7 @@ async fn heartbeats_keep_a_session_up_past_the_heartbeat_timeout() {
             fleet = slow.until("a loss", |fleet| !is_up(fleet)) => fleet,
         }
     };
-    let timeout_limit = gtop::internals::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
+    let timeout_limit = gtop_collect::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
     if let Ok(fleet) = timeout(timeout_limit, loss).await {
         panic!("{:?}", fleet.nodes.iter().map(|node| node.fault()).collect::<Vec<_>>());
     }

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gtop::internals::ui::KeyScheme;
-use gtop::internals::wire::Exporter;
+use gtop_collect::wire::Exporter;
+use gtop_ui::KeyScheme;
 
 /// A temporary home directory.
 struct Home(tempfile::TempDir);

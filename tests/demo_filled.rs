@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::internals::config::settings;
-use gtop::internals::fleet::{Fleet, Totals};
-use gtop::internals::metrics::{
+use gtop_collect::sim::FleetSpec;
+use gtop_fleet::metrics::{
     DEVICE_AMD, DEVICE_TPU, HOST, JOB, JobAt, PROCESS, Usage, Value, device_fields,
 };
-use gtop::internals::model::Throttle;
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::{
+use gtop_fleet::{Fleet, Totals};
+use gtop_local::time::Timestamp;
+use gtop_model::Throttle;
+use gtop_ui::{
     ColourDepth, Density, DisplayOptions, GlyphSet, Palette, Setup, TableColumns, Theme, Ui,
     UiConfig,
 };

@@ -1,7 +1,7 @@
 //! Output of the demo with seed 1 at a fixed clock, compared byte by byte with golden files.
 //!
 //! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--csv`, `--once` and the schema.
-//! `BLESS=1 cargo t --test it demo_output::` rewrites them.
+//! `BLESS=1 cargo test --test it demo_output::` rewrites them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use gtop::internals::export::{
     OutputField, TimeFormat, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
 };
-use gtop::internals::fleet::{Fleet, FleetStore, PublishIntervals};
-use gtop::internals::insight::FleetView;
-use gtop::internals::model::{Link, NodeName, SessionUpdate, TransportKind};
-use gtop::internals::query::DisplaySelection;
-use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
-use gtop::internals::source::Pipeline;
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
-use gtop::internals::ui::{DisplayOptions, RenderContext, report};
-use gtop::internals::wire::body::Body;
-use gtop::internals::wire::{Delivery, DeliverySink, FrameReader, RawUpdate, Received, encode};
+use gtop_collect::sim::{DriverState, FleetSpec, Machine, SampleRequest};
+use gtop_collect::source::Pipeline;
+use gtop_collect::wire::body::Body;
+use gtop_collect::wire::{Delivery, DeliverySink, FrameReader, RawUpdate, Received, encode};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::{Fleet, FleetStore, PublishIntervals};
+use gtop_local::time::Timestamp;
+use gtop_model::{Link, NodeName, SessionUpdate, TransportKind};
+use gtop_ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
+use gtop_ui::{DisplayOptions, RenderContext, report};
 use jiff::tz::TimeZone;
 
 const NODES: u32 = 8;

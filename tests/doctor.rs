@@ -8,8 +8,8 @@ mod nodes;
 mod printing;
 
 use gtop::internals::doctor::{Report, StepResult, StepStatus, diagnose_node};
-use gtop::internals::time::Clock;
-use gtop::internals::transport::{Options, Target, Transport};
+use gtop_collect::transport::{Options, Target, Transport};
+use gtop_local::time::Clock;
 
 use crate::harness::lab::{Lab, Sshd, node};
 

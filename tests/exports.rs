@@ -12,11 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::{OutputField, TimeFormat, write_csv, write_csv_header};
-use gtop::internals::fleet::{Fleet, Node, Process, SourceState};
-use gtop::internals::model::{
-    Device, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source,
-};
-use gtop::internals::time::Timestamp;
+use gtop_fleet::{Fleet, Node, Process, SourceState};
+use gtop_local::time::Timestamp;
+use gtop_model::{Device, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,13 +1,13 @@
 //! Golden screens: made-up fleets in each view, size and look, text and style.
 //!
 //! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
-//! runs of equal style. `BLESS=1 cargo t --test it golden::` writes them anew.
+//! runs of equal style. `BLESS=1 cargo test --test it golden::` writes them anew.
 
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::ui::{Effect, StopReason, Ui, UiRequest};
+use gtop_fleet::Fleet;
+use gtop_ui::{Effect, StopReason, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

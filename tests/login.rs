@@ -8,9 +8,9 @@ mod prompts;
 use std::fs;
 use std::time::Duration;
 
-use gtop::internals::advice::{self, Known};
-use gtop::internals::ssh;
-use gtop::internals::transport::{Fault, Transport};
+use gtop_collect::transport::{Fault, Transport};
+use gtop_fleet::advice::{self, Known};
+use gtop_ssh as ssh;
 use tokio::process::Command;
 
 use crate::harness::lab::{ADDRESS, Lab, Sshd, check_echo, node, run, ssh_target};

@@ -1,6 +1,6 @@
 //! The tests that use the crate or run the program: one binary, so that a change of the crate links once.
 //!
-//! `cargo t --test it login::` runs those of one module.
+//! `cargo test --test it login::` runs those of one module.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

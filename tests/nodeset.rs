@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use gtop::internals::nodeset::{Groups, expand, expand_with, fold};
+use gtop_model::nodeset::{Groups, expand, expand_with, fold};
 
 /// Number of random sets per comparison.
 const COUNT: usize = 1000;

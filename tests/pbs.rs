@@ -164,15 +164,17 @@ fn two_files_and_a_folder_know_of_it() {
             if path.is_dir() {
                 visit(&path, found);
             } else if fs::read_to_string(&path).unwrap().to_lowercase().contains("pbs") {
-                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
                 found.push(path.display().to_string().replace(root, ""));
             }
         }
     }
     let mut found = Vec::new();
-    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    found.retain(|file| !file.starts_with("scheduler/pbs"));
-    assert_eq!(found, ["scheduler.rs"]);
+    for folder in ["src", "crates"] {
+        visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
+    }
+    found.retain(|file| !file.starts_with("crates/collect/src/scheduler/pbs"));
+    assert_eq!(found, ["crates/collect/src/scheduler.rs"]);
 }
 
 /// Returns what `gtop doctor` prints of a scheduler with this stub of `qstat`.

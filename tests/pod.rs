@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use gtop::internals::inventory::{MetadataError, Pod, PodEnv, PodError, Roster, find_pod};
-use gtop::internals::transport::Reach;
+use gtop_collect::inventory::{MetadataError, Pod, PodEnv, PodError, Roster, find_pod};
+use gtop_collect::transport::Reach;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

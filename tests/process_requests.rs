@@ -4,16 +4,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::collect::{CollectorConfig, NodeClient};
 use gtop::internals::export::write_json;
-use gtop::internals::fleet::{Fleet, FleetReader, Node};
-use gtop::internals::model::{
+use gtop_collect::collect::{CollectorConfig, NodeClient};
+use gtop_collect::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet};
+use gtop_collect::transport::{Options, Reach, Target};
+use gtop_fleet::{Fleet, FleetReader, Node};
+use gtop_local::time::Clock;
+use gtop_model::{
     Link, NodeName, ProcessKey, ProcessRequest, ProcessResponse, Reading, Refusal, RequestError,
     Signal,
 };
-use gtop::internals::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet};
-use gtop::internals::time::Clock;
-use gtop::internals::transport::{Options, Reach, Target};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::write_json;
-use gtop::internals::fleet::{Fleet, FleetStore};
-use gtop::internals::insight::events::MarkObserver;
-use gtop::internals::model::{Fault, FaultKind, JobList, Link, NodeName, SessionUpdate};
-use gtop::internals::record::{Header, Limits, Recorder, RecorderOptions};
-use gtop::internals::sim::{FleetSpec, SimFeed};
-use gtop::internals::source::Pipeline;
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Delivery, DeliverySink, RawUpdate};
+use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions};
+use gtop_collect::sim::{FleetSpec, SimFeed};
+use gtop_collect::source::Pipeline;
+use gtop_collect::source::replay::Recordings;
+use gtop_collect::wire::{Delivery, DeliverySink, RawUpdate};
+use gtop_fleet::insight::events::MarkObserver;
+use gtop_fleet::{Fleet, FleetStore};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Fault, FaultKind, JobList, Link, NodeName, SessionUpdate};
 use tempfile::TempDir;
 
 mod damage;

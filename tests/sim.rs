@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::model::{NodeName, NodeUpdate, Reading, Reason};
-use gtop::internals::sim::{
+use gtop_collect::sim::{
     BACKEND, DriverState, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
     serve,
 };
-use gtop::internals::time::Timestamp;
-use gtop::internals::wire::body::{Body, Raw, Sample};
-use gtop::internals::wire::{Decoder, FrameReader, MalformedFrame, Received, encode};
+use gtop_collect::wire::body::{Body, Raw, Sample};
+use gtop_collect::wire::{Decoder, FrameReader, MalformedFrame, Received, encode};
+use gtop_local::time::Timestamp;
+use gtop_model::{NodeName, NodeUpdate, Reading, Reason};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, ChannelMsg};
@@ -116,7 +116,7 @@ fn the_schema_test_finds_errors() {
 }
 
 /// Decodes a frame from its bytes, as the client does.
-fn decode(body: &Body) -> gtop::internals::model::Sample {
+fn decode(body: &Body) -> gtop_model::Sample {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };

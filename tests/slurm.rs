@@ -9,13 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gtop::internals::inventory::{JobTargets, Roster};
-use gtop::internals::model::{
-    DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, NodeUpdate, Sample,
-};
-use gtop::internals::scheduler::{JobFilter, PollRequest, Scheduler, SchedulerKind};
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::wire::{Decoder, FrameReader, Received};
+use gtop_collect::inventory::{JobTargets, Roster};
+use gtop_collect::scheduler::{JobFilter, PollRequest, Scheduler, SchedulerKind};
+use gtop_collect::wire::{Decoder, FrameReader, Received};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, NodeUpdate, Sample};
 use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");

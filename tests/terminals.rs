@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use gtop::internals::time::Clock;
-use gtop::internals::ui::{FleetSource, Keymap, Theme, ThemeOptions, UiConfig, UiContext};
+use gtop_local::time::Clock;
+use gtop_ui::{FleetSource, Keymap, Theme, ThemeOptions, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -285,7 +285,7 @@ impl Drop for Fragile {
 
 /// Shows a screen and panics meanwhile.
 async fn panic_on_the_screen(how: &str) {
-    let (_fleet, reader) = tokio::sync::watch::channel(gtop::internals::fleet::Fleet::default());
+    let (_fleet, reader) = tokio::sync::watch::channel(gtop_fleet::Fleet::default());
     let (_source, sources) = mpsc::channel(1);
     let (requests, _asked) = mpsc::channel(1);
     let (_task, suspended_tasks) = mpsc::channel(1);
@@ -308,10 +308,10 @@ async fn panic_on_the_screen(how: &str) {
         config: UiConfig {
             theme: Theme::resolve(ThemeOptions::default(), |_| None),
             detects_background: false,
-            display: gtop::internals::ui::DisplayOptions::default(),
+            display: gtop_ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),
             preferences: Vec::new(),
-            setup: gtop::internals::ui::Setup::default(),
+            setup: gtop_ui::Setup::default(),
         },
         keys: Keymap::default(),
         message: None,
@@ -331,7 +331,7 @@ async fn panic_on_the_screen(how: &str) {
         panic!("something broke");
     };
     tokio::select! {
-        _ending = gtop::internals::ui::run(context) => {}
+        _ending = gtop_ui::run(context) => {}
         () = breaking => {}
     }
 }

@@ -13,9 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::process::{Exit, Output};
-use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus};
-use gtop::internals::transport::{Fault, Options, Transport};
+use gtop_collect::transport::{Fault, Options, Transport};
+use gtop_local::process::{Exit, Output};
+use gtop_ssh::{self as ssh, ConnectPhase, HostKeyStatus};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};

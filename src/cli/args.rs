@@ -13,7 +13,7 @@ use crate::config::{Problem, SECTIONS, Setting, SettingKind, SettingValue, setti
 
 /// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
-pub struct SettingArgs {
+pub(crate) struct SettingArgs {
     /// Values by setting.
     pub values: BTreeMap<&'static str, SettingValue>,
     /// Hints about old names of values, which are still accepted.

@@ -6,7 +6,7 @@ use crate::config::Settings;
 
 /// Options of connections.
 #[derive(Clone, Debug, Default)]
-pub struct ConnectionOptions {
+pub(crate) struct ConnectionOptions {
     /// Maximum number of connections opened at once.
     pub max_connecting: u16,
     pub transport: TransportChoice,
@@ -18,7 +18,7 @@ pub struct ConnectionOptions {
 
 /// The transport setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TransportChoice {
+pub(crate) enum TransportChoice {
     /// Built-in SSH, with fallbacks
     #[default]
     Auto,
@@ -61,7 +61,7 @@ impl ConnectionOptions {
     }
 
     /// Returns the transport; `--ssh-binary` and `--exec` imply theirs.
-    pub fn transport_kind(&self) -> TransportChoice {
+    pub(crate) fn transport_kind(&self) -> TransportChoice {
         if self.ssh_binary.is_some() {
             TransportChoice::Ssh
         } else if self.exec.is_some() {

@@ -12,7 +12,7 @@ use crate::export::SampleFormat;
 /// Options of `gtop export`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct ExportOptions {
+pub(crate) struct ExportOptions {
     /// Recordings, each with its older parts; several are merged
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub struct ExportOptions {
 
 /// A format of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
+pub(crate) enum TableFormat {
     /// One JSON object per line
     #[value(alias = "jsonl")]
     Ndjson,
@@ -58,7 +58,7 @@ pub enum TableFormat {
 
 impl ExportOptions {
     /// Returns the format; `None` for Parquet.
-    pub fn format(&self) -> Option<SampleFormat> {
+    pub(crate) fn format(&self) -> Option<SampleFormat> {
         let extension = || self.write.as_ref()?.extension()?.to_str();
         match (self.format, extension()) {
             (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => None,

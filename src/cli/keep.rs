@@ -7,7 +7,7 @@ use clap::Args;
 /// Options of what a recording keeps.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Recording")]
-pub struct KeepOptions {
+pub(crate) struct KeepOptions {
     /// Remove what is older, a twentieth of this time at once: 90m, 7d; default: 24h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     keep: Option<Duration>,
@@ -21,22 +21,22 @@ pub struct KeepOptions {
 
 impl KeepOptions {
     /// Returns how long lines are kept at least, unless the size does not allow it.
-    pub fn keep(&self) -> Duration {
+    pub(crate) fn keep(&self) -> Duration {
         self.keep.unwrap_or(Duration::from_secs(86_400))
     }
 
     /// Returns the maximum size of a recording in bytes.
-    pub fn max_size(&self) -> u64 {
+    pub(crate) fn max_size(&self) -> u64 {
         self.max_size.unwrap_or(1 << 30)
     }
 
     /// Returns the minimum time between two recorded samples of a node; zero records each.
-    pub fn every(&self) -> Duration {
+    pub(crate) fn every(&self) -> Duration {
         self.every.unwrap_or_default()
     }
 
     /// Keeps everything.
-    pub fn never_drop(&mut self) {
+    pub(crate) fn never_drop(&mut self) {
         (self.keep, self.max_size) = (Some(Duration::from_secs(366 * 86_400)), Some(1 << 40));
     }
 

@@ -8,11 +8,11 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{HOST_HELP, JobOptions, NodeOptions};
 
 /// How long a connection is kept after its last use.
-pub const DEFAULT_PERSIST: Duration = Duration::from_secs(8 * 3600);
+pub(crate) const DEFAULT_PERSIST: Duration = Duration::from_secs(8 * 3600);
 
 /// Options of `gtop login`.
 #[derive(Debug, Args)]
-pub struct LoginOptions {
+pub(crate) struct LoginOptions {
     /// The nodes to log in to
     #[arg(value_name = "HOST", help = HOST_HELP)]
     pub(super) hosts: Vec<String>,
@@ -32,7 +32,7 @@ pub struct LoginOptions {
 
 impl LoginOptions {
     /// Returns how long a connection is kept after its last use.
-    pub fn persist(&self) -> Duration {
+    pub(crate) fn persist(&self) -> Duration {
         self.persist.unwrap_or(DEFAULT_PERSIST)
     }
 }

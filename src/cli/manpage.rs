@@ -14,7 +14,7 @@ use gtop_model::Vendor;
 
 /// Shells with a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Shell {
+pub(crate) enum Shell {
     /// Install as ~/.local/share/bash-completion/completions/gtop
     Bash,
     /// Install as _gtop in a folder of $fpath
@@ -24,7 +24,7 @@ pub enum Shell {
 }
 
 /// Writes the manual page, in roff.
-pub fn write_man_page(out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_man_page(out: &mut impl Write) -> io::Result<()> {
     let command = Cli::command();
     let page = Man::new(command.clone()).source(format!("gtop {}", env!("CARGO_PKG_VERSION")));
     page.render_title(out)?;
@@ -54,7 +54,7 @@ fn write_subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes a completion script.
-pub fn write_completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
     let mut command = Cli::command();
     // clap_complete panics if writing fails.
     let mut text = Vec::new();

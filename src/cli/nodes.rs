@@ -15,7 +15,7 @@ const EXCLUDE_HELP: &str =
 /// Options that select nodes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
-pub struct NodeOptions {
+pub(crate) struct NodeOptions {
     /// Read nodes from a file, one per line; # starts a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub struct NodeOptions {
 /// Options that select jobs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = JOBS)]
-pub struct JobOptions {
+pub(crate) struct JobOptions {
     /// Watch the nodes of your running jobs, updated as jobs start and end
     #[arg(long, conflicts_with = "demo")]
     pub slurm: bool,
@@ -125,17 +125,17 @@ impl JobOptions {
     }
 
     /// Returns true if a scheduler is named.
-    pub const fn names_scheduler(&self) -> bool {
+    pub(crate) const fn names_scheduler(&self) -> bool {
         self.slurm || self.scheduler.is_some()
     }
 
     /// Returns the scheduler of the jobs: the named one, or the one on this machine.
-    pub fn scheduler(&self) -> SchedulerKind {
+    pub(crate) fn scheduler(&self) -> SchedulerKind {
         self.named_scheduler().or_else(SchedulerKind::here).unwrap_or_default()
     }
 
     /// Returns the same if its programs are on this machine.
-    pub fn scheduler_here(&self) -> Option<SchedulerKind> {
+    pub(crate) fn scheduler_here(&self) -> Option<SchedulerKind> {
         let named = self.named_scheduler();
         named.map_or_else(SchedulerKind::here, |kind| kind.has_program().then_some(kind))
     }
@@ -145,7 +145,7 @@ impl JobOptions {
     }
 
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
-    pub fn is_requested(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         let Self { user, job, partition, account, qos, reservation, nodelist, .. } = self;
         let lists = [user, job, partition, account, qos, reservation, nodelist];
         self.names_scheduler()
@@ -172,7 +172,7 @@ impl NodeOptions {
     }
 
     /// Returns true if an option names nodes.
-    pub const fn names_nodes(&self) -> bool {
+    pub(crate) const fn names_nodes(&self) -> bool {
         self.hosts_file.is_some()
             || self.mpi_hostfile.is_some()
             || self.ssh_config_hosts.is_some()

@@ -11,7 +11,7 @@ use crate::export::{DeviceKey, OutputField};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct PrintOptions {
+pub(crate) struct PrintOptions {
     /// Print one complete snapshot and exit; the default if output is not a terminal, or TERM=dumb
     #[arg(short = '1', long)]
     pub once: bool,
@@ -38,7 +38,7 @@ pub struct PrintOptions {
 /// Options for output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
-pub struct OutputOptions {
+pub(crate) struct OutputOptions {
     /// What is printed
     #[command(flatten)]
     pub print: PrintOptions,
@@ -73,7 +73,7 @@ pub struct OutputOptions {
 
 impl PrintOptions {
     /// Returns the columns of CSV.
-    pub fn columns(&self) -> Vec<OutputField> {
+    pub(crate) fn columns(&self) -> Vec<OutputField> {
         if !self.fields.is_empty() {
             return self.fields.clone();
         }

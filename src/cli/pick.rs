@@ -24,7 +24,7 @@ const DEFAULT_RESERVATION: Duration = Duration::from_secs(120);
     after_long_help = "EXIT STATUS\n  0 enough devices, 1 no devices, 2 usage error or driver error, 4 fewer devices \
         than wanted, 126 or 127 the command cannot be run, 130 interrupted; otherwise that of the command"
 )]
-pub struct PickOptions {
+pub(crate) struct PickOptions {
     /// The nodes to pick from
     #[arg(value_name = "HOST", help = HOST_HELP)]
     hosts: Vec<String>,
@@ -115,7 +115,7 @@ struct SharingOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Format")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct FormatOptions {
+pub(crate) struct FormatOptions {
     /// Print indices or UUIDs; MIG slices and AMD devices are always printed by UUID
     #[arg(short = 'O', long, value_name = "FORMAT", default_value = "index")]
     pub format: DeviceFormat,
@@ -138,7 +138,7 @@ pub struct FormatOptions {
 
 /// How devices are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DeviceFormat {
+pub(crate) enum DeviceFormat {
     /// By index, as the driver counts them
     #[default]
     Index,
@@ -203,7 +203,7 @@ impl Cli {
     }
 
     /// Returns true if the command line says which nodes to watch.
-    pub fn names_nodes(&self) -> bool {
+    pub(crate) fn names_nodes(&self) -> bool {
         !self.hosts.is_empty()
             || self.nodes.names_nodes()
             || self.nodes.local
@@ -257,7 +257,7 @@ impl LimitOptions {
 
 impl PickOptions {
     /// Returns what is wanted; `variable` reads the environment.
-    pub fn request(&self, variable: impl Fn(&str) -> Option<String>) -> PickRequest {
+    pub(crate) fn request(&self, variable: impl Fn(&str) -> Option<String>) -> PickRequest {
         let limits = &self.limits;
         let (min_count, max_count) = limits.counts();
         // Waiting for nothing, or running nowhere, is not meant.
@@ -291,22 +291,22 @@ impl PickOptions {
     }
 
     /// Returns true if it waits for enough devices.
-    pub const fn waits(&self) -> bool {
+    pub(crate) const fn waits(&self) -> bool {
         self.sharing.wait.is_some()
     }
 
     /// Returns how long it waits at most.
-    pub fn wait_limit(&self) -> Option<Duration> {
+    pub(crate) fn wait_limit(&self) -> Option<Duration> {
         self.sharing.wait.flatten()
     }
 
     /// Returns true if what others have reserved is not picked.
-    pub const fn respects_reservations(&self) -> bool {
+    pub(crate) const fn respects_reservations(&self) -> bool {
         !self.sharing.no_lock
     }
 
     /// Returns for how long what is picked is reserved, and what ends that earlier; `None` if it is not.
-    pub fn reservation(&self) -> Option<(Duration, ReservationEnd)> {
+    pub(crate) fn reservation(&self) -> Option<(Duration, ReservationEnd)> {
         let length = self.sharing.lock.flatten().unwrap_or(DEFAULT_RESERVATION);
         match (self.command.is_empty(), self.sharing.lock, self.sharing.no_lock) {
             (_, _, true) | (true, None, false) => None,
@@ -316,14 +316,14 @@ impl PickOptions {
     }
 
     /// Returns true if the list of `CUDA_VISIBLE_DEVICES` of this machine is inherited.
-    pub fn inherits_variable(&self) -> bool {
+    pub(crate) fn inherits_variable(&self) -> bool {
         self.limits.inherit == Some(None)
     }
 }
 
 impl FormatOptions {
     /// Returns what separates devices.
-    pub fn separator(&self) -> &str {
+    pub(crate) fn separator(&self) -> &str {
         match (self.newline, self.null) {
             (true, _) => "\n",
             (false, true) => "\0",

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 /// Options of `gtop probe`.
 #[derive(Debug, Args)]
-pub struct ProbeOptions {
+pub(crate) struct ProbeOptions {
     /// Node to name in what is printed; it is not connected to
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
@@ -46,7 +46,7 @@ pub struct ProbeOptions {
 
 /// A script that runs on nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScriptChoice {
+pub(crate) enum ScriptChoice {
     /// The probe for Python 3.6 or newer
     Python,
     /// The probe for sh

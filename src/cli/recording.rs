@@ -10,7 +10,7 @@ use crate::cli::{
 
 /// Options of `gtop record`.
 #[derive(Debug, Args)]
-pub struct RecordOptions {
+pub(crate) struct RecordOptions {
     /// The file to record to; an existing recording is continued
     #[arg(short = 'w', long, value_name = "FILE", required = true)]
     pub write: PathBuf,
@@ -24,7 +24,7 @@ pub struct RecordOptions {
 
 /// What is watched, for a subcommand.
 #[derive(Debug, Args)]
-pub struct WatchOptions {
+pub(crate) struct WatchOptions {
     /// The nodes to watch
     #[arg(value_name = "HOST", help = HOST_HELP)]
     hosts: Vec<String>,
@@ -54,7 +54,7 @@ impl WatchOptions {
 
 /// Options of `gtop replay`.
 #[derive(Debug, Args)]
-pub struct ReplayOptions {
+pub(crate) struct ReplayOptions {
     /// Recordings, each with its older parts; several are merged
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,

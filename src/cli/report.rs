@@ -14,7 +14,7 @@ use gtop_model::nodeset;
 
 /// Options of `gtop report`.
 #[derive(Debug, Args)]
-pub struct ReportOptions {
+pub(crate) struct ReportOptions {
     /// Recordings, each with its older parts, or logs of rntop; with --for, nodes to watch
     #[arg(value_name = "FILE")]
     hosts: Vec<String>,
@@ -54,7 +54,7 @@ pub struct ReportOptions {
 
 /// The span of a recording that counts.
 #[derive(Clone, Debug, Args)]
-pub struct SpanOptions {
+pub(crate) struct SpanOptions {
     /// Leave out what was before: 14:05, -3h (before the end), 2026-11-24 14:05, ISO 8601
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
@@ -91,7 +91,7 @@ impl ReportOptions {
     }
 
     /// Returns whose devices and time count.
-    pub fn filter(&self) -> ReportFilter {
+    pub(crate) fn filter(&self) -> ReportFilter {
         let (jobs, users) = self.holders.clone();
         // Their form is known to be right.
         let names = |set: &String| nodeset::expand(set).unwrap_or_default();
@@ -99,12 +99,12 @@ impl ReportOptions {
     }
 
     /// Returns the files to read.
-    pub fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.hosts.iter().map(PathBuf::from).collect()
     }
 
     /// Returns the format of the report.
-    pub fn format(&self) -> ReportFormat {
+    pub(crate) fn format(&self) -> ReportFormat {
         let by_name = || {
             let extension = self.write.as_ref()?.extension()?.to_str()?;
             ReportFormat::of_extension(extension)

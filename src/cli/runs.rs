@@ -24,7 +24,7 @@ const DEFAULT_CSV_DIR: &str = "./train/statistics/data";
         gtop runs --follow train.log              the progress that a log shows\n  \
         gtop runs ./progress --headless --csv-interval 10"
 )]
-pub struct RunsOptions {
+pub(crate) struct RunsOptions {
     /// Folder of runs, FOLDER or HOST:FOLDER; or a node to watch
     #[arg(id = "hosts", value_name = "FOLDER|HOST")]
     places: Vec<String>,
@@ -67,7 +67,7 @@ struct MaxOptions {
 /// Options of CSV files.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Runs")]
-pub struct CsvOptions {
+pub(crate) struct CsvOptions {
     /// Print the table once, as if standard output were no terminal
     #[arg(long, conflicts_with = "headless")]
     pub once: bool,
@@ -87,7 +87,7 @@ pub struct CsvOptions {
 
 /// The files of `--csv-dir`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum RunCsvFormat {
+pub(crate) enum RunCsvFormat {
     /// `RUN_matrix.csv` and `RUN_overall.csv` of each run
     #[default]
     Runs,
@@ -97,7 +97,7 @@ pub enum RunCsvFormat {
 
 /// A folder or a log, and its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunPlace {
+pub(crate) struct RunPlace {
     /// As it was typed.
     pub text: String,
     /// `None` for this machine.
@@ -108,12 +108,12 @@ pub struct RunPlace {
 
 impl RunsOptions {
     /// Returns the folders.
-    pub fn folders(&self) -> Vec<RunPlace> {
+    pub(crate) fn folders(&self) -> Vec<RunPlace> {
         self.places.iter().filter_map(|word| place(word)).collect()
     }
 
     /// Returns the logs.
-    pub fn logs(&self) -> Vec<RunPlace> {
+    pub(crate) fn logs(&self) -> Vec<RunPlace> {
         let log = |word: &String| {
             place(word).unwrap_or_else(|| RunPlace {
                 text: word.clone(),
@@ -125,25 +125,25 @@ impl RunsOptions {
     }
 
     /// Returns what resources are compared with.
-    pub fn limits(&self) -> RunLimits {
+    pub(crate) fn limits(&self) -> RunLimits {
         let MaxOptions { max_cpus, max_ram, max_gpu } = self.max;
         RunLimits { cpus: max_cpus, ram: max_ram.map(gib), gpu: max_gpu.map(gib) }
     }
 
     /// Returns true if outputs open in windows of tmux.
-    pub const fn uses_tmux(&self) -> bool {
+    pub(crate) const fn uses_tmux(&self) -> bool {
         self.tmux
     }
 
     /// Returns the options of CSV files.
-    pub const fn csv(&self) -> &CsvOptions {
+    pub(crate) const fn csv(&self) -> &CsvOptions {
         &self.csv
     }
 }
 
 impl CsvOptions {
     /// Returns the folder and the format of CSV files; `None` if none are written.
-    pub fn target(&self) -> Option<(PathBuf, RunCsvFormat)> {
+    pub(crate) fn target(&self) -> Option<(PathBuf, RunCsvFormat)> {
         let is_wanted = self.headless
             || self.csv_dir.is_some()
             || self.csv_interval.is_some()

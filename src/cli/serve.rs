@@ -14,7 +14,7 @@ const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 
 /// Options of `gtop serve`.
 #[derive(Debug, Args)]
-pub struct ServeOptions {
+pub(crate) struct ServeOptions {
     /// Where to listen; default: 127.0.0.1:9835. Addresses that are not loopback need a certificate
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     listen: Option<SocketAddr>,
@@ -80,12 +80,12 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 impl ServeOptions {
     /// Returns the address to listen on; `None` with only a Unix socket.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listen.or_else(|| self.socket.is_none().then_some(DEFAULT_ADDRESS))
     }
 
     /// Returns the other exporters whose names are added.
-    pub fn compat(&self) -> CompatNames {
+    pub(crate) fn compat(&self) -> CompatNames {
         CompatNames {
             dcgm: self.compat.contains(&CompatSet::Dcgm),
             dcgm_canonical: self.compat.contains(&CompatSet::DcgmCanonical),

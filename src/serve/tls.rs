@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// The file cannot be read.
     #[error("cannot read {path}: {1}", path = .0.display())]
     Read(PathBuf, io::Error),
@@ -43,7 +43,7 @@ pub enum TlsError {
 
 /// A certificate chain with its key.
 #[derive(Debug)]
-pub struct Tls {
+pub(crate) struct Tls {
     certificates: PathBuf,
     key: PathBuf,
     clock: Clock,
@@ -65,7 +65,11 @@ impl Tls {
     /// # Errors
     ///
     /// If one cannot be read or used, if the certificate is not valid now, or if they do not belong together.
-    pub fn load(certificates: PathBuf, key: PathBuf, clock: Clock) -> Result<Self, TlsError> {
+    pub(crate) fn load(
+        certificates: PathBuf,
+        key: PathBuf,
+        clock: Clock,
+    ) -> Result<Self, TlsError> {
         let versions = versions(&certificates, &key);
         let config = read_config(&certificates, &key, &clock)?;
         Ok(Self { certificates, key, clock, loaded: Mutex::new(Loaded { config, versions }) })

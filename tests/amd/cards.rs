@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use gtop::internals::metrics::{Value as Field, device_fields};
-use gtop::internals::model::{Device, NodeUpdate};
-use gtop::internals::time::Timestamp;
-use gtop::internals::wire::Decoder;
-use gtop::internals::wire::body::{Body, Sample};
+use gtop_collect::wire::Decoder;
+use gtop_collect::wire::body::{Body, Sample};
+use gtop_fleet::metrics::{Value as Field, device_fields};
+use gtop_local::time::Timestamp;
+use gtop_model::{Device, NodeUpdate};
 use serde_json::{Value, json};
 
 use crate::amd::machine::{

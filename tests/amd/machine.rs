@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use gtop::internals::metrics::device_fields;
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
+use gtop_fleet::metrics::device_fields;
 use serde_json::{Value, json};
 
 use crate::amd::sysfs::Tree;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 const SOURCES: [&str; 3] = [
-    include_str!("../../src/wire/body.rs"),
-    include_str!("../../src/wire/body/device.rs"),
-    include_str!("../../src/wire/body/tpu.rs"),
+    include_str!("../../crates/collect/src/wire/body.rs"),
+    include_str!("../../crates/collect/src/wire/body/device.rs"),
+    include_str!("../../crates/collect/src/wire/body/tpu.rs"),
 ];
 
 /// What the objects are called on the page, in its order; groups of keys are part of the object before.

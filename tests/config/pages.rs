@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use gtop::internals::config::{Setting, SettingKind, settings};
-use gtop::internals::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
-use gtop::internals::query::aliases;
-use gtop::internals::ui::{
-    ChartMetric, ColumnSpec, ForeignKey, Here, KeyScheme, Keymap, processes,
-};
+use gtop_fleet::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
+use gtop_fleet::query::aliases;
+use gtop_ui::{ChartMetric, ColumnSpec, ForeignKey, Here, KeyScheme, Keymap, processes};
 
 /// Returns the table of settings in Markdown.
 pub(crate) fn table_text() -> String {

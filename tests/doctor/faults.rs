@@ -1,6 +1,6 @@
 //! Faults between this machine and a node.
 
-use gtop::internals::transport::{Options, Transport, TransportMode};
+use gtop_collect::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

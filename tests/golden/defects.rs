@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
-use gtop::internals::model::{
+use gtop_collect::wire::{Decoder, FrameReader, Received};
+use gtop_fleet::{Fleet, Node, NodeBuilder};
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, NodeUpdate, ProcessRequest,
     Reading, Reason, SchedulerErrorKind,
 };
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::{DisplayOptions, MemoryUnit};
-use gtop::internals::ui::{Effect, Keymap, Surface, Ui, UiRequest};
-use gtop::internals::wire::{Decoder, FrameReader, Received};
+use gtop_ui::{DisplayOptions, MemoryUnit};
+use gtop_ui::{Effect, Keymap, Surface, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -110,7 +110,7 @@ fn hostile_fleet() -> Fleet {
     let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
         "code": 79, "message": HOSTILE_TEXT});
     let node = node_from_frames("gpu01", &[hello, sample, event]);
-    let text = gtop::internals::text::sanitize(HOSTILE_TEXT, 100);
+    let text = gtop_local::text::sanitize(HOSTILE_TEXT, 100);
     let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*text), retry_at: None };
     Fleet::new(vec![node, NodeFixture::new("gpu02").link(down).node()].into())
 }
@@ -142,8 +142,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
                     assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
                 }
                 let text = bytes.replace('\x1b', "");
-                let hostile =
-                    text.chars().find(|letter| gtop::internals::text::is_unprintable(*letter));
+                let hostile = text.chars().find(|letter| gtop_local::text::is_unprintable(*letter));
                 assert_eq!(hostile, None, "{keys:?} {width}: {text:?}");
             }
         }

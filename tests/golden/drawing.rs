@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{Fault, FaultKind, Link};
+use gtop_fleet::Fleet;
+use gtop_model::{Fault, FaultKind, Link};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

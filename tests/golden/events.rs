@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::Fleet;
-use gtop::internals::ui::{Theme, Ui};
+use gtop_fleet::Fleet;
+use gtop_ui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

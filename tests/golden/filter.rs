@@ -1,10 +1,10 @@
 //! Filters: the prompt with its completions and errors, and the summary of what matches.
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::{DeviceCount, Fleet, NodeCount};
-use gtop::internals::insight::FleetView;
-use gtop::internals::query::{DisplaySelection, Filter};
-use gtop::internals::ui::{Effect, UiRequest};
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::{DisplaySelection, Filter};
+use gtop_fleet::{DeviceCount, Fleet, NodeCount};
+use gtop_ui::{Effect, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -91,7 +91,7 @@ fn the_rows_are_about_the_devices_that_match() {
 #[test]
 fn an_applied_filter_is_remembered_once_and_recalled() {
     let mut ui = new_ui(fleets::cluster(), DARK).with_recent_filters(vec!["busy".to_owned()]);
-    let enter = |ui: &mut gtop::internals::ui::Ui| ui.on_key(key(KeyCode::Enter), NOW);
+    let enter = |ui: &mut gtop_ui::Ui| ui.on_key(key(KeyCode::Enter), NOW);
     press(&mut ui, &typed("free"));
     assert_eq!(enter(&mut ui), Effect::Request(UiRequest::RememberFilter("free".to_owned())));
     press(&mut ui, &[KeyCode::Esc, KeyCode::Char('/'), KeyCode::Up, KeyCode::Up]);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::{Fleet, Node};
-use gtop::internals::model::{SourceFaultKind, TransportKind};
-use gtop::internals::ui::{DisplayOptions, Keymap, Ui};
+use gtop_fleet::{Fleet, Node};
+use gtop_model::{SourceFaultKind, TransportKind};
+use gtop_ui::{DisplayOptions, Keymap, Ui};
 
 use crate::golden::fleets::{self, NodeFixture};
 use crate::golden::harness::{ASCII, DARK, check, draw, new_ui, press, text};

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::ui::{ColourDepth, Surface, Theme, Ui};
+use gtop_fleet::Fleet;
+use gtop_ui::{ColourDepth, Surface, Theme, Ui};
 use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy};
-use gtop::internals::model::{
+use gtop_collect::scheduler::SchedulerKind;
+use gtop_fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy};
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, ConfigurationState,
     Counter, CpuTicks, DaemonDevices, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
     DeviceEvidence, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Event, EventKind,
@@ -16,9 +18,7 @@ use gtop::internals::model::{
     Throttle, TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor,
     Watts,
 };
-use gtop::internals::scheduler::SchedulerKind;
-use gtop::internals::ssh;
-use gtop::internals::time::Timestamp;
+use gtop_ssh as ssh;
 
 /// The time shown on all golden screens: 2025-11-21 13:05:07 UTC.
 pub const NOW: Timestamp = Timestamp::from_micros(1_763_730_307_000_000);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
+use gtop_fleet::Fleet;
+use gtop_ui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;

@@ -7,14 +7,14 @@ use crate::golden::harness::*;
 
 const FOUR_SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
 
-fn screen(fleet: &gtop::internals::fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> String {
+fn screen(fleet: &gtop_fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> String {
     let mut ui = new_ui(fleet.clone(), DARK);
     draw(&mut ui, size.0, size.1);
     press(&mut ui, keys);
     text(&draw(&mut ui, size.0, size.1)).join("\n")
 }
 
-fn check_at_four_sizes(name: &str, fleet: &gtop::internals::fleet::Fleet, keys: &[KeyCode]) {
+fn check_at_four_sizes(name: &str, fleet: &gtop_fleet::Fleet, keys: &[KeyCode]) {
     for (width, height) in FOUR_SIZES {
         let mut ui = new_ui(fleet.clone(), DARK);
         draw(&mut ui, width, height);
@@ -133,7 +133,7 @@ fn the_sickest_node_is_one_key_away_and_its_reason_two() {
 fn without_a_problem_the_key_says_so() {
     let answer = screen(&fleets::single(), &[KeyCode::Char('1'), KeyCode::Char('!')], (80, 24));
     assert!(answer.contains("no problem"), "{answer}");
-    let none = gtop::internals::fleet::Fleet::default();
+    let none = gtop_fleet::Fleet::default();
     for key in ['i', '!', '?'] {
         screen(&none, &[KeyCode::Char(key), KeyCode::PageDown], (80, 24));
     }

@@ -1,11 +1,11 @@
 //! Golden screens of the question about hosts that are not known, and what its answers ask for.
 
 use crossterm::event::KeyCode;
-use gtop::internals::model::{
+use gtop_model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
     UnknownHost,
 };
-use gtop::internals::ui::{Effect, Ui, UiRequest};
+use gtop_ui::{Effect, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{DARK, LIGHT, check, draw, key, new_ui, press, text};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::{Fleet, Node};
-use gtop::internals::model::DeviceFault;
+use gtop_fleet::{Fleet, Node};
+use gtop_model::DeviceFault;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -1,11 +1,9 @@
 //! Key schemes: one machine with the keys of nvitop, nvtop and htop.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{ProcessKey, ProcessRequest};
-use gtop::internals::ui::{
-    DisplayOptions, Effect, KeyScheme, Keymap, Palette, Theme, Ui, UiRequest,
-};
+use gtop_fleet::Fleet;
+use gtop_model::{ProcessKey, ProcessRequest};
+use gtop_ui::{DisplayOptions, Effect, KeyScheme, Keymap, Palette, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW, NodeFixture};
 use crate::golden::harness::{DARK, check, draw, key, new_ui, press, text};

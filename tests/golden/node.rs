@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::Fleet;
-use gtop::internals::query::{DisplaySelection, NameColumns};
-use gtop::internals::ui::ChartMetric;
-use gtop::internals::ui::{Chart, Density, DisplayOptions, MemoryUnit};
-use gtop::internals::ui::{Keymap, Ui};
+use gtop_fleet::Fleet;
+use gtop_fleet::query::{DisplaySelection, NameColumns};
+use gtop_ui::ChartMetric;
+use gtop_ui::{Chart, Density, DisplayOptions, MemoryUnit};
+use gtop_ui::{Keymap, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState};
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::{Effect, Theme, Timeline, Ui, UiRequest, View};
+use gtop_fleet::Fleet;
+use gtop_local::time::Timestamp;
+use gtop_model::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState};
+use gtop_ui::{Effect, Theme, Timeline, Ui, UiRequest, View};
 use ratatui::buffer::Buffer;
 
 use crate::golden::fleets::{self, NOW};

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{
+use gtop_fleet::Fleet;
+use gtop_model::{
     Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
     ProcessState, ProcessTree, Reading, Reason, Refusal, RequestError, Signal, TreeProcess,
     Variable,
 };
-use gtop::internals::ui::{DisplayOptions, NodeReply, NodeRequest};
-use gtop::internals::ui::{Effect, Keymap, StopReason, Theme, Ui, UiRequest};
+use gtop_ui::{DisplayOptions, NodeReply, NodeRequest};
+use gtop_ui::{Effect, Keymap, StopReason, Theme, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -175,7 +175,7 @@ fn pages_of_a_process_in_every_theme() {
                 for second in 1..=30 {
                     let mut fleet = process_fleet();
                     let first = fleet.nodes.first().unwrap();
-                    let mut node = gtop::internals::fleet::Node::clone(first);
+                    let mut node = gtop_fleet::Node::clone(first);
                     node.processes = node
                         .processes
                         .iter()

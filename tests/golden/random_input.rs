@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{
+use gtop_fleet::Fleet;
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Bytes, DeletionPlan, OutputFile, OutputGrowth, OutputId, ProcessRequest, ProcessResponse,
     Refusal, RequestError, RunReply, RunRequest, RunRequestError, RunResponse,
 };
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
-use gtop::internals::ui::{Effect, Keymap, Theme, Timeline, Ui, UiRequest};
+use gtop_ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
+use gtop_ui::{Effect, Keymap, Theme, Timeline, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;

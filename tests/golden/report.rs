@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use gtop::internals::fleet::Fleet;
-use gtop::internals::insight::FleetView;
-use gtop::internals::query::DisplaySelection;
-use gtop::internals::ui::{DisplayOptions, RenderContext, report};
-use gtop::internals::ui::{Theme, render_text};
+use gtop_fleet::Fleet;
+use gtop_fleet::insight::FleetView;
+use gtop_fleet::query::DisplaySelection;
+use gtop_ui::{DisplayOptions, RenderContext, report};
+use gtop_ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::golden::fleets::{self, NOW};

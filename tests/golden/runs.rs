@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::model::{
+use gtop_local::time::Timestamp;
+use gtop_model::training::variables::parse_variables;
+use gtop_model::{
     Bytes, DeletionPlan, Estimate, FoundProcess, MetricValue, NodeName, OutputFile, OutputId,
     ProcessKey, ProcessState, Progress, Run, RunFolder, RunHost, RunId, RunList, RunProcess,
     RunReply, RunRequest, RunRequestError, RunResponse, RunStatus, RunTask, RunTreeProcess,
     RunVariables, UserResources,
 };
-use gtop::internals::time::Timestamp;
-use gtop::internals::training::variables::parse_variables;
-use gtop::internals::ui::{Theme, Ui};
+use gtop_ui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

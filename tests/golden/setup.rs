@@ -2,9 +2,9 @@
 
 use crossterm::event::KeyCode;
 use gtop::internals::config::{self, SettingSources, Settings};
-use gtop::internals::fleet::Fleet;
-use gtop::internals::ui::DisplayOptions;
-use gtop::internals::ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
+use gtop_fleet::Fleet;
+use gtop_ui::DisplayOptions;
+use gtop_ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
-use gtop::internals::model::JobList;
+use gtop_model::JobList;
 
 use crate::golden::fleets;
 use crate::golden::harness::*;

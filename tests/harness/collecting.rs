@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
-use gtop::internals::fleet::{FleetReader, FleetStore, PublishIntervals};
-use gtop::internals::model::NodeName;
-use gtop::internals::sim::SimNode;
-use gtop::internals::source::Pipeline;
-use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
-use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::transport::{Options, Reach, Target, Transport};
-use gtop::internals::wire::DeliverySink;
+use gtop_collect::collect::{Collector, CollectorConfig, NodeClient};
+use gtop_collect::sim::SimNode;
+use gtop_collect::source::Pipeline;
+use gtop_collect::transport::{Options, Reach, Target, Transport};
+use gtop_collect::wire::DeliverySink;
+use gtop_fleet::{FleetReader, FleetStore, PublishIntervals};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::NodeName;
+use gtop_ssh::{FixedProfile, Profile, SshTarget};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::model::NodeName;
-use gtop::internals::process::{Exit, Output};
-use gtop::internals::ssh::{ClientOptions, FixedProfile, LocalEnv, OfferedKey, Profile, SshTarget};
-use gtop::internals::transport::{
-    Channel, Fault, Options, Reach, Target, Transport, TransportMode,
-};
+use gtop_collect::transport::{Channel, Fault, Options, Reach, Target, Transport, TransportMode};
+use gtop_local::process::{Exit, Output};
+use gtop_model::NodeName;
+use gtop_ssh::{ClientOptions, FixedProfile, LocalEnv, OfferedKey, Profile, SshTarget};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;

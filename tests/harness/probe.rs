@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gtop::internals::model::ProcessRequest;
-use gtop::internals::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
+use gtop_collect::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
+use gtop_model::ProcessRequest;
 use serde_json::Value;
 
 use crate::harness::schema;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use gtop::internals::model::ProcessKey;
+use gtop_model::ProcessKey;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::probe::TIMEOUT;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gtop::internals::advice::{self, Known};
-use gtop::internals::ssh;
-use gtop::internals::transport::{Fault, Options, Transport, TransportMode};
+use gtop_collect::transport::{Fault, Options, Transport, TransportMode};
+use gtop_fleet::advice::{self, Known};
+use gtop_ssh as ssh;
 use russh::keys::signature::Signer as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::advice::{self, Known, Reader};
-use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{self, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
-use gtop::internals::transport::{Fault, Transport};
+use gtop_collect::transport::{Fault, Transport};
+use gtop_fleet::advice::{self, Known, Reader};
+use gtop_model::NodeName;
+use gtop_ssh::{self as ssh, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;

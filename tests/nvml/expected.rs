@@ -249,8 +249,8 @@ fn rounded(value: &Value) -> String {
 
 #[test]
 fn every_device_field_is_checked() {
-    for field in gtop::internals::metrics::device_fields() {
-        let is_tpu = gtop::internals::metrics::DEVICE_TPU.iter().any(|tpu| tpu.id == field.id);
+    for field in gtop_fleet::metrics::device_fields() {
+        let is_tpu = gtop_fleet::metrics::DEVICE_TPU.iter().any(|tpu| tpu.id == field.id);
         let is_checked = is_tpu
             || FIELDS.iter().any(|(id, ..)| *id == field.id)
             || SEPARATE_FIELDS.contains(&field.id)

@@ -566,7 +566,7 @@ fn without_the_library_nvidia_smi_reports_the_same() {
     assert_eq!(source(&by_program, "nvidia-smi")["absent"], Value::Null);
     let mut compared = BTreeSet::new();
     for (one, other) in whole_devices(&by_library).into_iter().zip(whole_devices(&by_program)) {
-        for field in gtop::internals::metrics::device_fields().map(|field| field.id) {
+        for field in gtop_fleet::metrics::device_fields().map(|field| field.id) {
             if !other[field].is_null() {
                 assert_eq!(one[field], other[field], "{field}");
                 compared.insert(field);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command as Program;
 use std::time::Duration;
 
-use gtop::internals::probe::{Interpreter, ProbeCommand};
+use gtop_collect::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::nvml_stub;

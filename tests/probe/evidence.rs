@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::probe::{Rig, Setup, at_once, gpus, main_pythons};

@@ -1,6 +1,6 @@
 //! Failures of nvidia-smi: devices may become unknown, the host never does.
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::probe::{BOTH, Rig, Setup, at_once, gpus};
@@ -174,7 +174,7 @@ fn after_a_failure_the_devices_come_back() {
             (frame["source"] == "nvidia-smi").then(|| frame["code"].clone())
         });
         assert_eq!(code, "mismatch");
-        rig.command(gtop::internals::probe::ProbeCommand::Full);
+        rig.command(gtop_collect::probe::ProbeCommand::Full);
         let full = rig.until("full", |frame| (frame["full"] == true).then(|| frame.clone()));
         assert!(full["backends"].is_null(), "{full}");
         rig.finish();

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 
 use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, installed};
 use crate::harness::sleeper::Sleeper;
@@ -153,9 +153,9 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
     at_once(installed(&["dash", "posh"]), |shell| {
         let report = report(&shell, Mode::Forced, 0, |rig| {
             for millis in [500, 600, 700] {
-                rig.command(gtop::internals::probe::ProbeCommand::Heartbeat);
+                rig.command(gtop_collect::probe::ProbeCommand::Heartbeat);
                 let interval = std::time::Duration::from_millis(millis);
-                rig.command(gtop::internals::probe::ProbeCommand::Interval(interval));
+                rig.command(gtop_collect::probe::ProbeCommand::Interval(interval));
             }
             rig.sample();
             rig.sample();
@@ -178,9 +178,8 @@ fn no_process_is_signalled_under_the_proc_of_another_namespace() {
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
         let mut bystander = Sleeper::new();
-        let signal = gtop::internals::model::Signal::User1;
-        let answer =
-            rig.request(gtop::internals::model::ProcessRequest::Signal(bystander.key(), signal));
+        let signal = gtop_model::Signal::User1;
+        let answer = rig.request(gtop_model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");
         rig.finish();
         assert!(bystander.is_alive(), "{interpreter:?}");

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 
 use crate::harness::probe::{BOTH, Rig, Setup, at_once, installed, pythons};
 

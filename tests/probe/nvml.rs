@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gtop::internals::probe::{Interpreter, ProbeCommand};
+use gtop_collect::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::nvml_stub;

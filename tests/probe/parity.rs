@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{Node, NodeBuilder};
-use gtop::internals::metrics::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
-use gtop::internals::model::{Link, NodeName, NodeUpdate, Source};
-use gtop::internals::probe::Interpreter;
-use gtop::internals::time::Timestamp;
-use gtop::internals::wire::Decoder;
-use gtop::internals::wire::body::{Body, Hello, Sample};
+use gtop_collect::probe::Interpreter;
+use gtop_collect::wire::Decoder;
+use gtop_collect::wire::body::{Body, Hello, Sample};
+use gtop_fleet::metrics::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
+use gtop_fleet::{Node, NodeBuilder};
+use gtop_local::time::Timestamp;
+use gtop_model::{Link, NodeName, NodeUpdate, Source};
 use serde_json::Value;
 
 use crate::harness::probe::{BOTH, Setup};
@@ -83,7 +83,7 @@ fn devices(node: &Node) -> Vec<BTreeMap<String, FieldValue>> {
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
             let fields = PROCESS.iter().filter(|field| !CHANGING_FIELDS.contains(&field.id));
-            let one = |field: &gtop::internals::metrics::Field<Usage>| {
+            let one = |field: &gtop_fleet::metrics::Field<Usage>| {
                 (format!("{pid}.{}", field.id), (field.read)(&usage))
             };
             fields.map(one).collect::<Vec<_>>()

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use gtop::internals::model::{ProcessKey, ProcessRequest, Signal as RequestedSignal};
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
+use gtop_model::{ProcessKey, ProcessRequest, Signal as RequestedSignal};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::process::Command as Program;
 
-use gtop::internals::model::{ProcessKey, ProcessRequest, Signal};
-use gtop::internals::probe::{Interpreter, ProbeCommand};
+use gtop_collect::probe::{Interpreter, ProbeCommand};
+use gtop_model::{ProcessKey, ProcessRequest, Signal};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 

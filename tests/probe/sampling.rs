@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gtop::internals::probe::{Interpreter, ProbeCommand};
+use gtop_collect::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::probe::{BOTH, NODE, Rig, Setup, at_once, gpus};

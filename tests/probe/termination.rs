@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gtop::internals::probe::ProbeCommand;
+use gtop_collect::probe::ProbeCommand;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, gpus};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use gtop::internals::probe::Script;
+use gtop_collect::probe::Script;
 
 /// Reads the source of a probe, and prints the global names that each part reads and nothing defines.
 const READER: &str = r"

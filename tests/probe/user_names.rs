@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gtop::internals::probe::{Interpreter, ProbeCommand};
+use gtop_collect::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::built;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gtop::internals::export::write_json;
-use gtop::internals::fleet::{Fleet, Totals};
+use gtop_fleet::{Fleet, Totals};
 use serde_json::Value;
 
 use crate::golden::harness::{DARK, draw, new_ui, text};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{Fleet, NodeBuilder};
-use gtop::internals::model::{
+use gtop_collect::scheduler::SchedulerKind;
+use gtop_fleet::{Fleet, NodeBuilder};
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Allocation, BackendReading, Bytes, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
     DeviceEvidence, DeviceFault, DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts,
     HostReading, Job, JobDeviceFiles, JobId, JobList, Link, NodeName, NodeState, Percent,
@@ -13,8 +15,6 @@ use gtop::internals::model::{
     Sample, SchedulerNode, SchedulerNodes, Source, UnseenProcess, UnseenReason, UsesReading,
     Vendor,
 };
-use gtop::internals::scheduler::SchedulerKind;
-use gtop::internals::time::Timestamp;
 
 use crate::golden::fleets::running_job;
 
@@ -284,7 +284,7 @@ fn unit(
 
 /// Making of the node.
 impl Machine {
-    fn node(&self) -> Arc<gtop::internals::fleet::Node> {
+    fn node(&self) -> Arc<gtop_fleet::Node> {
         let source = Source::new("nvml");
         let mut builder = NodeBuilder::new(self.name.clone(), Duration::from_secs(60));
         builder.on_link(Link::Up);

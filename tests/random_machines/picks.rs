@@ -1,7 +1,7 @@
 //! What `gtop pick` gives away keeps to the rules, whatever the machine.
 
-use gtop::internals::fleet::Health;
-use gtop::internals::insight::pick::{PickRequest, Picks};
+use gtop_fleet::Health;
+use gtop_fleet::insight::pick::{PickRequest, Picks};
 
 use crate::random_machines::machine::{GIB, Machine, NOW, Rng, Scheduling, Soundness, UnitFacts};
 

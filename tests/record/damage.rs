@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gtop::internals::fleet::{Fleet, Health};
-use gtop::internals::model::{Link, NodeName};
-use gtop::internals::record::{Recorder, Recording, RecordingError};
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::{FoldedChange, Recordings};
-use gtop::internals::time::{Clock, Timestamp};
+use gtop_collect::record::{Recorder, Recording, RecordingError};
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::{FoldedChange, Recordings};
+use gtop_fleet::{Fleet, Health};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::{Link, NodeName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -200,7 +200,7 @@ fn after_a_damaged_group_what_stands_alone_is_played() {
         for node in fleet.nodes.iter() {
             assert_eq!(node.link, Link::Up);
             assert!(node.freshness(after(second)).is_fresh(), "{second} s");
-            let is_known = |device: &gtop::internals::model::Device| {
+            let is_known = |device: &gtop_model::Device| {
                 device.name.known().is_some() && device.utilization.get().is_some()
             };
             assert!(node.devices.iter().all(is_known), "{second} s: {:?}", node.devices);

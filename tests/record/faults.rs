@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::time::Duration;
 
-use gtop::internals::record::{Limits, Recorder, RecorderOptions, Recording};
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::time::Clock;
+use gtop_collect::record::{Limits, Recorder, RecorderOptions, Recording};
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::Recordings;
+use gtop_local::time::Clock;
 
 use super::{HISTORY, START, Session, after, options, replayed};
 

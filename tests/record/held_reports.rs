@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use gtop::internals::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName, SessionUpdate,
-};
 use gtop::internals::report::{
     FindingKind, NothingMatched, ReportFilter, ReportRequest, UnmatchedName, UsageReport,
     UsageSummary, report_recordings,
 };
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::{Frame, RawUpdate};
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::Recordings;
+use gtop_collect::wire::{Frame, RawUpdate};
+use gtop_model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName, SessionUpdate,
+};
 use serde_json::{Value, json};
 
 use super::{START, Session, after, options};

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gtop::internals::export::write_json;
-use gtop::internals::record::Recording;
-use gtop::internals::source::replay::Recordings;
+use gtop_collect::record::Recording;
+use gtop_collect::source::replay::Recordings;
 
 use super::HISTORY;
 

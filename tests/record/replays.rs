@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::{EventRecord, Fleet};
-use gtop::internals::model::{
+use gtop_collect::record::Recording;
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::{PlaybackHandle, Player, Recordings};
+use gtop_collect::wire::{Frame, FrameReader, RawUpdate, Received};
+use gtop_fleet::{EventRecord, Fleet};
+use gtop_local::time::Timestamp;
+use gtop_model::{
     Device, EventKind, JobList, Link, Mark, MarkKind, PlaybackCommand, SessionUpdate,
 };
-use gtop::internals::record::Recording;
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::{PlaybackHandle, Player, Recordings};
-use gtop::internals::time::Timestamp;
-use gtop::internals::ui::Ui;
-use gtop::internals::wire::{Frame, FrameReader, RawUpdate, Received};
+use gtop_ui::Ui;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -222,7 +222,7 @@ fn samples_can_be_recorded_less_often() {
     let spec = FleetSpec::busy(4, 8, 5, 1);
     let size = |every: u64| {
         let path = folder.path().join(format!("every{every}.gtop"));
-        let options = gtop::internals::record::RecorderOptions {
+        let options = gtop_collect::record::RecorderOptions {
             every: Duration::from_secs(every),
             ..options()
         };
@@ -602,11 +602,11 @@ fn what_a_recorder_slept_through_is_no_recorded_time() {
 }
 
 trait ParseName {
-    fn parse_name(&self) -> gtop::internals::model::NodeName;
+    fn parse_name(&self) -> gtop_model::NodeName;
 }
 
 impl ParseName for str {
-    fn parse_name(&self) -> gtop::internals::model::NodeName {
-        gtop::internals::model::NodeName::new(self).unwrap()
+    fn parse_name(&self) -> gtop_model::NodeName {
+        gtop_model::NodeName::new(self).unwrap()
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::{ReportFormat, write_report};
-use gtop::internals::model::{Link, SessionUpdate};
-use gtop::internals::record::{Limits, RecorderOptions, Recording};
 use gtop::internals::report::{
     FindingKind, FindingSeverity, ReportFilter, ReportRequest, UsageReport, UsageSummary,
     report_recordings,
 };
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::{Frame, RawUpdate};
+use gtop_collect::record::{Limits, RecorderOptions, Recording};
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::Recordings;
+use gtop_collect::wire::{Frame, RawUpdate};
+use gtop_model::{Link, SessionUpdate};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -36,10 +36,8 @@ fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
         session.run(100);
         session.down.clear();
         for link in [Link::Opening { attempt: 2 }, Link::Up] {
-            session.deliver(
-                &gtop::internals::model::NodeName::new("gpu02").unwrap(),
-                SessionUpdate::Link(link),
-            );
+            session
+                .deliver(&gtop_model::NodeName::new("gpu02").unwrap(), SessionUpdate::Link(link));
         }
         session.run(seconds - seconds / 3 - 100);
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use gtop::internals::model::{Link, NodeName, SessionUpdate, TransportKind};
-use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
-use gtop::internals::time::Timestamp;
-use gtop::internals::wire::{RawUpdate, excerpt};
+use gtop_collect::sim::FleetSpec;
+use gtop_collect::source::replay::Recordings;
+use gtop_collect::wire::{RawUpdate, excerpt};
+use gtop_local::time::Timestamp;
+use gtop_model::{Link, NodeName, SessionUpdate, TransportKind};
 
 use super::{HISTORY, RecorderOptions, START, Session, json, options, replayed};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{EffectiveOption, LocalEnv, Profile, SshTarget};
-use gtop::internals::transport::{Fault, Options, Reach, Target, Transport};
+use gtop_collect::transport::{Fault, Options, Reach, Target, Transport};
+use gtop_model::NodeName;
+use gtop_ssh::{EffectiveOption, LocalEnv, Profile, SshTarget};
 use tokio::process::Command;
 
 use crate::ssh_config::case::{Case, HostArg};

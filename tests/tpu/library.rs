@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::probe::Setup;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gtop::internals::probe::Interpreter;
+use gtop_collect::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::probe::{Rig, Setup, TIMEOUT};
@@ -15,8 +15,8 @@ const GIB: u64 = 1 << 30;
 fn wait_for_full_sample(rig: &mut Rig, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        rig.command(gtop::internals::probe::ProbeCommand::Heartbeat);
-        rig.command(gtop::internals::probe::ProbeCommand::Full);
+        rig.command(gtop_collect::probe::ProbeCommand::Heartbeat);
+        rig.command(gtop_collect::probe::ProbeCommand::Full);
         let chips = rig.until(what, |frame| {
             let backends = frame["backends"].as_array()?;
             let tpu = backends.iter().find(|backend| backend["kind"] == "tpu")?;

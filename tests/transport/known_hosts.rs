@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::internals::ssh::{self, HostKeyStatus, Origin};
-use gtop::internals::transport::Fault;
+use gtop_collect::transport::Fault;
+use gtop_ssh::{self as ssh, HostKeyStatus, Origin};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gtop::internals::model::TransportKind;
-use gtop::internals::ssh::{self, ConnectEvent, Trace, with_trace};
-use gtop::internals::transport::{Channel, Fault, Options, Transport, TransportMode};
+use gtop_collect::transport::{Channel, Fault, Options, Transport, TransportMode};
+use gtop_model::TransportKind;
+use gtop_ssh::{self as ssh, ConnectEvent, Trace, with_trace};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gtop::internals::model::TransportKind;
-use gtop::internals::process::{Exit, NotStarted};
-use gtop::internals::ssh::{self, SshProgramCause};
-use gtop::internals::transport::{Fault, Options, Transport, TransportMode};
+use gtop_collect::transport::{Fault, Options, Transport, TransportMode};
+use gtop_local::process::{Exit, NotStarted};
+use gtop_model::TransportKind;
+use gtop_ssh::{self as ssh, SshProgramCause};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -344,9 +344,9 @@ async fn names_that_look_like_options_or_commands_reach_no_program() {
     }
     let host = format!("$(touch {})", marker.display());
     let ssh = ssh::SshTarget { host, user: None, port: None, profile: ssh::Profile::System };
-    let target = gtop::internals::transport::Target {
-        name: gtop::internals::model::NodeName::new("x").unwrap(),
-        reach: gtop::internals::transport::Reach::Ssh(ssh),
+    let target = gtop_collect::transport::Target {
+        name: gtop_model::NodeName::new("x").unwrap(),
+        reach: gtop_collect::transport::Reach::Ssh(ssh),
     };
     for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
         let fault = transport(&lab, mode).open(&target, "true", |_| ()).await.unwrap_err();

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::process::Output;
-use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus, SchedulerAddresses};
-use gtop::internals::transport::{Channel, Fault, Options, Transport, TransportMode};
+use gtop_collect::transport::{Channel, Fault, Options, Transport, TransportMode};
+use gtop_local::process::Output;
+use gtop_ssh::{self as ssh, ConnectPhase, HostKeyStatus, SchedulerAddresses};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};

@@ -5,15 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gtop::internals::collect::{Handshake, LoaderError, ProbeStart, ShellHistory};
-use gtop::internals::model::{self, FaultKind, JobId, NodeName, Privilege, TransportKind};
-use gtop::internals::probe::Interpreter;
-use gtop::internals::scheduler::{StepCandidate, StepJob};
-use gtop::internals::ssh::{Profile, SshTarget};
-use gtop::internals::transport::{
-    Fault, Options, Reach, StepCause, Target, Transport, TransportMode,
-};
-use gtop::internals::wire::{Body, FrameReader, Received};
+use gtop_collect::collect::{Handshake, LoaderError, ProbeStart, ShellHistory};
+use gtop_collect::probe::Interpreter;
+use gtop_collect::scheduler::{StepCandidate, StepJob};
+use gtop_collect::transport::{Fault, Options, Reach, StepCause, Target, Transport, TransportMode};
+use gtop_collect::wire::{Body, FrameReader, Received};
+use gtop_model::{self as model, FaultKind, JobId, NodeName, Privilege, TransportKind};
+use gtop_ssh::{Profile, SshTarget};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

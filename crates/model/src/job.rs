@@ -65,6 +65,7 @@ pub struct Job {
 }
 
 #[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a bad id fails the test")]
 impl Job {
     /// Returns a running job of alice without nodes, for tests.
     pub fn example(id: &str) -> Self {

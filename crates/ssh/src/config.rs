@@ -78,44 +78,44 @@ impl AddressFamily {
 /// The settings of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostSettings {
-    pub host: String,
+    pub(crate) host: String,
     pub port: u16,
     pub user: String,
     pub known_hosts_name: KnownHostName,
-    pub family: AddressFamily,
+    pub(crate) family: AddressFamily,
     /// `None` unless the configuration sets it.
-    pub connect_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
     /// The local address to connect from.
-    pub bind_address: Option<String>,
+    pub(crate) bind_address: Option<String>,
     /// The network interface to connect from.
-    pub bind_interface: Option<String>,
+    pub(crate) bind_interface: Option<String>,
     pub route: Route,
-    pub keep_alive: KeepAlive,
-    pub keys: KeySettings,
+    pub(crate) keep_alive: KeepAlive,
+    pub(crate) keys: KeySettings,
     /// The authentication methods to use, in order of preference.
     pub methods: Vec<String>,
     /// `KbdInteractiveDevices`, as written.
-    pub devices: Option<String>,
+    pub(crate) devices: Option<String>,
     /// `NumberOfPasswordPrompts`; 0 in `BatchMode`.
-    pub prompts: u32,
-    pub algorithms: AlgorithmSettings,
-    pub host_key_check: HostKeyCheck,
+    pub(crate) prompts: u32,
+    pub(crate) algorithms: AlgorithmSettings,
+    pub(crate) host_key_check: HostKeyCheck,
     /// Accept any host key at a loopback address (`NoHostAuthenticationForLocalhost`).
-    pub trusts_loopback: bool,
+    pub(crate) trusts_loopback: bool,
     /// Minimum size of RSA keys, in bits (`RequiredRSASize`).
-    pub min_rsa_bits: u32,
+    pub(crate) min_rsa_bits: u32,
     /// The file of `RevokedHostKeys`.
-    pub revoked_host_keys: Option<PathBuf>,
+    pub(crate) revoked_host_keys: Option<PathBuf>,
     /// New host keys are written to the first.
-    pub user_known_hosts: Vec<PathBuf>,
-    pub global_known_hosts: Vec<PathBuf>,
-    pub hash_known_hosts: bool,
+    pub(crate) user_known_hosts: Vec<PathBuf>,
+    pub(crate) global_known_hosts: Vec<PathBuf>,
+    pub(crate) hash_known_hosts: bool,
     /// Where each option was set, by lower-case name. Empty for settings from `ssh -G`, which does not report it.
-    pub origins: BTreeMap<&'static str, Origin>,
+    pub(crate) origins: BTreeMap<&'static str, Origin>,
     /// Where the socket of a `ControlMaster` may be: OpenSSH versions differ in `%C`.
-    pub control_paths: Vec<PathBuf>,
+    pub(crate) control_paths: Vec<PathBuf>,
     /// Effective options that only the `ssh` program supports, as spelt in `ssh_config`.
-    pub needs_ssh: Vec<String>,
+    pub(crate) needs_ssh: Vec<String>,
     /// Options that make the `ssh` program run just a command.
     pub command_overrides: Vec<&'static str>,
 }

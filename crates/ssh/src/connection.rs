@@ -3,8 +3,8 @@
 pub(crate) mod addresses;
 pub(crate) mod algorithms;
 mod banner;
-pub mod cancellable_stream;
-pub mod channel;
+pub(crate) mod cancellable_stream;
+pub(crate) mod channel;
 pub(crate) mod dial;
 pub(crate) mod output_queue;
 pub(crate) mod proxy_command;

@@ -1,7 +1,7 @@
 //! The ssh program: its options, its messages, and the `ControlMaster` connections it holds.
 
-pub mod control_master;
-pub mod stderr;
+pub(crate) mod control_master;
+pub(crate) mod stderr;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Fuzzes filters: any text is a filter or an error inside the text, and completing it does not fail.
 #![no_main]
 
-use gtop::internals::fleet::Fleet;
-use gtop::internals::query::{Filter, complete};
+use gtop_fleet::Fleet;
+use gtop_fleet::query::{Filter, complete};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Fuzzes node sets: any text is a node set or an error, and its names are the same after folding and expanding.
 #![no_main]
 
-use gtop::internals::nodeset::{expand, fold};
+use gtop_model::nodeset::{expand, fold};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

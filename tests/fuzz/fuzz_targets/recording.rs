@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use gtop::internals::record::compress_lines;
-use gtop::internals::source::replay::Recordings;
+use gtop_collect::record::compress_lines;
+use gtop_collect::source::replay::Recordings;
 use libfuzzer_sys::fuzz_target;
 
 const HEADER: &[u8] = b"{\"at\":1790000000.0,\"start\":{\"gtop\":1}}\n";

@@ -264,11 +264,9 @@ mod tests {
             host_name: "here".to_owned(),
             agent: None,
         };
-        let methods = methods.split(',').map(str::to_owned).collect();
-        HostSettings {
-            methods,
-            ..query.settings_from_ssh_g("hostname gpu01\nuser ada\nport 22\n", &env).unwrap()
-        }
+        let text =
+            format!("hostname gpu01\nuser ada\nport 22\npreferredauthentications {methods}\n");
+        query.settings_from_ssh_g(&text, &env).unwrap()
     }
 
     fn refused(offers: &str) -> ssh::Fault {

@@ -51,7 +51,7 @@ impl JobNode {
 
 impl JobIndex {
     /// Builds the index. With thousands of nodes this is too slow to be done for each frame.
-    pub(crate) fn build(fleet_view: &FleetView) -> Self {
+    pub fn build(fleet_view: &FleetView) -> Self {
         let fleet = &fleet_view.fleet;
         let lookup = NodeLookup::of(fleet_view);
         let listed = fleet.jobs.iter().flat_map(|list| list.with_nodes()).cloned();

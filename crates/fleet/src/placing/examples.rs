@@ -1,4 +1,6 @@
-//! Holdings for the tests of other modules.
+//! Holdings for the tests of other modules and crates.
+
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a bad name fails the test")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use gtop_model::{
 };
 
 impl Node {
+    #[must_use]
     /// The same node, whose scheduler's daemon lists the devices with these minor numbers in this order.
     pub fn with_device_list(mut self, minors: &[u32]) -> Self {
         let listed =

@@ -7,13 +7,13 @@ use crate::holdings::{Certainty, Evidence};
 use crate::placing::examples::{self, fleet_with, node, node_used_by, nvidia_node};
 use crate::{Fleet, HoldingsKeeper, Node, User};
 use gtop_local::time::Timestamp;
-use gtop_model::SchedulerProfile;
 use gtop_model::{
     Allocation, Bytes, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DeviceUse,
     DriverDevice, Hello, HostFacts, Job, JobDeviceFiles, JobId, JobList, JobState, ListedDevice,
     NodeFlag, NodeState, Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability,
     Source,
 };
+use gtop_model::{SchedulerProfile, UNNAMED_SCHEDULER};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_micros(second * 1_000_000)
@@ -843,13 +843,14 @@ fn after_an_old_count_no_device_is_free_and_holders_stay() {
 
 #[test]
 fn a_job_with_as_many_devices_as_the_node_has_all_of_them() {
-    for kind in SchedulerKind::ALL {
+    for scheduler in [SchedulerProfile::example(), &UNNAMED_SCHEDULER] {
+        let kind = scheduler.id;
         let of = |node: Node, count, gives_shares| {
             let node = with_scheduler(node, |known| {
                 (known.devices, known.gives_shares) = (Some(4), gives_shares);
             });
             let jobs = list(vec![job("11", "alice", DeviceAllocation::Count(count))]);
-            let jobs = JobList { scheduler: kind.profile(), ..JobList::clone(&jobs) };
+            let jobs = JobList { scheduler, ..JobList::clone(&jobs) };
             holdings_text(&node.with_jobs(Some(&Arc::new(jobs))))
         };
         let crossed = || four([2, 0, 3, 1]);

@@ -138,7 +138,7 @@ type UseRow<'a> = (&'a DeviceUse, Option<&'a Process>);
 type UseColumn<'a> = TableColumn<UseTable<'a>, UseRow<'a>>;
 
 /// Returns the columns of the table.
-pub fn column_specs() -> Vec<ColumnSpec> {
+pub(crate) fn column_specs() -> Vec<ColumnSpec> {
     table::specs(&UseTable::COLUMNS).to_vec()
 }
 

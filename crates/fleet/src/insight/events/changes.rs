@@ -56,6 +56,7 @@ impl EventSummary {
     }
 
     /// Adds what it means, and what to do about it.
+    #[must_use]
     pub fn explained(
         self,
         meaning: impl Into<Cow<'static, str>>,
@@ -72,7 +73,7 @@ impl EventSummary {
 
 /// A fleet at a moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FleetMoment<'a> {
+pub struct FleetMoment<'a> {
     pub(crate) fleet: &'a Fleet,
     pub(crate) now: Timestamp,
 }

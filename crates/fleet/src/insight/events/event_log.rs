@@ -35,14 +35,14 @@ struct Occurrences {
 
 /// One logged event on one node or device.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LogEntry {
+pub struct LogEntry {
     pub(crate) summary: EventSummary,
     pub(crate) nodes: Vec<NodeName>,
     pub(crate) device: Option<Arc<str>>,
     /// Time of the last occurrence.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// Number of occurrences.
-    pub(crate) count: u64,
+    pub count: u64,
     /// What the kernel logged of the last one; empty if nothing.
     pub(crate) detail: String,
 }
@@ -83,7 +83,7 @@ impl EventLog {
     }
 
     /// Returns the entries, not sorted by time.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
+    pub fn entries(&self) -> impl Iterator<Item = LogEntry> {
         self.entries.iter().map(|(key, occurrences)| LogEntry {
             summary: key.summary.clone(),
             nodes: occurrences.nodes.clone(),
