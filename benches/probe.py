@@ -201,7 +201,7 @@ def main():
 
 
 def python_source():
-    text = open(os.path.join(ROOT, 'src/probe/script.rs')).read()
+    text = open(os.path.join(ROOT, 'crates/collect/src/probe/script.rs')).read()
     load = re.search(r'BOOTSTRAP: &str = r#"(.*?)"#', text, re.S).group(1)
     return load.encode() + b'\0' + built_probe('probe.py.z')
 
@@ -213,7 +213,7 @@ def python_command(python, path):
 
 def loader_environment(**more):
     """Returns the environment that the loader sets up."""
-    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    text = open(os.path.join(ROOT, 'crates/collect/src/probe.rs')).read()
     words = re.search(r'MALLOC_SETTINGS: &str =\s*"(.*?)"', text).group(1).split()
     return dict(os.environ, **dict([word.split('=') for word in words], **more))
 

@@ -264,7 +264,11 @@ mod tests {
 
     #[test]
     fn default_settings_give_the_default_display() {
-        assert_eq!(display_options(&settings_with(&[]), |_| None), DisplayOptions::default());
+        let words = &SchedulerKind::default().profile().words;
+        assert_eq!(
+            display_options(&settings_with(&[]), |_| None),
+            DisplayOptions { scheduler: words, ..DisplayOptions::default() }
+        );
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(
             theme(&settings_with(&[]), variable),

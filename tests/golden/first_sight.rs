@@ -8,7 +8,7 @@ use gtop_model::{SourceFaultKind, TransportKind};
 use gtop_ui::{DisplayOptions, Keymap, Ui};
 
 use crate::golden::fleets::{self, NodeFixture};
-use crate::golden::harness::{ASCII, DARK, check, draw, new_ui, press, text};
+use crate::golden::harness::{ASCII, DARK, check, default_display, draw, new_ui, press, text};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
 
@@ -26,7 +26,7 @@ fn this_machine(node: &Node) -> Fleet {
 }
 
 fn ui_of(fleet: Fleet, has_scheduler: bool) -> Ui {
-    let display = DisplayOptions { has_scheduler, ..DisplayOptions::default() };
+    let display = DisplayOptions { has_scheduler, ..default_display() };
     let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
     ui.on_fleet(fleet, fleets::NOW);
     ui

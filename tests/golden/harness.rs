@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::Fleet;
-use gtop_ui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
+use gtop_ui::{ColourDepth, DisplayOptions, GlyphSet, Keymap, Palette, Theme, Ui};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -26,9 +27,16 @@ pub const ASCII: Theme = Theme { glyphs: GlyphSet::Ascii, ..MONO };
 
 pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
+/// The options with which gtop starts.
+pub fn default_display() -> DisplayOptions {
+    let scheduler = &SchedulerKind::default().profile().words;
+    DisplayOptions { scheduler, ..DisplayOptions::default() }
+}
+
 pub fn new_ui(fleet: Fleet, theme: Theme) -> Ui {
     let zone = TimeZone::fixed(Offset::constant(1));
-    let mut ui = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, theme);
+    let mut ui = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, theme)
+        .with_options(default_display(), Keymap::default());
     ui.on_fleet(fleet, NOW);
     ui
 }

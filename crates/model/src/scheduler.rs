@@ -1,7 +1,9 @@
 //! What is known beforehand of a kind of scheduler: its words, the names it has for things, and how it numbers devices.
 
+use std::fmt;
+
 /// One kind of scheduler, as plain data.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct SchedulerProfile {
     /// Its name in options, recordings and files.
     pub id: &'static str,
@@ -20,6 +22,12 @@ pub struct SchedulerProfile {
     pub claims: ClaimRules,
     /// What the index of a device means.
     pub numbering: NumberingRule,
+}
+
+impl fmt::Debug for SchedulerProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
 }
 
 /// The words of a scheduler for texts.

@@ -264,8 +264,10 @@ mod tests {
             host_name: "here".to_owned(),
             agent: None,
         };
-        let text =
-            format!("hostname gpu01\nuser ada\nport 22\npreferredauthentications {methods}\n");
+        let text = format!(
+            "hostname gpu01\nuser ada\nport 22\ngssapiauthentication yes\nhostbasedauthentication yes\n\
+             preferredauthentications {methods}\n"
+        );
         query.settings_from_ssh_g(&text, &env).unwrap()
     }
 
