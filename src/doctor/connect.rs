@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_fault_without_any_event_belongs_to_a_step() {
-        let gone = Fault::SessionLost { why: "gtop is exiting".to_owned() }.into();
+        let gone = Fault::SessionLost { why: "this program is exiting".to_owned() }.into();
         let rows = steps_of(Vec::new(), Err(&gone));
         assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
         let step = vec![ConnectEvent::PhaseStarted(ConnectPhase::Login)];

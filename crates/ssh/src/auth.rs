@@ -47,7 +47,7 @@ const MAX_LISTED_KEYS: usize = 5;
 
 /// The user and the credentials of a login.
 #[derive(Debug)]
-pub struct Login {
+pub(crate) struct Login {
     pub(crate) settings: Arc<HostSettings>,
     /// The node name as the user typed it, for prompts.
     pub(crate) node_name: String,
@@ -57,7 +57,7 @@ pub struct Login {
     /// Where prompts go; `None` without a terminal.
     pub(crate) prompt_queue: Option<PromptQueue>,
     /// A `ControlMaster` connection to the node is open, so prompts are skipped.
-    pub has_master: bool,
+    pub(crate) has_master: bool,
 }
 
 impl Login {

@@ -5,6 +5,7 @@
 pub struct RemoteCommand<'a> {
     /// The line for the login shell.
     pub line: &'a str,
+    /// The terminal it gets; `None`: its input and its two outputs are pipes.
     pub terminal: Option<&'a RemoteTerminal>,
 }
 
@@ -20,21 +21,28 @@ impl<'a> RemoteCommand<'a> {
 pub struct RemoteTerminal {
     /// What `TERM` has.
     pub kind: String,
+    /// Its size.
     pub size: TerminalSize,
 }
 
 /// The size of a terminal in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalSize {
+    /// Characters of a row.
     pub columns: u32,
+    /// Rows.
     pub rows: u32,
 }
 
-/// A signal that gtop passes on to a command.
+/// A signal that is passed on to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandSignal {
+    /// `SIGHUP`.
     HangUp,
+    /// `SIGINT`.
     Interrupt,
+    /// `SIGQUIT`.
     Quit,
+    /// `SIGTERM`.
     Terminate,
 }

@@ -79,8 +79,11 @@ impl AddressFamily {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostSettings {
     pub(crate) host: String,
+    /// The port to connect to.
     pub port: u16,
+    /// The user to log in as.
     pub user: String,
+    /// The name of the host in `known_hosts` files.
     pub known_hosts_name: KnownHostName,
     pub(crate) family: AddressFamily,
     /// `None` unless the configuration sets it.
@@ -89,6 +92,7 @@ pub struct HostSettings {
     pub(crate) bind_address: Option<String>,
     /// The network interface to connect from.
     pub(crate) bind_interface: Option<String>,
+    /// How to connect to the host.
     pub route: Route,
     pub(crate) keep_alive: KeepAlive,
     pub(crate) keys: KeySettings,
@@ -319,7 +323,9 @@ fn check_name(what: &str, text: &str, is_forbidden: impl Fn(char) -> bool) -> Re
 pub struct HostQuery {
     /// The name as typed.
     pub host: String,
+    /// The user, if one was typed.
     pub user: Option<String>,
+    /// The port, if one was typed.
     pub port: Option<u16>,
 }
 

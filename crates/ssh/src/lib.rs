@@ -1,12 +1,10 @@
 //! An SSH client that reads the configuration of OpenSSH and does what `ssh` does: resolves hosts, verifies host keys,
 //! logs in, goes through gateways, runs commands.
 //!
-//! It knows nothing of monitoring. Host keys are verified as `ssh` verifies them, with the same files and
-//! `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it. Nothing is forwarded,
-//! a terminal is requested only for a command of the user, no password is sent. For `gtop login`, the `ssh` program opens connections that are kept,
-//! and what it asks is passed on.
+//! It knows nothing of monitoring. Its README follows.
 //!
-//! russh logs what it sends at level `debug`, so its log level must stay above that.
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs, unnameable_types)]
 
 mod auth;
 mod command;
@@ -36,9 +34,10 @@ use tokio::time::timeout;
 
 pub use crate::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::command::{CommandSignal, RemoteCommand, RemoteTerminal, TerminalSize};
-pub use crate::config::{EffectiveOption, HostQuery, HostSettings, LocalEnv};
+pub use crate::config::{EffectiveOption, HostQuery, HostSettings, KnownHostName, LocalEnv, Route};
+pub use crate::connection::Stream;
 pub use crate::connection::addresses::SchedulerAddresses;
-pub use crate::connection::cancellable_stream::cancellable;
+pub use crate::connection::cancellable_stream::{CancelGuard, CancellableStream, cancellable};
 pub use crate::connection::channel::SshChannel;
 pub use crate::host_keys::HostKeyStatus;
 pub use crate::host_keys::writer::{KnownHostEntry, OfferedKey};
@@ -55,11 +54,13 @@ pub use crate::trace::{
     ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, record as record_event,
     with_trace,
 };
-pub use gtop_local::fault::Origin;
 pub use gtop_local::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, KeyFileProblem, Recourse, SshProgramCause,
     UnansweredReason, join_names,
 };
+pub use gtop_local::fault::{LoginFacts, Origin, UnknownHostKey};
+pub use gtop_local::process::{Exit, NotStarted, Output};
+pub use gtop_local::storage::WriteError;
 
 use crate::auth::Login;
 use crate::auth::agent::AgentPool;
@@ -101,11 +102,12 @@ pub struct ClientOptions {
     /// The configuration file to use instead of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
     /// The ssh program: resolves configuration that only it understands (`ssh -G`), uses `ControlMaster`
-    /// connections, and connects to nodes that gtop itself cannot.
+    /// connections.
     pub ssh_program: PathBuf,
-    /// Open `ControlMaster` connections of the user are used; `Transport` decides it by its mode.
+    /// Open `ControlMaster` connections of the user are used.
     pub uses_masters: bool,
-    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`](gtop_local::process::PARENT_GUARD).
+    /// A gtop that keeps the programs it starts (`ProxyCommand`, `ssh`) from outliving this process even if it is killed.
+    /// `None`: they see the end of their input then, which ends most.
     pub parent_guard: Option<PathBuf>,
     /// The parts of the environment that the configuration refers to.
     pub env: LocalEnv,
@@ -157,7 +159,14 @@ pub struct ConnectPlan {
     params: SshParams,
     connect_timeout: Duration,
     host_key_policy: HostKeyPolicy,
-    pub login: Login,
+    login: Login,
+}
+
+impl ConnectPlan {
+    /// Sets the open `ControlMaster` connection to the host: with one, no prompt is shown.
+    pub fn set_master(&mut self, master: Option<&ControlMaster>) {
+        self.login.has_master = master.is_some();
+    }
 }
 
 impl Client {
@@ -179,7 +188,24 @@ impl Client {
         }))
     }
 
-    /// Starts a command on a host. `name` is the host as the user typed it, `label` tells it from all others.
+    /// Starts a command on a host, as `ssh HOST COMMAND` does.
+    pub async fn start(
+        &self,
+        target: &SshTarget,
+        command: RemoteCommand<'_>,
+    ) -> Result<SshChannel, Fault> {
+        let plan = match &target.profile {
+            Profile::Fixed(fixed) => self.fixed_plan(fixed, target),
+            Profile::System => {
+                let query = self.host_query(target);
+                let settings = self.host_settings(query.clone()).await?;
+                self.plan(&query, &settings).await?
+            }
+        };
+        Box::pin(self.open(&target.host, &target.host, plan, command, |_phase| {})).await
+    }
+
+    /// Starts a command over a planned connection. `name` is the host as the user typed it, `label` tells it from all others.
     pub async fn open(
         &self,
         name: &str,
@@ -288,6 +314,7 @@ impl Client {
         Ok(identities.iter().any(IdentityFile::is_foreign))
     }
 
+    /// Returns what one connection needs to a host with these settings: its route, its keys, the known host keys.
     pub async fn plan(
         &self,
         query: &HostQuery,
@@ -400,6 +427,7 @@ impl ClientState {
     }
 }
 
+/// Returns the fault of what was not done because the program exits.
 pub fn shutting_down() -> Fault {
-    Fault::SessionLost { why: "gtop is exiting".to_owned() }
+    Fault::SessionLost { why: "this program is exiting".to_owned() }
 }

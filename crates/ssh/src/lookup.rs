@@ -64,6 +64,7 @@ impl Client {
         self.0.configuration().hosts().map_err(config_fault)
     }
 
+    /// Returns the host to resolve the configuration for, with the user name of the options if the target has none.
     pub fn host_query(&self, ssh: &SshTarget) -> HostQuery {
         HostQuery {
             host: ssh.host.clone(),

@@ -33,7 +33,9 @@ pub struct Trace(Arc<Mutex<Vec<TracedEvent>>>);
 /// An event and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedEvent {
+    /// When it happened.
     pub at: Instant,
+    /// What happened.
     pub event: ConnectEvent,
 }
 
@@ -78,6 +80,7 @@ pub enum ConnectEvent {
         algorithm: String,
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
+        /// What the `known_hosts` files say of it.
         status: HostKeyStatus,
         /// The line that lists the key.
         line: Option<Origin>,
@@ -90,6 +93,7 @@ pub enum ConnectEvent {
     CredentialTried {
         /// Its name for the user.
         what: String,
+        /// What came of it.
         outcome: CredentialOutcome,
     },
     /// Authentication succeeded.
@@ -135,9 +139,11 @@ pub enum RouteSummary {
 /// The result of one credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialOutcome {
+    /// The host accepted it.
     Accepted,
     /// The host accepted it and requires more.
     Partial,
+    /// The host refused it.
     Refused,
     /// It was not offered, for this reason.
     Skipped(String),

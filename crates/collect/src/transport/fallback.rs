@@ -83,7 +83,7 @@ impl Transport {
         }
         let native = async {
             let mut plan = client.plan(&query, &settings).await?;
-            plan.login.has_master = master.is_some();
+            plan.set_master(master.as_ref());
             client
                 .open(
                     target.name.host(),

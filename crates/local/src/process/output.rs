@@ -9,7 +9,7 @@ pub enum Output {
     Stdout(Vec<u8>),
     /// Bytes written to stderr.
     Stderr(Vec<u8>),
-    /// It exited. Nothing follows but the end.
+    /// It exited. Over SSH, output that it wrote before may follow.
     Exit(Exit),
 }
 

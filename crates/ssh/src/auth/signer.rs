@@ -46,7 +46,7 @@ impl Signer for AuthSigner<'_> {
                 // Up to 14 ms of CPU, which would block every other session.
                 let key = Arc::clone(key);
                 let signing = tokio::task::spawn_blocking(move || sign(&key, hash, bytes));
-                signing.await.map_err(|_shutdown| SignError("gtop is exiting"))?
+                signing.await.map_err(|_shutdown| SignError("this program is exiting"))?
             }
             (KeySigner::File(key), _) => sign(key, hash, bytes),
         }

@@ -1,5 +1,7 @@
 //! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
+use std::str::FromStr;
+
 use crate::config::{HostQuery, values};
 use crate::target::{Profile, SshTarget};
 use gtop_local::fault::ssh::Fault;
@@ -81,6 +83,25 @@ impl SshTarget {
     pub fn from_uri(text: &str) -> Option<Self> {
         let HostQuery { host, user, port } = HostQuery::parse_typed_uri(text)?;
         Some(Self { host, user, port, profile: Profile::System })
+    }
+}
+
+impl FromStr for SshTarget {
+    type Err = Fault;
+
+    /// Parses a destination as `ssh` does: `[user@]host`, or `ssh://[user@]host[:port]`. Refuses unsafe names.
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        if let Some(target) = Self::from_uri(text) {
+            return Ok(target);
+        }
+        let (user, host) = match text.rsplit_once('@') {
+            Some((user, host)) => (Some(user.to_owned()), host),
+            None => (None, text),
+        };
+        let query = HostQuery { host: host.to_owned(), user, port: None };
+        query.check()?;
+        let HostQuery { host, user, port } = query;
+        Ok(Self { host, user, port, profile: Profile::System })
     }
 }
 
@@ -175,6 +196,30 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(normalise(text).as_deref(), want, "{text}");
+        }
+    }
+    #[test]
+    fn a_destination_is_parsed_as_by_ssh() {
+        let parsed = |text: &str| {
+            let target: SshTarget = text.parse().ok()?;
+            Some((target.user.unwrap_or_default(), target.host, target.port))
+        };
+        let of = |user: &str, host: &str, port| Some((user.to_owned(), host.to_owned(), port));
+        for (text, want) in [
+            ("gpu01", of("", "gpu01", None)),
+            ("ada@gpu01", of("ada", "gpu01", None)),
+            ("ada@example.org@gpu01", of("ada@example.org", "gpu01", None)),
+            // No port but an IPv6 address or a strange name, as `ssh` takes it.
+            ("fe80::1", of("", "fe80::1", None)),
+            ("gpu01:22", of("", "gpu01:22", None)),
+            ("ssh://ada@gpu01:2222", of("ada", "gpu01", Some(2222))),
+            ("", None),
+            ("ada@", None),
+            ("@gpu01", None),
+            ("-oProxyCommand=x", None),
+            ("gpu01;reboot", None),
+        ] {
+            assert_eq!(parsed(text), want, "{text}");
         }
     }
 }

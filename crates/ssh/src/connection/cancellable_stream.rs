@@ -60,6 +60,7 @@ struct State {
     writer: AtomicWaker,
 }
 
+/// Returns a stream that can be cancelled, and the guard that cancels it when it is dropped.
 pub fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
     let version_tap = VersionTap::if_traced().map(Box::new);

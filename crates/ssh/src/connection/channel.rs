@@ -135,6 +135,7 @@ impl SshChannel {
         }
     }
 
+    /// Writes bytes to the command's stdin.
     pub async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         // russh's outgoing buffer keeps its largest size, for every node: so it gets small chunks, and time to send each.
         for chunk in bytes.chunks(SEND_CHUNK) {
@@ -147,6 +148,7 @@ impl SshChannel {
         Ok(())
     }
 
+    /// Closes the command's stdin.
     pub async fn close_stdin(&self) -> Result<(), Fault> {
         // Nothing may be written after EOF.
         self.session.state.take_queued_line();
@@ -186,6 +188,7 @@ impl SshChannel {
         self.session.attribute(Fault::SessionLost { why }).await
     }
 
+    /// Closes the command's stdin, waits a while for it to exit, and closes the connection.
     pub async fn shutdown(mut self: Box<Self>) {
         let draining = async {
             if self.close_stdin().await.is_ok() {

@@ -67,7 +67,7 @@ impl Resolver {
     }
 
     async fn getaddrinfo(&self, host: String, port: u16) -> Result<Vec<SocketAddr>, String> {
-        let closed = "gtop is exiting";
+        let closed = "this program is exiting";
         let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_ending| closed)?;
         // The lookup owns the permit: once started it cannot be cancelled.
         let lookup = tokio::task::spawn_blocking(move || {

@@ -58,6 +58,7 @@ pub struct AskpassServer {
 /// A question of an ssh program. Dropping it ends that program, which would send an empty answer instead.
 #[derive(Debug)]
 pub struct SshQuestion {
+    /// What it expects.
     pub kind: QuestionKind,
     /// Its text, bounded and without control characters, by line.
     pub lines: Vec<String>,

@@ -21,15 +21,21 @@ const NO_GATEWAY: &str = "Connection closed by UNKNOWN port 65535";
 /// The stderr of ssh, and what it was called with.
 #[derive(Debug)]
 pub struct SshStderr<'a> {
+    /// What it printed.
     pub text: &'a str,
+    /// The host, as the user typed it.
     pub typed_name: &'a str,
+    /// The port of the host.
     pub port: u16,
+    /// The user to log in as.
     pub user: &'a str,
+    /// How it was to connect to the host.
     pub route: &'a Route,
     /// Its `ConnectTimeout`.
     pub connect_timeout: Duration,
 }
 
+/// Returns the fault that an ssh program which has ended printed.
 pub fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
     let gateways = ssh.route.gateways();
     let (before, ended) = split_at_ended(ssh.text);
