@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+#[path = "architecture/faces.rs"]
+mod faces;
 #[path = "architecture/imports.rs"]
 mod imports;
 #[path = "architecture/rings.rs"]

@@ -3,10 +3,12 @@
 //! Knows nothing of the fleet: events go out as deliveries.
 
 pub(crate) use backoff::Backoff;
-pub use fault::from_transport;
-pub use handshake::{Handshake, LoaderError, ProbeStart, start_script};
-pub use login_shell::{OnSlowShell, ShellHistory, ShellLimits};
+
+pub use handshake::{Handshake, LoaderError, ProbeStart};
+pub use login_shell::ShellHistory;
 pub use requests::NodeClient;
+
+pub(crate) use handshake::start_script;
 
 use std::io;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ pub struct CollectorConfig {
     /// Incremented on each refresh: asks for complete samples, and retries every node that is down.
     pub refresh: u64,
     /// Incremented each time a job of the user starts on the node: a login refused before may succeed now.
-    pub job_starts: u64,
+    pub(crate) job_starts: u64,
     /// The scheduler has the node powered down: its session must end, and it is not tried again until it is up.
     pub is_powered_off: bool,
     /// Sessions must end.

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 pub use crate::inventory::job_targets::{JobTargets, targets_of_jobs, targets_of_nodes};
 pub use crate::inventory::metadata::MetadataError;
-pub use crate::inventory::mpi::MpiError;
-pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};
+pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
+use crate::inventory::mpi::MpiError;
+use crate::inventory::pod::PodSlice;
 use crate::transport::{PageUrl, PageUrlError, Reach, Target};
 use gtop_local::storage::{self, user_dirs};
 use gtop_local::text::{HTTP, HTTPS, matches_pattern, strip_scheme};
@@ -149,7 +150,7 @@ impl InventoryError {
 
 impl Roster {
     /// Returns true if the scheduler said the same of jobs and nodes.
-    pub fn has_same_jobs(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_jobs(&self, other: &Self) -> bool {
         self.jobs == other.jobs && self.addresses == other.addresses
     }
 

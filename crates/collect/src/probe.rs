@@ -17,9 +17,13 @@ pub use command::{ProbeCommand, encode};
 pub use greeting::{Greeting, GreetingProgress};
 pub use listing::{Listing, NONCE};
 pub use missing_python::{REASON_PREFIX, why_no_python};
-pub use root::{ROOT_PYTHONS, root_command, root_launch_line, sudo_mark, sudoers};
-pub use script::{Script, hex_sha256};
-pub use shared::{SharedProbe, shared_probe};
+pub use root::{root_launch_line, sudoers};
+pub use script::Script;
+pub use shared::shared_probe;
+
+pub(crate) use root::sudo_mark;
+pub(crate) use script::hex_sha256;
+pub(crate) use shared::SharedProbe;
 
 use crate::scheduler::claim;
 use gtop_model::SudoRefusal;
@@ -28,10 +32,10 @@ use gtop_model::SudoRefusal;
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often to send [`ProbeCommand::Heartbeat`].
-pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Minimum sampling interval; shorter ones are raised to it.
-pub const MIN_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The Pythons the loader tries, in order.
 const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
@@ -122,7 +126,7 @@ pub struct ProbeSource {
 
 impl ProbeSource {
     /// Returns the number of bytes of the script.
-    pub fn script_size(&self) -> usize {
+    pub(crate) fn script_size(&self) -> usize {
         self.script.size()
     }
 
@@ -152,7 +156,7 @@ fn source_with_fragments(
 }
 
 /// Returns the script that watches a folder of training runs, logs, or only processes.
-pub fn runs_source(
+pub(crate) fn runs_source(
     folder: Option<&str>,
     logs: &[String],
     interval: Duration,

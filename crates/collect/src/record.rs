@@ -15,10 +15,13 @@
 //! they are indexed is in `layout`. Answers to questions of a user are not recorded. A full recording is renamed to a
 //! part, `FILE.20261124T140500Z`, and goes on in a new file.
 
-pub use line::{Content, Header, RecordedLine};
+pub use line::Header;
 pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
-pub use recording::{Cursor, MAX_PAUSE, NextLine, Read, Recording, RecordingError, Segment};
+pub use recording::{Read, Recording, RecordingError, Segment};
 pub use writer::{Limits, RecordError};
+
+pub(crate) use line::{Content, RecordedLine};
+pub(crate) use recording::{Cursor, MAX_PAUSE, NextLine};
 
 /// Compresses lines as a group of a file; for tests.
 #[cfg(feature = "testing")]

@@ -7,11 +7,13 @@
 pub use error::SchedulerError;
 pub use examination::{ListedNode, ServerState};
 pub use job_filter::JobFilter;
-pub use node_names::nodes_of_jobs;
+
 #[cfg(test)]
 pub(crate) use slurm::example_group;
 pub use step_candidate::{StepCandidate, StepJob};
 pub use user_name::own_uid;
+
+pub(crate) use node_names::nodes_of_jobs;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -155,7 +157,7 @@ impl OwnJob {
 }
 
 /// The profile with this id, such as that of a recording.
-pub fn profile_of(id: &str) -> &'static SchedulerProfile {
+pub(crate) fn profile_of(id: &str) -> &'static SchedulerProfile {
     SchedulerKind::named(id).map(SchedulerKind::profile).unwrap_or_default()
 }
 
@@ -249,12 +251,12 @@ impl Scheduler {
     }
 
     /// Starts the queries that are due.
-    pub fn start_queries(&mut self, clock: &Clock) {
+    pub(crate) fn start_queries(&mut self, clock: &Clock) {
         backend!(self, poller => poller.start_queries(clock));
     }
 
     /// Returns when the next query is due.
-    pub fn next_due(&self) -> Instant {
+    pub(crate) fn next_due(&self) -> Instant {
         backend!(self, poller => poller.next_due())
     }
 
@@ -264,7 +266,7 @@ impl Scheduler {
     }
 
     /// Takes a request of the user interface, of which `before` was the last.
-    pub fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
+    pub(crate) fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
         backend!(self, poller => poller.on_request(before, request));
     }
 }

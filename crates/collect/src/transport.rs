@@ -24,9 +24,12 @@ pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::page::{PageUrl, PageUrlError};
-pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepScript};
+pub use crate::transport::page::PageUrl;
+pub use crate::transport::srun::CLUSTER_CACHE_TTL;
 pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
+
+pub(crate) use crate::transport::page::PageUrlError;
+pub(crate) use crate::transport::srun::StepScript;
 
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};

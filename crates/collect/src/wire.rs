@@ -17,12 +17,15 @@
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
-pub use decode::{Decoder, decode_response, job_of_cgroup};
+pub use decode::{Decoder, job_of_cgroup};
 pub use delivery::{Delivery, DeliverySink, RawUpdate};
-pub use frame::{Frame, FrameReader, Received, encode, encode_text};
-pub use merged::MergedSample;
-pub use reassemble::address_of;
+pub use frame::{Frame, FrameReader, Received, encode};
 pub use scrape::{Exporter, excerpt};
+
+pub(crate) use decode::decode_response;
+pub(crate) use frame::encode_text;
+pub(crate) use merged::MergedSample;
+pub(crate) use reassemble::address_of;
 
 pub mod body;
 mod checked;

@@ -15,8 +15,10 @@ mod reader;
 mod steps;
 
 pub use crate::advice::connection::{
-    for_fault, in_public, of_alike, of_cause, of_shared_name, of_slow_shell, of_step, of_untrusted,
+    for_fault, of_cause, of_shared_name, of_slow_shell, of_step, of_untrusted,
 };
 pub use crate::advice::known::{Known, PublicKey, shell_quoted};
 pub use crate::advice::reader::Reader;
 pub use crate::advice::steps::{Advice, Step};
+
+pub(crate) use crate::advice::connection::{in_public, of_alike};

@@ -100,7 +100,7 @@ impl DeviceCount {
 
     /// Returns what devices count as of which only the scheduler's word is known, and how many: those of jobs are in use, and
     /// all are unknown if the word is old.
-    pub fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
+    pub(crate) fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
         let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
         let all = count(node.devices);
         let is_old = node.is_old || node.is_count_old;

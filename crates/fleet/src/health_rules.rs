@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Returns the same without what only the device of a slice tells.
-    pub fn own_health_reasons(&self, device: &Device) -> &[HealthReason] {
+    pub(crate) fn own_health_reasons(&self, device: &Device) -> &[HealthReason] {
         self.unsound(device).map_or(&[], |unsound| &unsound.own)
     }
 
@@ -168,7 +168,7 @@ impl Node {
     }
 
     /// Returns the fatal Xids that the kernel has logged of devices that no driver lists, with the address of each.
-    pub fn xids_of_unlisted_devices(&self) -> Vec<(u64, Arc<str>)> {
+    pub(crate) fn xids_of_unlisted_devices(&self) -> Vec<(u64, Arc<str>)> {
         let fatal = self.events.iter().filter_map(|record| {
             let is_told = record.is_of_unlisted_device() && self.xid_count(record) > 0;
             let code = record.event.code.filter(|code| is_told && is_in(&FATAL_XIDS, *code))?;

@@ -43,7 +43,7 @@ impl Evidence {
     /// The scheduler's indices.
     pub const SCHEDULER: Self = Self(1);
     /// What a job's control group lets it open.
-    pub const CGROUP: Self = Self(2);
+    pub(crate) const CGROUP: Self = Self(2);
     /// The processes that the driver lists.
     pub const PROCESSES: Self = Self(4);
     /// The UUIDs or the job that a process names in its environment.
@@ -105,9 +105,9 @@ pub struct Claim {
     /// How sure it is.
     pub certainty: Certainty,
     /// Another job may have it, too: it is a share, or the scheduler's list of devices is not that of all jobs of the node.
-    pub may_be_shared: bool,
+    pub(crate) may_be_shared: bool,
     /// Its processes use little memory of the device, and those of others use more.
-    pub is_slight: bool,
+    pub(crate) is_slight: bool,
 }
 
 /// Who has one device, or slice. Those of a device include those of its slices.
@@ -118,7 +118,7 @@ pub struct DeviceHoldings {
     /// How sure it is that nobody else has it.
     pub rest: Certainty,
     /// A job that may have it, if nobody is known to.
-    pub suspect: Option<Holder>,
+    pub(crate) suspect: Option<Holder>,
 }
 
 /// What one job has on a node.
@@ -155,7 +155,7 @@ pub struct NodeHoldings {
 
 impl DeviceHoldings {
     /// Returns true if a job has it; `None` if one may have it, however unlikely.
-    pub fn is_allocated(&self) -> Option<bool> {
+    pub(crate) fn is_allocated(&self) -> Option<bool> {
         if self.claims.iter().any(Claim::is_allocation) {
             return Some(true);
         }
@@ -203,7 +203,7 @@ impl DeviceHoldings {
 
 impl Claim {
     /// Returns true if the device belongs to a job of the scheduler, however that is known.
-    pub fn is_allocation(&self) -> bool {
+    pub(crate) fn is_allocation(&self) -> bool {
         self.kind != ClaimKind::Used
     }
 }

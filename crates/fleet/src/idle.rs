@@ -11,7 +11,7 @@ use gtop_model::{Bytes, Device, DeviceUse, Percent, Reading, Reason, Vendor};
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
 /// Device memory, in bytes, from which processes hold a device; less than that is contexts and leftovers.
-pub const MIN_HELD_BYTES: u64 = 256 << 20;
+pub(crate) const MIN_HELD_BYTES: u64 = 256 << 20;
 /// A driver reserves at most this part of the memory of a device: 0.7 % of an H100, 2 % of a V100 and of an L4.
 const RESERVED_PART: u64 = 40;
 
@@ -76,7 +76,7 @@ pub fn is_in_use(node: &Node, device: &Device) -> bool {
 }
 
 /// Returns true if uses together have a relevant amount of memory. Unknown memory counts as that.
-pub fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
+pub(crate) fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
     let mut bytes = 0_u64;
     for used in uses {
         let Some(memory) = used.memory.get() else { return true };
@@ -86,7 +86,7 @@ pub fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
 }
 
 /// Returns the memory in use that no process has which the driver lists, if it is more than what the driver keeps.
-pub fn unexplained_memory(node: &Node, device: &Device) -> Option<Bytes> {
+pub(crate) fn unexplained_memory(node: &Node, device: &Device) -> Option<Bytes> {
     let device = memory_owner(node, device);
     let hidden = device.hidden_memory.get().filter(|_| device.hidden_processes.get() == Some(0))?;
     (hidden.0 >= min_unexplained(device)).then_some(hidden)
@@ -94,14 +94,14 @@ pub fn unexplained_memory(node: &Node, device: &Device) -> Option<Bytes> {
 
 /// Returns the device whose memory in use the driver tells: of a partition of AMD, that it is a part of, as the partition's
 /// own is only what its processes have.
-pub fn memory_owner<'a>(node: &'a Node, device: &'a Device) -> &'a Device {
+pub(crate) fn memory_owner<'a>(node: &'a Node, device: &'a Device) -> &'a Device {
     let is_amd = device.vendor.get() == Some(Vendor::Amd);
     let parent = device.parent.as_ref().filter(|_| is_amd);
     parent.and_then(|parent| node.device(parent)).unwrap_or(device)
 }
 
 /// Returns the memory, in bytes, from which what no listed process has is more than what the driver keeps.
-pub fn min_unexplained(device: &Device) -> u64 {
+pub(crate) fn min_unexplained(device: &Device) -> u64 {
     // What the driver reserves is part of the memory in use where it is not told apart.
     let total = device.memory_total.get().filter(|_| device.memory_reserved.get().is_none());
     let reserved = total.map_or(0, |total| total.0 / RESERVED_PART);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gtop_model::{Allocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs};
 
 /// A job and its allocation on one node.
-pub type JobAllocation<'a> = (&'a Job, &'a Allocation);
+pub(crate) type JobAllocation<'a> = (&'a Job, &'a Allocation);
 
 /// An index of a job list; of none, it is empty.
 #[derive(Clone, Debug, Default)]

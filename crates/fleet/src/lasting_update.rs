@@ -52,7 +52,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{HealthReason, Lasting};
+    use crate::HealthReason;
+    use crate::lasting::Lasting;
     use gtop_model::{
         DeviceDetails, DeviceRates, DeviceStatics, DeviceUse, NodeName, Percent, Reading, Throttle,
         Vendor,

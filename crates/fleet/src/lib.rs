@@ -7,17 +7,14 @@
 pub use anonymizer::Anonymizer;
 pub use event_record::EventRecord;
 pub use headline::{DeviceCount, NodeCount};
-pub use health::{Health, HealthReason, NodeHealth};
-pub use history::{CLOSE_UP_STEP, History, Metric};
-pub use holdings::{
-    Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,
-};
+pub use health::{Health, HealthReason};
+pub use history::{CLOSE_UP_STEP, Metric};
+pub use holdings::{Certainty, Claim, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings};
 pub use idle::{
-    ACTIVE_PERCENT, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_held, is_idle, is_idle_held,
-    is_in_use, is_memory_refused, is_much, memory_owner, min_unexplained, unexplained_memory,
+    ACTIVE_PERCENT, DeviceState, is_busy, is_free, is_held, is_idle, is_idle_held, is_in_use,
+    is_memory_refused,
 };
-pub use job_lookup::{JobAllocation, JobLookup};
-pub use lasting::{Lasting, SlowdownCause};
+pub use job_lookup::JobLookup;
 pub use node::{Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use placing::{HoldingsKeeper, job_holdings};
@@ -25,7 +22,12 @@ pub use state_reason::StateReason;
 pub use store::{FleetReader, FleetStore, PublishIntervals};
 pub use totals::{Totals, measured_parts};
 pub use user::User;
-pub use waste::{IdleSpan, NodeWaste, Waste};
+pub use waste::Waste;
+
+pub(crate) use health::NodeHealth;
+pub(crate) use idle::{is_much, memory_owner, min_unexplained, unexplained_memory};
+pub(crate) use lasting::SlowdownCause;
+pub(crate) use waste::IdleSpan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,15 +14,15 @@ use gtop_model::{
 };
 
 pub use amd::DEVICE_AMD;
-pub use chart::{
-    DeviceChart, MetricChart, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization,
-};
+pub use chart::{DeviceChart, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization};
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::{HOST, is_slow_host_metric};
 pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage, is_driver_metric};
 pub use tpu::DEVICE_TPU;
+
+pub(crate) use chart::MetricChart;
 
 mod amd;
 mod chart;

@@ -353,7 +353,7 @@ impl Node {
     }
 
     /// Returns the age of its devices' values if those of the host would be stale by then: their source is slower.
-    pub fn unusual_age(&self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn unusual_age(&self, now: Timestamp) -> Option<Duration> {
         let interval = self.source(&Source::host())?.interval;
         let age = now.since(self.taken_at()?);
         (age > stale_after(interval).max(MIN_UNUSUAL_AGE)).then_some(age)
@@ -413,7 +413,7 @@ impl Node {
     }
 
     /// Returns the uses of a device and of its slices.
-    pub fn uses_on<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a DeviceUse> {
+    pub(crate) fn uses_on<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a DeviceUse> {
         let is_slice = |one: &&Device| one.parent.as_ref() == Some(&device.uuid);
         let slices: Vec<&Arc<str>> =
             self.devices.iter().filter(is_slice).map(|slice| &slice.uuid).collect();
@@ -561,7 +561,7 @@ impl Node {
     }
 
     /// Returns true if a device is in MIG mode and has no slices, so that nobody can use it.
-    pub fn is_without_slices(&self, device: &Device) -> bool {
+    pub(crate) fn is_without_slices(&self, device: &Device) -> bool {
         device.mig == Reading::Known(true) && device.parent.is_none() && !self.has_slices(device)
     }
 
@@ -571,7 +571,7 @@ impl Node {
     }
 
     /// Returns which part of its device a unit is: of several slices by their memory, or equal parts.
-    pub fn part_of_device(&self, unit: &Device) -> f32 {
+    pub(crate) fn part_of_device(&self, unit: &Device) -> f32 {
         let Some(parent) = &unit.parent else { return 1.0 };
         let siblings = self.devices.iter().filter(|one| one.parent.as_ref() == Some(parent));
         let memory = |device: &Device| device.memory_total.get().map(|total| total.0);

@@ -208,7 +208,7 @@ impl NodeBuilder {
     }
 
     /// Sets what the scheduler says of the node.
-    pub fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
+    pub(crate) fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
         if self.node.scheduler.as_ref() != scheduler {
             changed(&mut self.node).scheduler = scheduler.cloned();
         }
@@ -224,7 +224,7 @@ impl NodeBuilder {
     }
 
     /// Sets how the node is reached.
-    pub fn on_transport(&mut self, via: TransportKind) {
+    pub(crate) fn on_transport(&mut self, via: TransportKind) {
         changed(&mut self.node).via = Some(via);
     }
 
@@ -239,7 +239,7 @@ impl NodeBuilder {
     }
 
     /// Sets the time between two samples of a recording that keeps fewer than arrived: no source counts as stale earlier.
-    pub fn set_min_interval(&mut self, interval: Duration) {
+    pub(crate) fn set_min_interval(&mut self, interval: Duration) {
         self.min_interval = interval;
         self.apply_min_interval();
     }
@@ -317,7 +317,7 @@ impl NodeBuilder {
     }
 
     /// Restores the devices that are gone: no driver lists them.
-    pub fn restore_gone(&mut self, devices: &[(Source, Device)]) {
+    pub(crate) fn restore_gone(&mut self, devices: &[(Source, Device)]) {
         self.missing.restore(changed(&mut self.node), devices);
     }
 

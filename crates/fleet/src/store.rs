@@ -371,7 +371,8 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{History, Metric, Totals, User};
+    use crate::history::History;
+    use crate::{Metric, Totals, User};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,

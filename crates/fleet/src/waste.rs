@@ -38,7 +38,7 @@ pub struct Waste {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeWaste {
     /// Idle device time of each user.
-    pub by_user: BTreeMap<User, Duration>,
+    pub(crate) by_user: BTreeMap<User, Duration>,
     /// The devices that are idle-held, by UUID.
     pub idle: BTreeMap<Arc<str>, IdleSpan>,
 }

@@ -411,7 +411,7 @@ impl JobListError {
 
 impl Job {
     /// Returns true if this is its id or alias.
-    pub fn has_id(&self, id: &JobId) -> bool {
+    pub(crate) fn has_id(&self, id: &JobId) -> bool {
         self.id == *id || self.alias.as_ref() == Some(id)
     }
 

@@ -46,7 +46,7 @@ pub use request::{
 pub use run::{
     Estimate, FileResources, FoundProcess, MetricValue, Progress, Run, RunFolder, RunHost, RunId,
     RunLimits, RunList, RunProcess, RunStatus, RunTask, RunTreeProcess, RunVariable, RunVariables,
-    UserResources, VariableKind,
+    UserResources,
 };
 pub use run_request::{
     DeletionPlan, OutputFile, OutputGrowth, OutputId, OutputStream, RunReply, RunRequest,
@@ -67,6 +67,8 @@ pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use update::{NodeUpdate, SessionUpdate};
 pub use vendor::Vendor;
+
+pub(crate) use run::VariableKind;
 
 mod declare;
 mod details;

@@ -32,10 +32,13 @@ mod fold;
 mod groups;
 mod ordered_names;
 
-pub use crate::nodeset::error::{NodeSetError, NodeSetErrorKind};
+pub use crate::nodeset::error::NodeSetError;
 pub use crate::nodeset::expand::{expand_with, find_cycles};
 pub use crate::nodeset::fold::fold;
-pub use crate::nodeset::groups::{GroupError, Groups};
+pub use crate::nodeset::groups::Groups;
+
+pub(crate) use crate::nodeset::error::NodeSetErrorKind;
+pub(crate) use crate::nodeset::groups::GroupError;
 
 /// Maximum number of names of a set; a typing error must not exhaust the memory of a login node.
 pub const MAX_NAMES: usize = 65_536;

@@ -132,7 +132,7 @@ fn is_intel_accelerator(device: u16) -> bool {
 
 impl UnreadableDevices {
     /// Returns those among the functions of a node, in the order of the bus.
-    pub fn among(functions: &[PciFunction]) -> Vec<Self> {
+    pub(crate) fn among(functions: &[PciFunction]) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut positions = BTreeMap::new();
         for function in functions.iter().filter(|function| function.is_unreadable()) {

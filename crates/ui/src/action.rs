@@ -68,7 +68,7 @@ pub enum Action {
 
 impl Action {
     /// Returns true if the current view handles it.
-    pub fn belongs_to_view(&self) -> bool {
+    pub(crate) fn belongs_to_view(&self) -> bool {
         matches!(
             self,
             Self::Explain

@@ -102,7 +102,7 @@ impl Default for Chart {
 
 impl Thresholds {
     /// Returns the tone of a share in percent; faint if it is unknown.
-    pub fn tone(self, share: Option<f32>) -> Tone {
+    pub(crate) fn tone(self, share: Option<f32>) -> Tone {
         match share {
             None => Tone::Faint,
             Some(share) if share >= self.high => Tone::High,

@@ -21,7 +21,7 @@ const MAX_MENU_LINES: usize = 10;
 
 /// The state of the filter prompt.
 #[derive(Clone, Debug)]
-pub struct FilterPrompt {
+pub(crate) struct FilterPrompt {
     editor: LineEditor,
     /// The filter before the prompt was opened.
     before: Filter,
@@ -38,7 +38,7 @@ pub struct FilterPrompt {
 
 impl FilterPrompt {
     /// Opens the prompt with the current filter; `recent` filters can be recalled, the newest first.
-    pub fn new(filter: &Filter, recent: &[String]) -> Self {
+    pub(crate) fn new(filter: &Filter, recent: &[String]) -> Self {
         let others = recent.iter().filter(|text| *text != filter.text());
         Self {
             editor: LineEditor::new(filter.text(), MAX_FILTER_LENGTH),
@@ -53,7 +53,11 @@ impl FilterPrompt {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
     /// Handles a key; it closes the prompt with a filter, or changes the filter, or keeps the current one.
-    pub fn on_key(&mut self, key: Key, fleet: &Fleet) -> ControlFlow<Filter, Option<Filter>> {
+    pub(crate) fn on_key(
+        &mut self,
+        key: Key,
+        fleet: &Fleet,
+    ) -> ControlFlow<Filter, Option<Filter>> {
         let text_before = self.editor.text().to_owned();
         let has_menu = self.menu.as_ref().is_some_and(|menu| !menu.is_empty());
         match key {

@@ -308,8 +308,9 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NamedKey;
     use crate::action::{FleetAction, NodeAction, RowAction, SortAction};
-    use crate::{Movement, NamedKey};
+    use crate::widgets::list::Movement;
 
     fn first(key: Key, view: View) -> Option<&'static Action> {
         let keys = Keymap::default();

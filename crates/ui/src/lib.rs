@@ -6,44 +6,40 @@
 //!
 //! A part of gtop: its interface changes with it.
 
-pub use action::{
-    Action, FleetAction, JobAction, NodeAction, NodeReply, NodeRequest, ProcessAction, RowAction,
-    RunAction, SortAction, UiPreference, UiRequest,
-};
+pub use action::{NodeReply, NodeRequest, UiPreference, UiRequest};
 pub use chart_metric::ChartMetric;
-pub use dialog::Dialog;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
 pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
 pub use effect::Effect;
 pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
-pub use filter_prompt::FilterPrompt;
 pub use fleet_source::FleetSource;
-pub use input::{Click, Key, KeyParseError, NamedKey};
+pub use input::Key;
 pub use key_scheme::KeyScheme;
+pub use keymap::Keymap;
 #[cfg(feature = "testing")]
 pub use keymap::{ForeignKey, Here};
-pub use keymap::{Keymap, KeymapError};
 pub use navigation::Navigation;
 pub use preferences::{PREFERENCES, preferences, restore_preference};
-pub use render::{body_height, render_screen};
 pub use report::report;
 pub use screen::{Ui, UiConfig};
-pub use selection::{JobSelection, SharedSelection};
 pub use signals::{StopReason, StopSignals};
 pub use surface::Surface;
 pub use terminal::{force_restore_terminal, unblock_terminal};
 pub use text::render_text;
 pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
-pub use time_prompt::TimePrompt;
 pub use time_prompt::time_text::{TimeContext, outside, parse_time};
 pub use timeline::Timeline;
 pub use views::{events, fleet, job, node, processes, runs, users};
 pub use widgets::column_spec::{ColumnSpec, TableColumns};
-pub use widgets::line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
-pub use widgets::line_editor::LineEditor;
-pub use widgets::list::{Movement, Viewport};
-pub use widgets::menu::Menu;
+pub use widgets::line::{Line, SpanContent, Symbol};
 pub use widgets::number_format::MemoryUnit;
+
+pub(crate) use action::Action;
+pub(crate) use dialog::Dialog;
+pub(crate) use filter_prompt::FilterPrompt;
+pub(crate) use input::NamedKey;
+pub(crate) use time_prompt::TimePrompt;
+pub(crate) use widgets::line::{RowStyle, Span, Tone};
 
 use std::time::Duration;
 
@@ -144,7 +140,7 @@ impl RenderContext<'_> {
 
 /// What a frame shows besides the fleet.
 #[derive(Clone, Copy, Debug)]
-pub struct ScreenState<'a> {
+pub(crate) struct ScreenState<'a> {
     /// The title: what is watched.
     pub title: &'a str,
     /// The sampling interval of the nodes.
@@ -164,9 +160,9 @@ pub struct ScreenState<'a> {
     /// Shown instead of the view.
     pub help: Option<&'a [Line]>,
     /// The filter prompt, if open.
-    pub filter_prompt: Option<&'a FilterPrompt>,
+    pub(crate) filter_prompt: Option<&'a FilterPrompt>,
     /// The prompt for a time of the recording, if open.
-    pub time_prompt: Option<&'a TimePrompt>,
+    pub(crate) time_prompt: Option<&'a TimePrompt>,
     /// The dialog in front of the view, if open.
     pub dialog: Option<&'a Dialog>,
 }

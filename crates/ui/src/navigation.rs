@@ -61,7 +61,7 @@ impl Navigation {
 
     /// Returns the node that the current view shows. If a filter hides the selected node, the fleet view shows
     /// the first match, but the other views keep showing the selected one.
-    pub fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
+    pub(crate) fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selection = &self.shared.selection;
         if self.view == View::Fleet {
             selection.shown_node(fleet_view)
@@ -363,7 +363,7 @@ impl Navigation {
 
     /// Logs the events between two snapshots. If the selected node is no longer watched, selects a neighbour
     /// and returns its name.
-    pub fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
+    pub(crate) fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
         // The node view shows a node even if none was selected.
         let on_screen = before.node_at(0).filter(|_| self.view == View::Node);
         self.shared.selection.on_update(before, after, on_screen.map(|node| &node.name))
@@ -386,7 +386,7 @@ impl Navigation {
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
     /// a job of that node.
-    pub fn show_view(&mut self, fleet_view: &FleetView, view: View) {
+    pub(crate) fn show_view(&mut self, fleet_view: &FleetView, view: View) {
         if self.shared.selection.node_name().is_some()
             && let Some(name) = self.shown_node(fleet_view).map(|node| node.name.clone())
         {

@@ -8,7 +8,7 @@ use crate::{RenderContext, ScreenState, View, header};
 const MESSAGE_GAP: u16 = 3;
 
 /// Draws the whole screen: at most `height` lines, none wider than `width`.
-pub fn render_screen(
+pub(crate) fn render_screen(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     screen: &ScreenState<'_>,
@@ -67,7 +67,7 @@ fn timeline_or_focus(
 }
 
 /// Returns the number of lines between the header and the timeline, if there is one, or the footer.
-pub fn body_height(height: u16, has_timeline: bool) -> usize {
+pub(crate) fn body_height(height: u16, has_timeline: bool) -> usize {
     let height = usize::from(height);
     height - top_height(height) - usize::from(has_footer(height)) - usize::from(has_timeline)
 }

@@ -215,7 +215,7 @@ impl Ui {
     }
 
     /// Adapts the theme to the terminal's background.
-    pub fn on_background(&mut self, is_light: bool) {
+    pub(crate) fn on_background(&mut self, is_light: bool) {
         self.is_light = Some(is_light);
         self.apply_background();
     }
@@ -232,7 +232,7 @@ impl Ui {
     }
 
     /// Reopens the input of a setting whose value was rejected.
-    pub fn reject_setting(&mut self, name: &str, text: &str) {
+    pub(crate) fn reject_setting(&mut self, name: &str, text: &str) {
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.reopen_rejected(name, text);
         }
@@ -858,7 +858,7 @@ impl Ui {
     }
 
     /// Shows a message for `span`.
-    pub fn show_message_for(&mut self, words: String, span: Duration, now: Timestamp) {
+    pub(crate) fn show_message_for(&mut self, words: String, span: Duration, now: Timestamp) {
         self.message = Some(ShownMessage { text: words, until: now.plus(span), view: None });
     }
 

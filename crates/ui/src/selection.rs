@@ -10,7 +10,7 @@ use gtop_fleet::insight::FleetView;
 use gtop_model::{Job, NodeName};
 
 #[derive(Clone, Debug, Default)]
-pub struct SharedSelection {
+pub(crate) struct SharedSelection {
     node: Option<NodeName>,
     /// The selected job, as it was listed last.
     job: Option<Job>,
@@ -20,7 +20,7 @@ pub struct SharedSelection {
 
 /// The status of the selected job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum JobSelection<'a> {
+pub(crate) enum JobSelection<'a> {
     /// The job has nodes.
     Listed(&'a Job),
     /// The filter matches none of its nodes.
@@ -31,29 +31,29 @@ pub enum JobSelection<'a> {
 
 impl SharedSelection {
     /// Returns the selected node, or the first shown node if it is gone.
-    pub fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
+    pub(crate) fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.node.as_ref().and_then(|name| fleet_view.fleet.node(name));
         selected.or_else(|| fleet_view.node_at(0))
     }
 
     /// Returns the selected node, or the first shown node if it is gone or hidden by the filter.
-    pub fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
+    pub(crate) fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.node.as_ref().and_then(|name| fleet_view.fleet.node(name));
         let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
         selected.filter(is_shown).or_else(|| fleet_view.node_at(0))
     }
 
     /// Returns the name of the selected node, which may be gone.
-    pub fn node_name(&self) -> Option<&NodeName> {
+    pub(crate) fn node_name(&self) -> Option<&NodeName> {
         self.node.as_ref()
     }
 
     /// Returns a number that changes when another node is selected.
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    pub fn select(&mut self, name: NodeName) {
+    pub(crate) fn select(&mut self, name: NodeName) {
         if self.node.as_ref() != Some(&name) {
             self.version += 1;
         }
@@ -62,14 +62,14 @@ impl SharedSelection {
 
     /// Selects a node that is on the screen if none was selected, so that clearing a filter does not replace
     /// it.
-    pub fn keep_selected(&mut self, name: &NodeName) {
+    pub(crate) fn keep_selected(&mut self, name: &NodeName) {
         if self.node.is_none() {
             self.node = Some(name.clone());
         }
     }
 
     /// Moves the selection among the shown nodes, one by one.
-    pub fn step_node(&mut self, fleet_view: &FleetView, movement: Movement) {
+    pub(crate) fn step_node(&mut self, fleet_view: &FleetView, movement: Movement) {
         let position = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
         let to = position.map_or(0, |position| {
             movement.new_index(position, fleet_view.count(), fleet_view.count())
@@ -82,7 +82,7 @@ impl SharedSelection {
     /// Handles a change of the watched nodes: if the selected node is no longer watched, selects a neighbour
     /// instead of whichever node takes its position. `on_screen` is shown although none is selected. Returns
     /// the name of the removed node.
-    pub fn on_update(
+    pub(crate) fn on_update(
         &mut self,
         before: &FleetView,
         after: &FleetView,
@@ -107,7 +107,7 @@ impl SharedSelection {
     }
 
     /// Returns the selected job, or the first one if none was selected yet.
-    pub fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
+    pub(crate) fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
         let job_index = fleet_view.job_index();
         let mut shown = job_index.shown().map(|entry| &entry.job);
         let Some(last_listed) = &self.job else { return shown.next().map(JobSelection::Listed) };
@@ -121,17 +121,17 @@ impl SharedSelection {
     }
 
     /// Selects this job again, as it was listed last.
-    pub fn set_job(&mut self, job: Option<Job>) {
+    pub(crate) fn set_job(&mut self, job: Option<Job>) {
         self.job = job;
     }
 
     /// Returns the selected job as it was listed last.
-    pub fn last_job(&self) -> Option<&Job> {
+    pub(crate) fn last_job(&self) -> Option<&Job> {
         self.job.as_ref()
     }
 
     /// Selects a job of the selected node, unless the selected job is one already.
-    pub fn follow_job(&mut self, fleet_view: &FleetView) {
+    pub(crate) fn follow_job(&mut self, fleet_view: &FleetView) {
         let Some(name) = &self.node else { return };
         let has_node = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
         if let Some(JobSelection::Listed(job)) = self.job(fleet_view)
@@ -146,7 +146,7 @@ impl SharedSelection {
     }
 
     /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
-    pub fn refresh_job(&mut self, fleet_view: &FleetView) {
+    pub(crate) fn refresh_job(&mut self, fleet_view: &FleetView) {
         let Some(JobSelection::Listed(job)) = self.job(fleet_view) else { return };
         let job = job.clone();
         let has_node = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
@@ -161,7 +161,7 @@ impl SharedSelection {
     }
 
     /// Selects another job, and one of its nodes.
-    pub fn show_job(&mut self, fleet_view: &FleetView, job: Job) {
+    pub(crate) fn show_job(&mut self, fleet_view: &FleetView, job: Job) {
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
             self.job = Some(job);
             (self.node, self.version) = (None, self.version + 1);

@@ -49,7 +49,7 @@ impl Surface {
     }
 
     /// Makes the next frame a full redraw.
-    pub fn invalidate(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         self.needs_clear = true;
     }
 

@@ -175,7 +175,7 @@ impl Theme {
 
     /// Returns the theme for a light or a dark background.
     #[must_use]
-    pub fn for_background(self, is_light: bool) -> Self {
+    pub(crate) fn for_background(self, is_light: bool) -> Self {
         Self { palette: self.palette.for_background(is_light), ..self }
     }
 
@@ -222,7 +222,7 @@ impl Theme {
 
     /// Returns the colour of a numbered item, such as a user, that is marked by colour and letter; the
     /// default style without colours.
-    pub fn hue(self, number: u8) -> Style {
+    pub(crate) fn hue(self, number: u8) -> Style {
         let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
         let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
         let basic =
@@ -242,7 +242,7 @@ impl Theme {
     }
 
     /// Returns the style of the blank cells of a row.
-    pub fn row_style(self, row_style: RowStyle) -> Style {
+    pub(crate) fn row_style(self, row_style: RowStyle) -> Style {
         match (row_style, self.palette) {
             (RowStyle::Plain, _) => Style::new(),
             (RowStyle::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
@@ -257,7 +257,7 @@ impl Theme {
     }
 
     /// Returns the style of the empty part of a bar; `None` if the terminal cannot show shades.
-    pub fn track_style(self, row_style: RowStyle) -> Option<Style> {
+    pub(crate) fn track_style(self, row_style: RowStyle) -> Option<Style> {
         if self.has_no_shades() {
             return None;
         }

@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 64;
 
 /// The state of the prompt.
 #[derive(Clone, Debug)]
-pub struct TimePrompt {
+pub(crate) struct TimePrompt {
     editor: LineEditor,
     /// The time that the text means, or why it means none.
     target: Result<Timestamp, Cow<'static, str>>,

@@ -11,7 +11,7 @@ use gtop_ssh::{self as ssh, SshProgramCause};
 /// Turns a fault of the transport into one of the model.
 ///
 /// The detail is what nodes with the same fault have in common, so that they fold into one line.
-pub fn from_transport(fault: &transport::Fault) -> Fault {
+pub(super) fn from_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = match fault {
         transport::Fault::Ssh(fault) => from_ssh(fault),
         transport::Fault::ExecFailed { program, message } => {

@@ -213,7 +213,7 @@ impl Handshake {
 }
 
 /// Connects to a node and starts a script there that is no probe; returns its channel and the first bytes it sent.
-pub async fn start_script(
+pub(crate) async fn start_script(
     transport: &Transport,
     target: &Target,
     source: &ProbeSource,

@@ -78,7 +78,7 @@ impl ShellHistory {
 }
 
 /// Is called with the fault of a login shell that is slow so far, and with how much longer it is waited for.
-pub type OnSlowShell<'a> = &'a mut (dyn FnMut(Fault, Duration) + Send);
+pub(super) type OnSlowShell<'a> = &'a mut (dyn FnMut(Fault, Duration) + Send);
 
 /// A login shell that was sent the loader.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ impl Greeting {
     }
 
     /// Expects a loader that sudo starts: it knows no nonce and announces the hash of the script it waits for.
-    pub fn of_root(nonce: &str) -> Self {
+    pub(crate) fn of_root(nonce: &str) -> Self {
         Self::with_python(nonce, &Script::Python.sha256())
     }
 

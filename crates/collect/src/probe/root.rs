@@ -8,7 +8,7 @@
 use super::{Script, strip_unsafe};
 
 /// The Pythons that are started as root, in order: paths that only root can change.
-pub const ROOT_PYTHONS: [&str; 2] = ["/usr/bin/python3", "/usr/libexec/platform-python"];
+pub(super) const ROOT_PYTHONS: [&str; 2] = ["/usr/bin/python3", "/usr/libexec/platform-python"];
 
 /// The loader: its arguments are the hash of the script, the number of its bytes, and what the probe may do.
 const LOADER: &str = "import os,sys;caller=dict(os.environ);os.environ.clear();os.chdir(\"/\");\
@@ -19,7 +19,7 @@ const LOADER: &str = "import os,sys;caller=dict(os.environ);os.environ.clear();o
     exec(b[:b.index(0)]);b=0;load(_p)";
 
 /// Returns the command that sudo runs, without its Python: the option, the loader and the arguments.
-pub fn root_command(allows_signals: bool) -> [String; 5] {
+pub(super) fn root_command(allows_signals: bool) -> [String; 5] {
     let script = Script::Python;
     let mode = if allows_signals { "allow-signals" } else { "read-only" };
     let size = script.size().to_string();
@@ -27,7 +27,7 @@ pub fn root_command(allows_signals: bool) -> [String; 5] {
 }
 
 /// Returns the line that the login shell prints before it starts sudo, which tells a refusal from a shell that ends.
-pub fn sudo_mark(nonce: &str) -> String {
+pub(crate) fn sudo_mark(nonce: &str) -> String {
     format!("{} SUDO", strip_unsafe(nonce))
 }
 

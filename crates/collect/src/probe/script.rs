@@ -116,7 +116,7 @@ impl Script {
 }
 
 /// Returns the SHA-256 of all parts together, in hexadecimal digits.
-pub fn hex_sha256(parts: &[&[u8]]) -> String {
+pub(crate) fn hex_sha256(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part);

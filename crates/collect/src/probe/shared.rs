@@ -15,7 +15,7 @@ const NODE_NAME_VARIABLE: &str = "SLURMD_NODENAME";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedProbe {
     /// The nonce of the announcements; a loader prints it and the node, with `NOPY` between them if it has no Python.
-    pub nonce: String,
+    pub(crate) nonce: String,
     /// The script for `/bin/sh -c` on each node.
     pub script: String,
     /// The input for all nodes: both scripts, of which each loader takes its own.

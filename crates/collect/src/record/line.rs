@@ -53,7 +53,7 @@ pub struct RecordedLine {
     /// When it happened.
     pub at: Timestamp,
     /// It repeats what is known already, for a reader that starts here.
-    pub is_checkpoint: bool,
+    pub(crate) is_checkpoint: bool,
     /// What happened.
     pub content: Content,
 }

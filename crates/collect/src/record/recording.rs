@@ -61,7 +61,7 @@ pub(super) struct GroupSpan {
 }
 
 /// Lines that are further apart have a time between them in which nothing was recorded.
-pub const MAX_PAUSE: Duration = Duration::from_secs(15);
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// Returns true if nothing was recorded between two lines that follow each other.
 pub(super) fn is_pause(from: Timestamp, to: Timestamp) -> bool {
@@ -386,7 +386,7 @@ fn read_header(file: &File, length: u64) -> Result<Option<Header>, NoRecording> 
 
 /// Reads the lines of a recording one after another, from a checkpoint on.
 #[derive(Debug)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     recording: Arc<Recording>,
     /// Position of the next group.
     next_group: usize,
@@ -414,7 +414,7 @@ pub enum Read {
 
 impl Cursor {
     /// Starts at the last checkpoint before `from` that can be read; at the first group if there is none.
-    pub fn new(recording: Arc<Recording>, from: Timestamp) -> Self {
+    pub(crate) fn new(recording: Arc<Recording>, from: Timestamp) -> Self {
         let starts = recording.segments.iter().take_while(|segment| segment.first <= from);
         for start in (0..starts.count()).rev() {
             let mut cursor = Self::at(Arc::clone(&recording), start);
@@ -441,22 +441,22 @@ impl Cursor {
     }
 
     /// Goes on in a later state of the same file.
-    pub fn update(&mut self, recording: Arc<Recording>) {
+    pub(crate) fn update(&mut self, recording: Arc<Recording>) {
         self.recording = recording;
     }
 
     /// Returns the number of groups that could not be read.
-    pub fn damaged_groups(&self) -> u32 {
+    pub(crate) fn damaged_groups(&self) -> u32 {
         self.damaged_groups
     }
 
     /// Returns the time of the first line that it may find.
-    pub fn start(&self) -> Option<Timestamp> {
+    pub(crate) fn start(&self) -> Option<Timestamp> {
         self.last_at
     }
 
     /// Returns the times before and after the groups that could not be read.
-    pub fn gaps(&self) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = (Timestamp, Timestamp)> {
         let next = self.next_text().and_then(line::time_of);
         let open = self.gap_from.map(|from| (from, next.unwrap_or_else(|| self.run_end(from))));
         self.gaps.iter().copied().chain(open.filter(|(from, end)| from < end))
@@ -470,7 +470,7 @@ impl Cursor {
 
     /// Returns the time of the next line, if it has one of its own; `None` at the end, for a line of a checkpoint, and
     /// before a group is read.
-    pub fn next_time(&mut self) -> NextLine {
+    pub(crate) fn next_time(&mut self) -> NextLine {
         loop {
             let Some(text) = self.next_text() else {
                 match self.load() {
@@ -484,7 +484,7 @@ impl Cursor {
     }
 
     /// Reads the next line, or passes a damaged group; `None` at the end of the file.
-    pub fn read(&mut self) -> Option<Read> {
+    pub(crate) fn read(&mut self) -> Option<Read> {
         loop {
             let Some(text) = self.next_text() else {
                 if self.load()? {
@@ -535,7 +535,7 @@ impl Cursor {
 
 /// What comes next in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextLine {
+pub(crate) enum NextLine {
     /// A line of this time.
     At(Timestamp),
     /// A line of a checkpoint.

@@ -23,7 +23,7 @@ pub fn of_group(path: &str) -> Option<JobClaim> {
 }
 
 /// Returns what the variables of an environment say; `job` is the value of any scheduler's variable.
-pub fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
+pub(crate) fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
     let has_form =
         |rules: &&ClaimRules| rules.variables.as_ref().is_some_and(|rule| rule.form.matches(job));
     let rules = all_rules().find(has_form)?;
@@ -33,7 +33,7 @@ pub fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
 
 /// Returns what the probes look for in one word: for each scheduler what marks control groups of its jobs, and its
 /// variables of job and step, as `MARK:JOB:STEP`.
-pub fn probe_word() -> String {
+pub(crate) fn probe_word() -> String {
     let word = |rules: &ClaimRules| {
         let (job, step) = rules.variables.as_ref().map_or(("", None), |rule| (rule.job, rule.step));
         format!("{}:{job}:{}", rules.mark, step.unwrap_or_default())

@@ -24,7 +24,7 @@ pub(super) fn merge_nodes<'a>(
 }
 
 /// Returns the nodes of jobs, without duplicates, in natural order.
-pub fn nodes_of_jobs(jobs: &[Job]) -> Vec<NodeName> {
+pub(crate) fn nodes_of_jobs(jobs: &[Job]) -> Vec<NodeName> {
     merge_nodes(Vec::new(), jobs, std::iter::empty())
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 /// The fault of a node. Durations count from the start of a session, except for
 /// [`InjectedFault::Reboot`], which counts from the start of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests inject most of them"))]
 pub enum InjectedFault {
     /// The port is closed.
     RefusedPort,

@@ -131,7 +131,7 @@ impl Machine {
 
     /// Returns the node after a reboot at `t`.
     #[must_use]
-    pub fn rebooted(&self, t: f64) -> Self {
+    pub(crate) fn rebooted(&self, t: f64) -> Self {
         Self { boot: random_uuid(self.rng.branch(4)), uptime: 30.0 - t, ..self.clone() }
     }
 

@@ -29,7 +29,6 @@ pub enum Scenario {
     /// Jobs, free nodes, and one of each kind of fault.
     Mixed,
     /// All nodes train, without faults.
-    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests use it"))]
     Busy,
 }
 

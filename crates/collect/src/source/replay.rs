@@ -17,7 +17,6 @@ use gtop_model::Mark;
 
 pub use lost::LostLines;
 pub use player::{PlaybackHandle, Player};
-pub use snapshots::FleetSnapshots;
 pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;

@@ -112,27 +112,27 @@ impl Channel {
 
     /// Returns the nonce of the loader if the stdin is shared with other nodes of a step: then the step sends the
     /// probe, not the caller.
-    pub fn step_nonce(&self) -> Option<&str> {
+    pub(crate) fn step_nonce(&self) -> Option<&str> {
         let Self::Step(channel) = self else { return None };
         Some(channel.nonce())
     }
 
     /// In a shared step, returns a future that ends when the step has waited long enough for the loader of this node, or
     /// took too long to start. The time counts from the first poll.
-    pub fn wait_until_overdue(&self) -> Option<impl Future<Output = ()> + use<>> {
+    pub(crate) fn wait_until_overdue(&self) -> Option<impl Future<Output = ()> + use<>> {
         let Self::Step(channel) = self else { return None };
         let router = channel.router();
         Some(async move { router.wait_until_overdue().await })
     }
 
     /// Returns since when a program runs that has printed nothing: it may not be logged in yet.
-    pub fn silent_since(&self) -> Option<Instant> {
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
         let Self::Program(program) = self else { return None };
         program.silent_since()
     }
 
     /// Returns true if the end of the connection is noticed even if the command never ends.
-    pub const fn has_keepalive(&self) -> bool {
+    pub(crate) const fn has_keepalive(&self) -> bool {
         matches!(self, Self::Ssh(_))
     }
 

@@ -19,7 +19,7 @@ impl Transport {
 
     /// Starts the probe on `target`: as [`open`](Self::open) does, or as one task of `script`, in a step of the user's
     /// job on that node.
-    pub async fn open_probe(
+    pub(crate) async fn open_probe(
         &self,
         target: &Target,
         command: &str,

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use cluster_cache::CLUSTER_CACHE_TTL;
-pub use node_jobs::NodeJobs;
+pub(super) use node_jobs::NodeJobs;
 pub(crate) use node_jobs::StepNodes;
 
 use crate::transport::Options;
@@ -54,19 +54,19 @@ const MAX_PENDING_COMMANDS: usize = 64;
 
 /// Returns the node of a line, the number of its message, and whether the line begins a hello, which later
 /// subscribers must get first.
-pub type LineAddress = fn(&[u8]) -> Option<(&str, u64, bool)>;
+pub(super) type LineAddress = fn(&[u8]) -> Option<(&str, u64, bool)>;
 
 /// What a step runs on its nodes.
 #[derive(Debug, Clone)]
-pub struct StepScript {
+pub(crate) struct StepScript {
     /// The nonce of the announcement line of each node: `NONCE [NOPY] NODE`.
-    pub nonce: String,
+    pub(crate) nonce: String,
     /// The script for `/bin/sh -c`.
     pub script: String,
     /// Written once to stdin, after the nodes have announced themselves.
     pub input: Vec<u8>,
     /// Finds the node of an output line.
-    pub address_of: LineAddress,
+    pub(crate) address_of: LineAddress,
 }
 
 /// The user's running jobs, shared with the steps.

@@ -6,11 +6,16 @@
 use std::collections::BTreeMap;
 
 pub(crate) use crate::wire::raw::Changes;
-pub use crate::wire::raw::{Raw, RawText};
+pub use crate::wire::raw::Raw;
 use crate::wire::schema::{in_place, objects};
-pub use answer::{Answer, Detail, TreeRow};
-pub use device::{Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceStatics, Use, Uses};
-pub use tpu::{Tpu, TpuCore};
+pub use answer::{Detail, TreeRow};
+pub use device::{Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceStatics, Use};
+pub use tpu::TpuCore;
+
+pub(crate) use crate::wire::raw::RawText;
+pub(crate) use answer::Answer;
+pub(crate) use device::Uses;
+pub(crate) use tpu::Tpu;
 
 mod answer;
 mod device;

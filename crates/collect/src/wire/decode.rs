@@ -19,8 +19,9 @@ use gtop_model::{
     UsesReading, Vendor,
 };
 
-pub use answer::decode_response;
 pub use process::job_of_cgroup;
+
+pub(crate) use answer::decode_response;
 
 mod answer;
 mod device;
@@ -100,7 +101,7 @@ impl Decoder {
     }
 
     /// Learns the node's clock anew: another session may have begun.
-    pub fn forget_clock(&mut self) {
+    pub(crate) fn forget_clock(&mut self) {
         self.offset = ClockOffset::default();
     }
 

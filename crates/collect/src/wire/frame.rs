@@ -38,7 +38,7 @@ impl Frame {
     }
 
     /// Returns true for a sample.
-    pub fn is_sample(&self) -> bool {
+    pub(crate) fn is_sample(&self) -> bool {
         matches!(self.body, Body::Sample(_))
     }
 }
@@ -206,7 +206,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
 }
 
 /// Writes the JSON of a body in ASCII, as in its frame. [`Body::Other`] has none.
-pub fn encode_text(body: &Body) -> Vec<u8> {
+pub(crate) fn encode_text(body: &Body) -> Vec<u8> {
     let (kind, json) = match body {
         Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),

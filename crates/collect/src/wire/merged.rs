@@ -7,21 +7,21 @@ use crate::wire::raw::{Changes as _, OptionalKey as _};
 
 /// The newest value of each key that a probe has sent. Readings keep the time of the probe at which they were taken.
 #[derive(Debug, Default)]
-pub struct MergedSample(Option<Box<Sample>>);
+pub(crate) struct MergedSample(Option<Box<Sample>>);
 
 impl MergedSample {
     /// Returns the complete sample; `None` before the first one.
-    pub fn sample(&self) -> Option<&Sample> {
+    pub(crate) fn sample(&self) -> Option<&Sample> {
         self.0.as_deref()
     }
 
     /// Returns the sample itself.
-    pub fn into_sample(self) -> Option<Sample> {
+    pub(crate) fn into_sample(self) -> Option<Sample> {
         self.0.map(|sample| *sample)
     }
 
     /// Adds a sample.
-    pub fn add(&mut self, newer: Sample) {
+    pub(crate) fn add(&mut self, newer: Sample) {
         let Some(known) = &mut self.0 else {
             let mut first = Box::new(newer);
             for uses in first.backends.iter_mut().filter_map(|backend| backend.uses.as_mut()) {
@@ -46,7 +46,7 @@ impl MergedSample {
     }
 
     /// Removes the backends that a new hello no longer announces.
-    pub fn on_hello(&mut self, hello: &Hello) {
+    pub(crate) fn on_hello(&mut self, hello: &Hello) {
         if let Some(known) = &mut self.0 {
             known.backends.retain(|backend| hello.intervals.contains_key(&backend.kind));
         }

@@ -42,7 +42,7 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 }
 
 /// Returns what to do about several nodes with faults of the same kind and detail, by their node set.
-pub fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
+pub(crate) fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
     if fault.kind == FaultKind::NameNotFound && nodes.split(',').all(is_word) {
         return "no such command either (gtop --help lists them); check the spelling, or add a Host entry to ~/.ssh/config"
             .into();
@@ -89,7 +89,7 @@ pub fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
 
 /// Returns what to do about a node by the kind of its fault alone, without what only some may know, such as the name of a
 /// user.
-pub fn in_public(kind: FaultKind, node: &str) -> Advice {
+pub(crate) fn in_public(kind: FaultKind, node: &str) -> Advice {
     of_kind(kind, &shell_quoted(node), "HOST", Reader::Program)
 }
 

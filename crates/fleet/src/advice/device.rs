@@ -12,20 +12,20 @@ const LINKS: &str =
     "nvidia-smi nvlink --status there shows the links; ask the administrator to check them";
 
 /// Memory is in use that no process has.
-pub const UNEXPLAINED_MEMORY: &str = "as administrator, fuser -v /dev/nvidia* there shows processes that the driver does not list; else a reset frees it";
+pub(crate) const UNEXPLAINED_MEMORY: &str = "as administrator, fuser -v /dev/nvidia* there shows processes that the driver does not list; else a reset frees it";
 /// A device in MIG mode has no slices.
-pub const NO_SLICES: &str =
+pub(crate) const NO_SLICES: &str =
     "as administrator, nvidia-smi mig -cgi there cuts slices, or nvidia-smi -mig 0 ends the mode";
 /// The PCI bus has devices that their driver does not list.
 pub const UNLISTED: &str = "dmesg there tells why the driver refuses them; ask the administrator";
 /// A device is back.
-pub const RETURNED: &str =
+pub(crate) const RETURNED: &str =
     "dmesg there may tell why it was gone; if that happens again, ask the administrator";
 /// The driver cannot use a device.
 pub const UNAVAILABLE: &str =
     "dmesg there tells why; a reset or reboot of the node is likely needed";
 /// A device lags behind the others of its job.
-pub const LAGS: &str =
+pub(crate) const LAGS: &str =
     "look at its temperature, clocks and processes; if nothing is wrong there, ask its user";
 /// A device was used less than the others of its job.
 pub const UNEVEN: &str =
@@ -44,10 +44,10 @@ pub const ERRORS: &str = "NVIDIA's list of Xid errors says what each means; repe
 /// `/proc` hides a process that the driver lists.
 pub const HIDDEN_PROCESS: &str = "log in as its user or as administrator to see it";
 /// Accelerators of which gtop shows no values.
-pub const UNREADABLE: &str =
+pub(crate) const UNREADABLE: &str =
     "install their driver and its tools; of other vendors, their own tools show the values";
 /// Only some devices of a page are read.
-pub const LEFT_OUT: &str = "give the page of each host by itself";
+pub(crate) const LEFT_OUT: &str = "give the page of each host by itself";
 /// NVIDIA's devices are bound to another driver.
 pub const UNBOUND: &str = "the node's NVIDIA devices are not bound to NVIDIA's driver";
 /// There are NVIDIA devices, and no tools.
@@ -67,7 +67,7 @@ pub fn of_driver(driver: Option<&str>) -> &'static str {
 }
 
 /// Returns what to do about a device that is slowed down.
-pub const fn of_slowdown(cause: SlowdownCause) -> &'static str {
+pub(crate) const fn of_slowdown(cause: SlowdownCause) -> &'static str {
     match cause {
         SlowdownCause::Thermal => {
             "check cooling and airflow, and that the fans turn; nvidia-smi -q -d TEMPERATURE,PERFORMANCE there"

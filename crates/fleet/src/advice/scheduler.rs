@@ -8,10 +8,10 @@ use gtop_model::nodeset;
 use gtop_model::{JobListError, SchedulerErrorKind, SchedulerWords};
 
 /// The scheduler reported a node that cannot be reached.
-pub const REPORTED: &str =
+pub(crate) const REPORTED: &str =
     "where a node lets in only users with a job on it, a job of yours there lets gtop in";
 /// A node has fewer devices than the scheduler gives to jobs.
-pub const BELOW_SCHEDULER: &str =
+pub(crate) const BELOW_SCHEDULER: &str =
     "ask the administrator to drain the node until all its devices are back";
 /// `SLURM_CONF` names a file that does not exist.
 pub const BAD_SLURM_CONF: &str = "unset SLURM_CONF, or correct it";
@@ -56,7 +56,7 @@ const NO_POD: &str =
 const NO_METADATA: &str = "run gtop on a worker of the pod (and correct GCE_METADATA_HOST if it is set), or give the workers' addresses in a file: --pod-ips=FILE";
 
 /// Returns what to do where the scheduler starts no new job on a node.
-pub fn of_closed(words: &SchedulerWords) -> Advice {
+pub(crate) fn of_closed(words: &SchedulerWords) -> Advice {
     Advice::words(format!("{} tells who set the state, and why", words.explain_node))
 }
 

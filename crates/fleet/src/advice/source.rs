@@ -4,26 +4,26 @@ use crate::advice::reader::Reader;
 use gtop_model::SourceFaultKind;
 
 /// Another name of a node that is listed too.
-pub const SAME_MACHINE: &str = "leave one of the names out";
+pub(crate) const SAME_MACHINE: &str = "leave one of the names out";
 /// No values came before the picture was printed.
 pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says why";
 /// The node is tried again only when the user asks for it.
-pub const ON_REQUEST: &str = "R tries again";
+pub(crate) const ON_REQUEST: &str = "R tries again";
 
 /// About a node that waits for its host key to be accepted.
-pub const ON_HOST_KEY: &str = "press A to see the key and answer";
+pub(crate) const ON_HOST_KEY: &str = "press A to see the key and answer";
 
 /// About a node that waits for a login.
-pub const ON_LOGIN: &str = "press L to log in";
+pub(crate) const ON_LOGIN: &str = "press L to log in";
 /// The node is tried again by itself.
-pub const RETRY: &str = "R tries at once";
+pub(crate) const RETRY: &str = "R tries at once";
 /// Each call loads the driver.
-pub const PERSISTENCE: &str =
+pub(crate) const PERSISTENCE: &str =
     "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator";
 /// The settings hide all devices.
-pub const NONE_SELECTED: &str = "F2 shows what is selected";
+pub(crate) const NONE_SELECTED: &str = "F2 shows what is selected";
 /// The node has no devices.
-pub const NO_DEVICES: &str = "a node without devices needs nothing";
+pub(crate) const NO_DEVICES: &str = "a node without devices needs nothing";
 /// The node may have no such devices.
 pub const NOT_THERE: &str = "nothing if the node, or what you may use of it, has no such devices";
 /// A source did not answer in time.
@@ -39,7 +39,7 @@ pub const SHELL_PROBE: &str =
 pub const CLOCK: &str = "ages are still shown correctly; check timedatectl on both machines";
 
 /// Returns what to do about a node from which no new values come.
-pub const fn of_stale(reader: Reader) -> &'static str {
+pub(crate) const fn of_stale(reader: Reader) -> &'static str {
     match reader {
         Reader::Screen | Reader::Program => "check the node; gtop reconnects automatically",
         Reader::Print => "check the node",
@@ -47,7 +47,7 @@ pub const fn of_stale(reader: Reader) -> &'static str {
 }
 
 /// A page of metrics is old.
-pub const OLD_PAGE: &str =
+pub(crate) const OLD_PAGE: &str =
     "check the exporter on the host, and what serves its page: it measures nothing new";
 
 /// Returns the command that examines a node.

@@ -74,7 +74,7 @@ pub struct EligibleDevice {
     pub whole_index: u32,
     pub is_slice: bool,
     /// Its index is not the one that programs know it by, as devices before it are gone.
-    pub is_renumbered: bool,
+    pub(crate) is_renumbered: bool,
     /// Model name.
     pub name: Option<Arc<str>>,
     /// Free memory in bytes, with what counts as free.
@@ -82,7 +82,7 @@ pub struct EligibleDevice {
     /// Total memory in bytes.
     pub total_memory: Option<u64>,
     /// Used memory in bytes, without what counts as free.
-    pub used_memory: u64,
+    pub(crate) used_memory: u64,
     /// Percent.
     pub utilization: Option<f32>,
     /// Percent.

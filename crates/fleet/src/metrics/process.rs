@@ -25,7 +25,7 @@ impl Usage {
     }
 
     /// Returns the process behind this use of a device of this node.
-    pub fn of_use(node: &Node, used: &DeviceUse) -> Self {
+    pub(crate) fn of_use(node: &Node, used: &DeviceUse) -> Self {
         Self {
             used: used.clone(),
             process: node.process(used.pid).cloned(),

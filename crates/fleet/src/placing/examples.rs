@@ -13,20 +13,22 @@ use crate::{Fleet, HoldingsKeeper, Node, User};
 use gtop_local::time::Timestamp;
 use gtop_model::SchedulerProfile;
 use gtop_model::{
-    Allocation, ConfigurationState, DaemonDevices, Device, DeviceAllocation, DeviceEvidence,
-    DeviceStatics, DeviceUse, DriverDevice, Job, JobId, JobList, ListedDevice, NodeName,
-    ProcessStatics, Reading, UnseenProcess, UnseenReason, Vendor,
+    Allocation, ConfigurationState, Device, DeviceAllocation, DeviceEvidence, DeviceStatics,
+    DeviceUse, DriverDevice, Job, JobId, JobList, NodeName, ProcessStatics, Reading, UnseenProcess,
+    UnseenReason, Vendor,
 };
 
 impl Node {
-    #[must_use]
     /// The same node, whose scheduler's daemon lists the devices with these minor numbers in this order.
-    pub fn with_device_list(mut self, minors: &[u32]) -> Self {
-        let listed =
-            |minor: &u32| ListedDevice { kind: None, files: format!("/dev/nvidia{minor}").into() };
-        let daemon = DaemonDevices {
+    #[cfg(test)]
+    pub(crate) fn with_device_list(mut self, minors: &[u32]) -> Self {
+        let listed = |minor: &u32| gtop_model::ListedDevice {
+            kind: None,
+            files: format!("/dev/nvidia{minor}").into(),
+        };
+        let daemon = gtop_model::DaemonDevices {
             list: Some(minors.iter().map(listed).collect()),
-            ..DaemonDevices::default()
+            ..gtop_model::DaemonDevices::default()
         };
         let known = self.evidence.as_deref().cloned().unwrap_or_default();
         let evidence = DeviceEvidence { daemon, configuration: settled(), ..known };

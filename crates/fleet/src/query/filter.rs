@@ -19,7 +19,7 @@ mod properties;
 mod words;
 
 pub use complete::{Completion, Completions, complete};
-pub use matching::NodeMatch;
+pub(crate) use matching::NodeMatch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ impl fmt::Debug for FilterField {
 }
 
 /// Returns every alias that may precede a comparison.
-#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests list them"))]
+#[cfg(feature = "testing")]
 pub fn aliases() -> impl Iterator<Item = &'static str> {
     FilterField::aliases()
 }

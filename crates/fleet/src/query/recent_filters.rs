@@ -4,7 +4,7 @@ use crate::query::{Filter, MAX_FILTER_LENGTH};
 use gtop_local::text::is_unprintable;
 
 /// The maximum number of filters kept.
-pub const MAX_RECENT_FILTERS: usize = 50;
+pub(super) const MAX_RECENT_FILTERS: usize = 50;
 
 /// Puts a filter in front of the recent ones, where it stands once. Returns true if that changes anything.
 pub fn remember_filter(recent: &mut Vec<String>, text: &str) -> bool {

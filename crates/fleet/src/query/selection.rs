@@ -82,7 +82,7 @@ impl ProcessKinds {
 
 impl DisplaySelection {
     /// Returns true if devices may be hidden.
-    pub fn selects_devices(&self) -> bool {
+    pub(crate) fn selects_devices(&self) -> bool {
         self.devices.is_some() || self.visible.is_some()
     }
 
@@ -175,7 +175,7 @@ impl DisplaySelection {
     }
 
     /// Returns the node without the devices that are not selected, and without what runs on them.
-    pub fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
+    pub(crate) fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
         let matches = |device: &Device| self.matches_device(node, device);
         if !self.selects_devices() || node.devices.iter().all(matches) {
             return Arc::clone(node);

@@ -74,12 +74,12 @@ impl Setup {
     }
 
     /// Updates the values; the page and row stay.
-    pub fn update_pages(&mut self, now: &Self) {
+    pub(crate) fn update_pages(&mut self, now: &Self) {
         self.pages.clone_from(&now.pages);
     }
 
     /// Reopens the input with a rejected value, if the cursor is still on its setting.
-    pub fn reopen_rejected(&mut self, name: &str, text: &str) {
+    pub(crate) fn reopen_rejected(&mut self, name: &str, text: &str) {
         let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
         if is_here && self.checklist.is_none() {
             self.editor.get_or_insert_with(|| LineEditor::new(text, MAX_VALUE_LENGTH));
@@ -87,7 +87,7 @@ impl Setup {
     }
 
     /// Returns true while a value is typed; all keys then go to the input line.
-    pub fn is_typing(&self) -> bool {
+    pub(crate) fn is_typing(&self) -> bool {
         self.editor.is_some()
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct Scheme {
 
 /// A row of another monitor's help.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "only tests list them"))]
 pub struct ForeignKey {
     /// The keys, separated by spaces; for a sort order of nvitop, the letter after `o`.
     pub keys: &'static str,
@@ -36,6 +37,7 @@ pub struct ForeignKey {
         reason = "bindings are compared with the account by tests, and docs are written from it"
     )
 )]
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "only tests list them"))]
 pub enum Here {
     /// The same: each of these bindings has all of the keys, in its view.
     Bound(&'static [&'static str]),

@@ -14,7 +14,7 @@ pub struct ColumnSpec {
     /// Always shown, at its default position.
     pub is_fixed: bool,
     /// The titles that it has in other units or for other devices.
-    pub other_titles: &'static [&'static str],
+    pub(crate) other_titles: &'static [&'static str],
 }
 
 /// The columns of one table of a view, with the heading under which help explains them.

@@ -112,7 +112,7 @@ pub enum SpanContent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub content: SpanContent,
-    pub tone: Tone,
+    pub(crate) tone: Tone,
     /// Width in columns.
     pub width: u16,
 }
@@ -131,9 +131,9 @@ pub enum RowStyle {
 pub struct Line {
     /// The spans, from left to right.
     pub spans: Vec<Span>,
-    pub row_style: RowStyle,
+    pub(crate) row_style: RowStyle,
     /// The click targets, from a start column up to but not including an end column; later ones win.
-    pub clicks: Vec<(u16, u16, Click)>,
+    pub(crate) clicks: Vec<(u16, u16, Click)>,
     /// The hyperlinks, from a start column up to but not including an end column.
     pub links: Vec<(u16, u16, Arc<str>)>,
     /// The table columns whose titles are on the line, each with its title as drawn; help explains them.
@@ -146,7 +146,7 @@ impl Line {
     }
 
     /// Makes a line of one text.
-    pub fn styled(text: impl Into<String>, tone: impl Into<Tone>) -> Self {
+    pub(crate) fn styled(text: impl Into<String>, tone: impl Into<Tone>) -> Self {
         Self::new().text(text, tone)
     }
 
@@ -159,7 +159,7 @@ impl Line {
     }
 
     /// Makes a line of notes, with dots between them.
-    pub fn of_notes<T: Into<Tone> + Copy>(notes: &[(String, T)]) -> Self {
+    pub(crate) fn of_notes<T: Into<Tone> + Copy>(notes: &[(String, T)]) -> Self {
         let mut line = Self::new();
         for (index, (text, tone)) in notes.iter().enumerate() {
             let dot = if index > 0 { " · " } else { "" };
@@ -181,7 +181,7 @@ impl Line {
 
     /// Makes the last span a click target.
     #[must_use]
-    pub fn clickable(mut self, click: Click) -> Self {
+    pub(crate) fn clickable(mut self, click: Click) -> Self {
         let end = self.width();
         let start = end - self.spans.last().map_or(0, |span| span.width);
         self.clicks.push((start, end, click));
@@ -197,7 +197,7 @@ impl Line {
 
     /// Makes the text of the last span, which is left-aligned, a hyperlink.
     #[must_use]
-    pub fn linked(mut self, url: Arc<str>) -> Self {
+    pub(crate) fn linked(mut self, url: Arc<str>) -> Self {
         if let Some(Span { content: SpanContent::Text(text), width, .. }) = self.spans.last() {
             let start = self.width() - width;
             self.links.push((start, start + width_of(text).min(*width), url));
@@ -207,27 +207,27 @@ impl Line {
 
     /// Makes the whole line a click target; targets of spans take precedence.
     #[must_use]
-    pub fn clickable_line(mut self, click: Click) -> Self {
+    pub(crate) fn clickable_line(mut self, click: Click) -> Self {
         self.clicks.insert(0, (0, u16::MAX, click));
         self
     }
 
     /// Returns the click target at a column.
-    pub fn click_at(&self, column: u16) -> Option<&Click> {
+    pub(crate) fn click_at(&self, column: u16) -> Option<&Click> {
         let mut targets = self.clicks.iter().rev();
         targets.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
     }
 
     /// Adds left-aligned text of a fixed width.
     #[must_use]
-    pub fn left_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
+    pub(crate) fn left_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
         self.push_span(SpanContent::Text(truncate(text, width)), tone, width)
     }
 
     /// Adds right-aligned text of a fixed width.
     #[must_use]
-    pub fn right_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
+    pub(crate) fn right_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
         let mut text = truncate(text, width);
         let padding = width.saturating_sub(width_of(&text));
@@ -251,7 +251,7 @@ impl Line {
 
     /// Adds a sparkline, one column per point.
     #[must_use]
-    pub fn sparkline(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
+    pub(crate) fn sparkline(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
         let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
         self.push_span(SpanContent::Spark(points), tone, width)
     }
@@ -303,7 +303,7 @@ impl Line {
 
     /// Right-aligns `other` within `width`, and cuts this line where they meet.
     #[must_use]
-    pub fn with_right(self, other: Self, width: u16) -> Self {
+    pub(crate) fn with_right(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
         let left = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
         let gap = room.saturating_sub(left.width());
@@ -345,13 +345,13 @@ impl Line {
 
     /// Shows the whole line as old values.
     #[must_use]
-    pub fn dimmed(self) -> Self {
+    pub(crate) fn dimmed(self) -> Self {
         self.in_tone(Tone::Stale)
     }
 
     /// Makes the whole line secondary text.
     #[must_use]
-    pub fn subdued(self) -> Self {
+    pub(crate) fn subdued(self) -> Self {
         self.in_tone(Tone::Faint)
     }
 

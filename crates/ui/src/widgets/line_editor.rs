@@ -5,7 +5,7 @@ use crate::widgets::line::{Line, Tone};
 use gtop_local::text::{is_unprintable, width_of};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineEditor {
+pub(crate) struct LineEditor {
     text: String,
     /// Characters before the caret.
     caret: usize,
@@ -15,33 +15,33 @@ pub struct LineEditor {
 
 impl LineEditor {
     /// Starts with a text, the caret at its end.
-    pub fn new(text: &str, max_bytes: usize) -> Self {
+    pub(crate) fn new(text: &str, max_bytes: usize) -> Self {
         Self { text: text.to_owned(), caret: text.chars().count(), max_bytes }
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns the number of characters before the caret.
-    pub const fn caret(&self) -> usize {
+    pub(crate) const fn caret(&self) -> usize {
         self.caret
     }
 
     /// Returns the text before and after the caret.
-    pub fn parts(&self) -> (&str, &str) {
+    pub(crate) fn parts(&self) -> (&str, &str) {
         self.text.split_at_checked(self.byte_offset(self.caret)).unwrap_or((&self.text, ""))
     }
 
     /// Replaces the text, and puts the caret after `caret` characters.
-    pub fn set(&mut self, text: &str, caret: usize) {
+    pub(crate) fn set(&mut self, text: &str, caret: usize) {
         text.clone_into(&mut self.text);
         self.caret = caret.min(text.chars().count());
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys edit nothing")]
     /// Handles a key; returns true if it is an editing key.
-    pub fn on_key(&mut self, key: Key) -> bool {
+    pub(crate) fn on_key(&mut self, key: Key) -> bool {
         let count = self.text.chars().count();
         match key {
             Key::Letter(letter) => self.insert(letter),
@@ -91,7 +91,7 @@ impl LineEditor {
     }
 
     /// Draws a prompt string and the text, scrolled so that the caret is visible.
-    pub fn line(&self, prompt: &str, width: u16) -> Line {
+    pub(crate) fn line(&self, prompt: &str, width: u16) -> Line {
         let (mut shown, after) = self.parts();
         let mut after = after.chars();
         let caret = after.next().map_or_else(|| " ".to_owned(), String::from);

@@ -18,7 +18,7 @@ pub enum Movement {
 impl Movement {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys do not move")]
     /// Returns the move for a key; the same in every view.
-    pub const fn from_key(key: Key) -> Option<Self> {
+    pub(crate) const fn from_key(key: Key) -> Option<Self> {
         Some(match key {
             Key::Named(NamedKey::Up) => Self::Up,
             Key::Named(NamedKey::Down) => Self::Down,
@@ -31,14 +31,14 @@ impl Movement {
     }
 
     /// Returns the move for a key in a dialog, where `j` and `k` move too.
-    pub fn from_dialog_key(key: Key) -> Option<Self> {
+    pub(crate) fn from_dialog_key(key: Key) -> Option<Self> {
         let letters = [(Key::Letter('j'), Self::Down), (Key::Letter('k'), Self::Up)];
         let letter = letters.into_iter().find(|(letter, _)| *letter == key);
         letter.map(|(_, movement)| movement).or_else(|| Self::from_key(key))
     }
 
     /// Returns the new index after a move from `index` in a list of `count` rows.
-    pub fn new_index(self, index: usize, count: usize, page: usize) -> usize {
+    pub(crate) fn new_index(self, index: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);
         let to = match self {
             Self::Up => index.saturating_sub(1),
@@ -123,7 +123,7 @@ impl<K> ListCursor<K> {
 
 /// The visible part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Viewport {
+pub(crate) struct Viewport {
     /// The index of the first visible row.
     pub top: usize,
     /// The maximum number of visible rows.
@@ -132,7 +132,7 @@ pub struct Viewport {
 
 impl Viewport {
     /// Scrolls so that row `wanted` of a list of `count` rows is visible.
-    pub fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
+    pub(crate) fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
         self.rows = rows;
         if let Some(wanted) = wanted {
             let min_top = wanted.saturating_add(1).saturating_sub(rows);
@@ -213,7 +213,7 @@ impl Viewport {
     }
 
     /// Returns the range of visible rows in a list of `count`.
-    pub fn range(self, count: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(self, count: usize) -> std::ops::Range<usize> {
         let end = self.top.saturating_add(self.rows).min(count);
         self.top.min(end)..end
     }

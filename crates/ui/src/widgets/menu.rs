@@ -36,7 +36,7 @@ impl<T: Clone> Menu<T> {
 
     /// Adds an item; the key `letter` selects it at once.
     #[must_use]
-    pub fn with_item(
+    pub(crate) fn with_item(
         mut self,
         value: T,
         key: Option<char>,
@@ -51,7 +51,7 @@ impl<T: Clone> Menu<T> {
 
     /// Lets the uppercase of the last item's key select another value.
     #[must_use]
-    pub fn with_uppercase(mut self, value: T) -> Self {
+    pub(crate) fn with_uppercase(mut self, value: T) -> Self {
         if let Some(item) = self.items.last_mut() {
             item.uppercase = Some(value);
         }
@@ -60,7 +60,7 @@ impl<T: Clone> Menu<T> {
 
     /// Asks this before the last item is selected; selecting it again confirms.
     #[must_use]
-    pub fn with_question(mut self, question: impl Into<String>) -> Self {
+    pub(crate) fn with_question(mut self, question: impl Into<String>) -> Self {
         if let Some(item) = self.items.last_mut() {
             item.question = question.into();
         }
@@ -68,13 +68,13 @@ impl<T: Clone> Menu<T> {
     }
 
     /// Returns true if uppercase letters select values of their own.
-    pub fn has_uppercase(&self) -> bool {
+    pub(crate) fn has_uppercase(&self) -> bool {
         self.items.iter().any(|item| item.uppercase.is_some())
     }
 
     /// Moves the cursor to an item.
     #[must_use]
-    pub fn with_cursor(mut self, index: usize) -> Self {
+    pub(crate) fn with_cursor(mut self, index: usize) -> Self {
         self.selected = index;
         self
     }

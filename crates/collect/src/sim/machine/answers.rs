@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// Ends a process after a signal.
-    pub fn end_process(&mut self, t: f64, key: ProcessKey) {
+    pub(crate) fn end_process(&mut self, t: f64, key: ProcessKey) {
         let found = self.find_slot(t, key).ok().filter(|_| key.pid < FIRST_CHILD_PID);
         if let Some(ended) =
             found.map(|slot| (slot.number, self.process_lifetime(slot, t).generation))

@@ -23,7 +23,7 @@ const MAX_LONG_TEXT_LENGTH: usize = 4096;
 const MAX_MESSAGE_LENGTH: usize = 160;
 
 /// Decodes the answer to a request, checking that it fits.
-pub fn decode_response(
+pub(crate) fn decode_response(
     request: ProcessRequest,
     sent: &body::Answer,
 ) -> Result<ProcessResponse, RequestError> {

@@ -110,7 +110,7 @@ impl Filter {
     }
 
     /// Returns true if a job matches of which it is not known which devices of a node it has: they may be any.
-    pub fn matches_job_on(&self, node: &Node, job: &Job, now: Timestamp) -> bool {
+    pub(crate) fn matches_job_on(&self, node: &Node, job: &Job, now: Timestamp) -> bool {
         let counts = Counts::new(node, now);
         let part = |device, position| RowParts { device, position, usage: None, job: Some(job) };
         let units = node.units().map(|(position, unit)| part(Some(unit), Some(position)));
