@@ -11,6 +11,7 @@ use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
+use crate::settings::{self, DECLARED};
 use gtop_collect::inventory::{InventoryError, PodError};
 use gtop_collect::record::{RecordError, RecordingError};
 use gtop_collect::transport::{ExecTemplate, TemplateError};
@@ -369,12 +370,12 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
         None => ConfigPaths::of_this_user(),
     };
     let sources = SettingSources {
-        file: paths.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
-        setup: paths.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
+        file: paths.as_ref().map(|paths| paths.read_config(DECLARED)).unwrap_or_default(),
+        setup: paths.as_ref().map(|paths| paths.read_setup(DECLARED)).unwrap_or_default(),
         args: cli.settings.values.clone(),
         arg_hints: cli.settings.hints.clone(),
     };
-    let settings = Settings::merge(sources, variable);
+    let settings = settings::merge(sources, variable);
     Ok((paths, settings))
 }
 

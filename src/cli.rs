@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings};
+use crate::settings;
 use gtop_local::text::sanitize;
 
 mod args;
@@ -212,7 +213,7 @@ impl Cli {
         cli.lift_pick_options();
         cli.lift_runs_options();
         let args = cli.settings.values.clone();
-        cli.apply_settings(&Settings::merge(
+        cli.apply_settings(&settings::merge(
             SettingSources { args, ..SettingSources::default() },
             |_| None,
         ));

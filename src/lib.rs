@@ -16,6 +16,7 @@ mod doctor;
 mod export;
 mod report;
 mod serve;
+mod settings;
 
 #[doc(hidden)]
 pub use crate::app::run_program;
@@ -27,5 +28,5 @@ pub mod internals {
         ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
     }
 
-    modules! { config doctor export report }
+    modules! { config doctor export report settings }
 }

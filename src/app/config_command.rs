@@ -18,7 +18,7 @@ pub(super) fn run(
     let paths = paths.ok_or(AppError::NoHome)?;
     match action {
         ConfigAction::Init => {
-            let path = paths.create_config(&config::init_text())?;
+            let path = paths.create_config(&config::init_text(settings.declared))?;
             writeln!(out, "created {}; every setting in it is commented out", path.display())?;
         }
         ConfigAction::Path => writeln!(out, "{}", paths.config().display())?,

@@ -16,7 +16,7 @@ use crate::app::playback::Rewind;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
-use crate::app::settings_controller::SettingsController;
+use crate::app::settings_controller::{SettingsController, key_bindings};
 use gtop_collect::collect::NodeClient;
 use gtop_collect::record::Recorder;
 use gtop_local::time::Clock;
@@ -71,7 +71,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         suspended_tasks: suspended_receiver,
         replies,
         config: controller.ui_config(),
-        keys: settings.keys.clone(),
+        keys: key_bindings(settings),
         message: settings.problem_summary(),
         settings_events,
         recent_filters: RecentFilterFile::of_user().read(),

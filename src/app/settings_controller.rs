@@ -8,12 +8,14 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
+use crate::settings;
 use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
 use gtop_ui::{
-    Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
+    Chart, Density, DisplayOptions, Keymap, MemoryUnit, PREFERENCES, TableColumns, Thresholds,
+    UiPreference,
 };
 use gtop_ui::{ChartMetric, KeyScheme};
 use gtop_ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
@@ -40,7 +42,7 @@ impl SettingsController {
             display: display_options(settings, variable),
             interval: settings.seconds("interval"),
             preferences: ui_preferences(settings),
-            setup: config::setup(settings),
+            setup: settings::setup(settings),
         }
     }
 
@@ -93,6 +95,12 @@ impl SettingsController {
         // Fails if the screen has ended.
         self.events.send(event).await.ok();
     }
+}
+
+/// Returns the key bindings; files with problems in them are ignored.
+pub(super) fn key_bindings(settings: &Settings) -> Keymap {
+    let scheme = KeyScheme::from_name(settings.choice("key-scheme"));
+    Keymap::configured(&settings.keys, scheme).0
 }
 
 /// Returns the settings that keys can change too.
@@ -209,7 +217,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
     let users = settings.list("user-processes").into_iter().flat_map(|user| {
-        if user == config::CURRENT_USER { Account::own_names() } else { vec![user] }
+        if user == settings::CURRENT_USER { Account::own_names() } else { vec![user] }
     });
     DisplaySelection {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
@@ -249,7 +257,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::{SettingKind, SettingSources, setting};
+    use crate::config::SettingSources;
+    use crate::settings::setting;
+    use gtop_fleet::settings::SettingKind;
     use gtop_ui::GlyphSet;
     use gtop_ui::{Navigation, preferences, restore_preference};
 
@@ -259,16 +269,14 @@ mod tests {
             (setting.name, setting.kind.parse(text).unwrap())
         };
         let args: BTreeMap<_, _> = values.iter().map(value).collect();
-        Settings::merge(SettingSources { args, ..SettingSources::default() }, |_| None)
+        settings::merge(SettingSources { args, ..SettingSources::default() }, |_| None)
     }
 
     #[test]
     fn default_settings_give_the_default_display() {
-        let words = &SchedulerKind::default().profile().words;
-        assert_eq!(
-            display_options(&settings_with(&[]), |_| None),
-            DisplayOptions { scheduler: words, ..DisplayOptions::default() }
-        );
+        let scheduler = &SchedulerKind::default().profile().words;
+        let expected = DisplayOptions { scheduler, ..DisplayOptions::default() };
+        assert_eq!(display_options(&settings_with(&[]), |_| None), expected);
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(
             theme(&settings_with(&[]), variable),

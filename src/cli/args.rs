@@ -9,7 +9,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
-use crate::config::{Problem, SECTIONS, Setting, SettingKind, SettingValue, settings};
+use crate::config::Problem;
+use crate::settings::{SECTIONS, settings};
+use gtop_fleet::settings::{Setting, SettingKind, SettingValue};
 
 /// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +37,7 @@ impl SettingArgs {
 
 impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
-        SECTIONS.into_iter().fold(command, |command, (heading, settings)| {
+        SECTIONS.iter().copied().fold(command, |command, (heading, settings)| {
             command.next_help_heading(heading).args(settings.iter().flat_map(options))
         })
     }
@@ -246,7 +248,7 @@ mod tests {
         let settings_of = |(heading, settings): (&'static str, &'static [Setting])| {
             settings.iter().filter(|one| one.has_option).map(move |one| (heading, one))
         };
-        for (heading, setting) in SECTIONS.into_iter().flat_map(settings_of) {
+        for (heading, setting) in SECTIONS.iter().copied().flat_map(settings_of) {
             let shown =
                 if setting.is_on_by_default() { off_id(setting) } else { setting.option_name() };
             let arg = command.get_arguments().find(|arg| arg.get_long() == Some(shown)).unwrap();

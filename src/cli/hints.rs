@@ -7,7 +7,8 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
-use crate::config::{Setting, SettingKind, settings};
+use crate::settings::settings;
+use gtop_fleet::settings::{Setting, SettingKind};
 use gtop_local::text::sanitize;
 
 /// Options of other monitors and of Slurm's commands, and their equivalents in gtop.

@@ -9,7 +9,7 @@ use clap_complete::aot;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, CliCommand};
-use crate::config::settings;
+use crate::settings::settings;
 use gtop_model::Vendor;
 
 /// Shells with a completion script.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::config::{JOBS, check};
+use crate::settings::JOBS;
 use gtop_collect::scheduler::{SchedulerKind, slurm};
+use gtop_fleet::settings::check;
 use gtop_model::{IdForm, JobId, SchedulerWords};
 
 const EXCLUDE_HELP: &str =

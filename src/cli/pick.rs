@@ -10,8 +10,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, Value
 
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
-use crate::config::JOBS;
-use crate::config::SECTIONS;
+use crate::settings::{JOBS, SECTIONS};
 use gtop_fleet::insight::pick::{PickRequest, Spread};
 use gtop_local::storage::reservations::{MAX_RESERVATION, ReservationEnd};
 
@@ -164,7 +163,7 @@ impl Args for LongOptions {
         for arg in shared.get_arguments() {
             command = command.arg(arg.clone().short(None));
         }
-        let sections = SECTIONS.into_iter().filter(|(name, _)| SHARED_SECTIONS.contains(name));
+        let sections = SECTIONS.iter().filter(|(name, _)| SHARED_SECTIONS.contains(name));
         for arg in sections.flat_map(|(heading, settings)| SettingArgs::args(heading, settings)) {
             let is_of_screen = arg.get_id() == "redraw" || arg.get_id() == "history";
             command = if is_of_screen { command } else { command.arg(arg.short(None)) };

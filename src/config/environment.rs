@@ -1,9 +1,8 @@
 //! Reads settings from the environment: `GTOP_*` first, then the variables of other programs.
 
+use super::declared::Declared;
 use super::file::Problem;
-use super::kind::SettingValue;
-use super::setting::{EnvAlias, EnvMapping, Setting};
-use super::table;
+use gtop_fleet::settings::{EnvAlias, EnvMapping, Setting, SettingValue};
 
 /// A setting, its value, and the variable it comes from.
 type EnvValue = (&'static str, SettingValue, String);
@@ -11,11 +10,12 @@ type EnvValue = (&'static str, SettingValue, String);
 /// Reads the variables of all settings. An invalid `GTOP_*` variable is an error; an invalid one of another
 /// program is ignored, as that program does.
 pub(super) fn read(
+    declared: Declared,
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
     let non_empty = |name: &str| variable(name).filter(|text| !text.is_empty());
     let (mut values, mut problems, mut hints) = (Vec::new(), Vec::new(), Vec::new());
-    for setting in table::settings() {
+    for setting in declared.settings() {
         let name = setting.variable();
         if let Some(text) = non_empty(&name) {
             match setting.kind.parse(&text) {
@@ -57,9 +57,10 @@ fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<SettingV
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::DECLARED;
 
     fn read_variables(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-        let (values, problems, _hints) = read(|name| {
+        let (values, problems, _hints) = read(DECLARED, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         });
         let values = values.iter().map(|(name, value, origin)| format!("{name}={value} {origin}"));

@@ -6,12 +6,11 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::kind::{SettingValue, toml_string};
-use super::table::{self, setting};
+use super::declared::Declared;
+use super::toml_value;
 use gtop_fleet::query::nearest;
+use gtop_fleet::settings::{KeyRow, SettingValue, toml_string};
 use gtop_model::nodeset;
-use gtop_ui::Key;
-use gtop_ui::{KeyScheme, Keymap};
 
 /// Maximum size of a configuration file.
 pub const MAX_BYTES: u64 = 256 * 1024;
@@ -52,8 +51,8 @@ pub struct ConfigFile {
     pub values: BTreeMap<&'static str, (usize, SettingValue)>,
     /// `[groups]`: node sets by group name.
     pub groups: BTreeMap<String, String>,
-    /// `[keys]` on top of the default key bindings.
-    pub keys: Keymap,
+    /// `[keys]`: what is bound otherwise than by default.
+    pub keys: Vec<KeyRow>,
     /// Errors; a file with any is ignored as a whole.
     pub problems: Vec<Problem>,
     /// Hints: entries of `setup.toml` that are ignored, and old names.
@@ -63,9 +62,9 @@ pub struct ConfigFile {
 }
 
 /// Parses a configuration file; `setup.toml` has no `[keys]` and no `[groups]`.
-pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
-    let mut parser =
-        FileParser { text, file: ConfigFile { name: name.to_owned(), ..ConfigFile::default() } };
+pub(super) fn read_text(declared: Declared, name: &str, text: &str, is_setup: bool) -> ConfigFile {
+    let file = ConfigFile { name: name.to_owned(), ..ConfigFile::default() };
+    let mut parser = FileParser { declared, text, file };
     match DeTable::parse(text) {
         Ok(table) => parser.read_table(table.get_ref(), is_setup),
         Err(error) => {
@@ -78,6 +77,7 @@ pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
 }
 
 struct FileParser<'a> {
+    declared: Declared,
     text: &'a str,
     file: ConfigFile,
 }
@@ -132,14 +132,15 @@ impl FileParser<'_> {
         is_setup: bool,
     ) {
         let (name, at): (&str, _) = (key.get_ref(), key.span().start);
-        let Some(setting) = setting(name) else {
+        let Some(setting) = self.declared.setting(name) else {
             if is_setup {
                 let text = format!("{}: unknown in this version, ignored", sanitized(name));
                 self.note(at, &text);
                 self.file.unknown.insert(name.to_owned(), toml_text(item.get_ref()));
                 return;
             }
-            let known = table::settings().map(|setting| setting.name).chain(["keys", "groups"]);
+            let names = self.declared.settings().map(|setting| setting.name);
+            let known = names.chain(["keys", "groups"]);
             let advice = nearest(name, known).unwrap_or("gtop config init");
             self.report(
                 at,
@@ -147,7 +148,7 @@ impl FileParser<'_> {
             );
             return;
         };
-        let value = setting.kind.parse_toml(item.get_ref());
+        let value = toml_value::parse(setting.kind, item.get_ref());
         match value.and_then(|value| check_node_set(setting.name, value)) {
             Ok(value) => {
                 let line = self.line_of(at);
@@ -179,37 +180,35 @@ impl FileParser<'_> {
             }
         }
         rows.sort_unstable_by_key(|(_, at, _)| *at);
-        for (name, at, item) in &rows {
-            if let Err(why) = self.bind(name, *at, item) {
-                self.report(*at, &why);
-            }
+        let mut bound = Vec::new();
+        for (action, at, item) in rows {
+            let Some(keys) = keys_of(item) else {
+                let why = "expected a key in quotes, or a list of keys";
+                self.report(at, &format!("{}: {why}", sanitized(&action)));
+                continue;
+            };
+            bound.push((at, KeyRow { action, keys }));
         }
-        // Settings stand above tables, so the scheme of the file is known.
-        let scheme = match self.file.values.get("key-scheme") {
-            Some((_, SettingValue::Choice(name))) => KeyScheme::from_name(name),
-            _ => KeyScheme::default(),
-        };
-        let keys = self.file.keys.clone().with_scheme(scheme);
-        if let (Some((_, at, _)), Err(why)) = (rows.first(), keys.check()) {
-            self.report(*at, &why.to_string());
-        }
+        self.check_keys(bound);
     }
 
-    fn bind(&mut self, name: &str, at: usize, item: &DeValue<'_>) -> Result<(), String> {
-        let keys = strings(item).unwrap_or_default();
-        if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
-            return Err(format!(
-                "{}: expected a key in quotes, or a list of keys",
-                sanitized(name)
-            ));
+    fn check_keys(&mut self, bound: Vec<(usize, KeyRow)>) {
+        let (places, rows): (Vec<_>, Vec<_>) = bound.into_iter().unzip();
+        // Settings stand above tables, so the scheme of the file is known.
+        let scheme = match self.file.values.get("key-scheme") {
+            Some((_, SettingValue::Choice(name))) => name,
+            _ => "",
+        };
+        let report = (self.declared.keys.check)(&rows, scheme);
+        self.file.keys = report.rows;
+        for issue in report.issues {
+            let at = places.get(issue.row).copied().unwrap_or_default();
+            if issue.is_error {
+                self.report(at, &issue.text);
+            } else {
+                self.note(at, &issue.text);
+            }
         }
-        let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
-        let keys = keys.map_err(|why| format!("{}: {why}", sanitized(name)))?;
-        self.file.keys.bind(name, keys).map_err(|why| why.to_string())?;
-        if let Some(current) = Keymap::current_name(name) {
-            self.note(at, &format!("{name} is now called {current}"));
-        }
-        Ok(())
     }
 
     /// Reads `[groups]`: a name and one node set or a list of node sets.
@@ -247,6 +246,13 @@ fn check_node_set(name: &str, value: SettingValue) -> Result<SettingValue, Strin
         }
     }
     Ok(value)
+}
+
+/// Returns the keys of a row of `[keys]`: none for an empty list, `None` if it is no list of strings.
+fn keys_of(item: &DeValue<'_>) -> Option<Vec<String>> {
+    let keys = strings(item).unwrap_or_default();
+    let is_unbound = item.as_array().is_some_and(|array| array.is_empty());
+    (is_unbound || !keys.is_empty()).then(|| keys.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns a string, or a list of strings.
@@ -287,9 +293,10 @@ fn sanitized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::DECLARED;
 
     fn problems(text: &str) -> Vec<String> {
-        let file = read_text("config.toml", text, false);
+        let file = read_text(DECLARED, "config.toml", text, false);
         file.problems.iter().map(ToString::to_string).collect()
     }
 
@@ -308,12 +315,16 @@ mod tests {
         let text = "interval = 2\nonly = [0, '2']\ngpu-util-thresh = [20, 60]\n\
             [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
-        let file = read_text("config.toml", text, false);
+        let file = read_text(DECLARED, "config.toml", text, false);
         assert_eq!(file.problems, []);
         assert_eq!(file.values["gpu-util-thresh"], (3, SettingValue::PercentPair(20, 60)));
         assert_eq!(file.groups["big"], "@a100,gpu20");
-        let keys = file.keys.to_string();
-        assert!(keys.contains("q Ctrl-Q") && !keys.contains("Ctrl-Z"), "{keys}");
+        let keys: Vec<_> =
+            file.keys.iter().map(|row| format!("{}: {}", row.action, row.keys.join(" "))).collect();
+        assert_eq!(keys.len(), 4);
+        for row in ["quit: q Ctrl-Q", "suspend: ", "freeze: F", "job.overview: O"] {
+            assert!(keys.iter().any(|one| one == row), "{keys:?}");
+        }
     }
 
     #[test]

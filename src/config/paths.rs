@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gtop_local::storage::{self, NewFile, WriteError, user_dirs};
 
+use super::declared::Declared;
 use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
 
 /// The configuration folder: `gtop` in `$XDG_CONFIG_HOME`, or the folder of the file given with `--config` or
@@ -50,8 +51,8 @@ impl ConfigPaths {
     }
 
     /// Reads `config.toml`. If it was given by name, it must exist.
-    pub fn read_config(&self) -> ConfigFile {
-        let mut config = ConfigFile::read(&self.config(), false);
+    pub fn read_config(&self, declared: Declared) -> ConfigFile {
+        let mut config = ConfigFile::read(declared, &self.config(), false);
         if let Some(file) = self.explicit_file.as_ref().filter(|file| !file.exists()) {
             let why = "file not found; gtop config init creates it";
             config.problems.push(Problem::new(&file.display().to_string(), why));
@@ -59,8 +60,8 @@ impl ConfigPaths {
         config
     }
 
-    pub fn read_setup(&self) -> ConfigFile {
-        ConfigFile::read(&self.setup(), true)
+    pub fn read_setup(&self, declared: Declared) -> ConfigFile {
+        ConfigFile::read(declared, &self.setup(), true)
     }
 
     pub fn config(&self) -> PathBuf {
@@ -90,11 +91,11 @@ impl ConfigPaths {
 
 impl ConfigFile {
     /// Reads a file; a missing one is empty.
-    pub fn read(path: &Path, is_setup: bool) -> Self {
+    pub fn read(declared: Declared, path: &Path, is_setup: bool) -> Self {
         let name =
             path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         match read_bounded(path) {
-            Ok(text) => read_text(&name, &text, is_setup),
+            Ok(text) => read_text(declared, &name, &text, is_setup),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Self { name, ..Self::default() }
             }
@@ -118,6 +119,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::settings::DECLARED;
 
     fn paths() -> (tempfile::TempDir, ConfigPaths) {
         let home = tempfile::tempdir().unwrap();
@@ -131,13 +133,13 @@ mod tests {
         let file = home.path().join("lab.toml");
         let paths = ConfigPaths::at(file.clone()).unwrap();
         assert_eq!(paths.setup(), home.path().join("setup.toml"));
-        let problem = paths.read_config().problems[0].to_string();
+        let problem = paths.read_config(DECLARED).problems[0].to_string();
         assert!(
             problem.ends_with("lab.toml: file not found; gtop config init creates it"),
             "{problem}"
         );
         paths.create_config("interval = 0\n").unwrap();
-        let problem = paths.read_config().problems[0].to_string();
+        let problem = paths.read_config(DECLARED).problems[0].to_string();
         assert!(problem.starts_with("lab.toml:1: interval: "), "{problem}");
         assert!(ConfigPaths::at(home.path().join("setup.toml")).is_err());
         assert!(ConfigPaths::at(PathBuf::from("/")).is_err());
@@ -177,7 +179,7 @@ mod tests {
     fn a_missing_file_is_empty_and_an_unreadable_one_reported() {
         let (home, _paths) = paths();
         let read = |name: &str| {
-            let file = ConfigFile::read(&home.path().join(name), false);
+            let file = ConfigFile::read(DECLARED, &home.path().join(name), false);
             file.problems.first().map(ToString::to_string)
         };
         assert_eq!(read("nothing.toml"), None);

@@ -2,25 +2,23 @@
 
 use std::fmt::Write as _;
 
-use super::kind::{SettingKind, SettingValue, toml_string};
-use super::setting::Setting;
+use super::declared::Declared;
 use super::settings::Settings;
-use super::table::{self, SECTIONS};
-use gtop_ui::Keymap;
+use gtop_fleet::settings::{KeyRow, Setting, SettingKind, SettingValue, toml_string};
 
 /// Width of comment lines, in columns.
 const WIDTH: usize = 100;
 
 /// Returns a `config.toml` with all settings as comments.
-pub fn init_text() -> String {
+pub fn init_text(declared: Declared) -> String {
     let mut text = String::from(
         "# Settings of gtop. Precedence: command line, environment (GTOP_INTERVAL, ...), setup.toml in the\n\
          # same folder (file by F12), this file. Remove the leading # of a setting to change it.\n\
          # gtop config check reports errors, gtop config show prints the settings in effect.\n",
     );
-    for (heading, settings) in SECTIONS {
+    for (heading, settings) in declared.sections {
         write!(text, "\n# -- {heading} --\n").ok();
-        for setting in settings {
+        for setting in *settings {
             text.push('\n');
             push_comment(&mut text, setting.help);
             let choices = setting.kind.choices().into_iter();
@@ -39,9 +37,8 @@ pub fn init_text() -> String {
          #all = [\"@a100\", \"gpu[20-24]\"]\n\n\
          # -- Key bindings: one key, a list, or [] for none; such as \"x\", \"Space\", \"F5\", \"Ctrl-L\", \"Alt-x\", \"PgUp\" --\n\n[keys]\n",
     );
-    for (name, keys, help) in Keymap::names() {
-        let keys: Vec<String> = keys.iter().map(|key| toml_string(&key.to_string())).collect();
-        let row = format!("#{name} = [{}]", keys.join(", "));
+    for (keys, help) in (declared.keys.actions)() {
+        let row = format!("#{}", key_line(&keys));
         writeln!(text, "{row:38} # {help}").ok();
     }
     text
@@ -95,7 +92,7 @@ pub fn setup_text(settings: &Settings) -> String {
 /// Returns all settings with their values and origins.
 pub fn show_text(settings: &Settings) -> String {
     let mut text = String::new();
-    for setting in table::settings() {
+    for setting in settings.declared.settings() {
         let value = settings.value(setting.name);
         let row = match value {
             Some(value) => format!("{} = {}", setting.name, value.to_toml()),
@@ -110,15 +107,19 @@ pub fn show_text(settings: &Settings) -> String {
             writeln!(text, "{} = {}", toml_string(name), toml_string(set)).ok();
         }
     }
-    let changed: Vec<(&str, String)> = settings.keys.changed_bindings().collect();
-    if !changed.is_empty() {
+    if !settings.keys.is_empty() {
         text.push_str("\n[keys]\n");
-        for (name, keys) in changed {
-            let keys: Vec<String> = keys.split_whitespace().map(toml_string).collect();
-            writeln!(text, "{name} = [{}]", keys.join(", ")).ok();
+        for keys in &settings.keys {
+            writeln!(text, "{}", key_line(keys)).ok();
         }
     }
     text
+}
+
+/// Formats a row of `[keys]`.
+fn key_line(KeyRow { action, keys }: &KeyRow) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| toml_string(key)).collect();
+    format!("{action} = [{}]", keys.join(", "))
 }
 
 #[cfg(test)]
@@ -129,6 +130,7 @@ mod tests {
     use super::*;
     use crate::config::file::read_text;
     use crate::export::{write_json, write_json_schema};
+    use crate::settings::{DECLARED, setting, settings};
     use gtop_fleet::metrics::made_up;
     use gtop_fleet::query::{Filter, complete};
     use gtop_fleet::{Fleet, Node};
@@ -153,7 +155,7 @@ mod tests {
         };
         made_up::with(|| {
             for name in ["columns-node", "sort-fleet", "charted"] {
-                assert!(table::setting(name).unwrap().kind.parse("wobble").is_ok(), "{name}");
+                assert!(setting(name).unwrap().kind.parse("wobble").is_ok(), "{name}");
             }
             let matches =
                 |text: &str| Filter::new(text).unwrap().match_node(&fleet.nodes[0], now).is_match;
@@ -163,7 +165,7 @@ mod tests {
             assert!(json.contains("\"wobble_celsius\":90.0"), "{json}");
             let schema = written(&|out| write_json_schema(out).unwrap());
             assert!(schema.contains("\"wobble_celsius\""));
-            let help = init_text();
+            let help = init_text(DECLARED);
             for line in ["\"wobble\": a made-up metric", "\"wobble\": by wobble"] {
                 let lines = help.lines().filter(|line| line.contains("wobble"));
                 assert!(help.contains(line), "{:?}", lines.collect::<Vec<_>>());
@@ -174,8 +176,8 @@ mod tests {
 
     #[test]
     fn the_initial_file_changes_nothing() {
-        let text = init_text();
-        let file = read_text("config.toml", &text, false);
+        let text = init_text(DECLARED);
+        let file = read_text(DECLARED, "config.toml", &text, false);
         assert_eq!(file.problems, []);
         assert!(file.values.is_empty() && file.groups.is_empty());
         assert!(text.lines().all(|line| line.len() <= 140), "{text}");
@@ -183,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_initial_file_is_valid() {
-        let text = init_text();
+        let text = init_text(DECLARED);
         let is_row =
             |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
         let uncommented: String = text
@@ -191,26 +193,31 @@ mod tests {
             .map(|line| if is_row(&line) { line.trim_start_matches('#') } else { line })
             .flat_map(|line| [line, "\n"])
             .collect();
-        let file = read_text("config.toml", &uncommented, false);
+        let file = read_text(DECLARED, "config.toml", &uncommented, false);
         assert_eq!(file.problems, [], "{uncommented}");
-        assert_eq!(file.values.len(), table::settings().count());
+        assert_eq!(file.values.len(), settings().count());
     }
 
     #[test]
     fn shown_settings_can_be_parsed() {
         let file = read_text(
+            DECLARED,
             "config.toml",
             "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n",
             false,
         );
         assert_eq!(file.problems, []);
-        let settings =
-            Settings::merge(crate::config::SettingSources { file, ..Default::default() }, |_| None);
+        let settings = Settings::merge(
+            DECLARED,
+            crate::config::SettingSources { file, ..Default::default() },
+            |_| None,
+        );
         let shown = show_text(&settings);
         assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
-        let again = read_text("shown", &shown, false);
+        let again = read_text(DECLARED, "shown", &shown, false);
         assert_eq!(again.problems, [], "{shown}");
         assert_eq!(again.groups["a.b"], "x1");
-        assert!(again.keys.to_string().contains("F Space"));
+        assert_eq!(again.keys, settings.keys);
+        assert_eq!(again.keys[0].keys, ["F", "Space"]);
     }
 }

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::declared::Declared;
 use super::environment;
 use super::file::{ConfigFile, Problem};
-use super::kind::SettingValue;
-use super::setting::Setting;
-use super::table::{self, setting};
-use gtop_ui::{KeyScheme, Keymap};
+use gtop_fleet::settings::{KeyRow, Setting, SettingValue};
 
 /// The source of a value, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,14 +36,15 @@ pub struct SettingSources {
 }
 
 /// The merged settings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
+    pub declared: Declared,
     /// The values of each setting by source: the highest wins.
     candidates: BTreeMap<&'static str, BTreeMap<Layer, Candidate>>,
     /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
-    /// The key bindings of the scheme and of `[keys]`.
-    pub keys: Keymap,
+    /// The key bindings of `[keys]`.
+    pub keys: Vec<KeyRow>,
     /// Errors in files and variables; these are ignored.
     pub problems: Vec<Problem>,
     /// Hints about old names that are still accepted.
@@ -59,11 +58,30 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns the defaults.
+    pub const fn new(declared: Declared) -> Self {
+        Self {
+            declared,
+            candidates: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            keys: Vec::new(),
+            problems: Vec::new(),
+            hints: Vec::new(),
+            notes: Vec::new(),
+            unknown: BTreeMap::new(),
+            unsaved: BTreeSet::new(),
+        }
+    }
+
     /// Merges the sources; `variable` reads an environment variable.
     ///
     /// A file with an error is ignored as a whole, because half of its settings could be worse than none.
-    pub fn merge(sources: SettingSources, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let mut settings = Self::default();
+    pub fn merge(
+        declared: Declared,
+        sources: SettingSources,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut settings = Self::new(declared);
         for (layer, file) in [(Layer::ConfigFile, sources.file), (Layer::SetupFile, sources.setup)]
         {
             if !file.problems.is_empty() {
@@ -82,7 +100,7 @@ impl Settings {
                 settings.hints = file.notes;
             }
         }
-        let (values, problems, hints) = environment::read(variable);
+        let (values, problems, hints) = environment::read(declared, variable);
         settings.hints.extend(hints);
         for (name, value, origin) in values {
             settings.add(Layer::Environment, name, value, origin);
@@ -92,8 +110,6 @@ impl Settings {
         for (name, value) in sources.args {
             settings.add(Layer::CommandLine, name, value, "command line".to_owned());
         }
-        let scheme = KeyScheme::from_name(settings.choice("key-scheme"));
-        settings.keys = std::mem::take(&mut settings.keys).with_scheme(scheme);
         settings
     }
 
@@ -103,7 +119,9 @@ impl Settings {
 
     /// Changes a setting while gtop runs. Returns an error if the text is invalid.
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let Some(setting) = setting(name) else { return Err(format!("unknown setting {name:?}")) };
+        let Some(setting) = self.declared.setting(name) else {
+            return Err(format!("unknown setting {name:?}"));
+        };
         let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
         let is_current = |settings: &Self| {
             let current = settings.value(name).map(|value| value.to_string());
@@ -146,7 +164,7 @@ impl Settings {
             let is_in_setup = *layer == Layer::SetupFile && setting.page.is_empty();
             (is_in_setup || Some(value) != unsaved_value.as_ref()).then(|| (setting, value.clone()))
         };
-        table::settings().filter_map(differing).collect()
+        self.declared.settings().filter_map(differing).collect()
     }
 
     /// Returns the entries of `setup.toml` that this version does not understand, as TOML.
@@ -191,9 +209,10 @@ impl Settings {
 
     /// Returns the value of a setting; `None` if it is unset and has no default.
     pub fn value(&self, name: &str) -> Option<SettingValue> {
-        debug_assert!(setting(name).is_some(), "no setting {name}");
+        let setting = self.declared.setting(name);
+        debug_assert!(setting.is_some(), "no setting {name}");
         let found = self.effective(name, Layer::Changed).map(|(_, (value, _))| value.clone());
-        found.or_else(|| setting(name).and_then(Setting::default_value))
+        found.or_else(|| setting.and_then(Setting::default_value))
     }
 
     /// Returns the source of the value.
@@ -262,9 +281,10 @@ impl Settings {
 mod tests {
     use super::*;
     use crate::config::file;
+    use crate::settings::{DECLARED, setting};
 
     fn parse_valid(name: &str, text: &str, is_setup: bool) -> ConfigFile {
-        let file = file::read_text(name, text, is_setup);
+        let file = file::read_text(DECLARED, name, text, is_setup);
         assert_eq!(file.problems, [], "{text}");
         file
     }
@@ -285,7 +305,7 @@ mod tests {
             args: args.collect(),
             arg_hints: Vec::new(),
         };
-        Settings::merge(sources, |name| {
+        Settings::merge(DECLARED, sources, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         })
     }
@@ -365,7 +385,7 @@ mod tests {
                 if is_reversed {
                     order.reverse();
                 }
-                let mut settings = Settings::default();
+                let mut settings = Settings::new(DECLARED);
                 for (index, layer) in order.into_iter().enumerate() {
                     let value = SettingValue::Text(format!("{layer:?}"));
                     settings.add(layer, "log", value, format!("{layer:?}"));
@@ -386,7 +406,7 @@ mod tests {
         let mut settings = settings("", setup, &[], &[]);
         let saved = |settings: &Settings| {
             let text = crate::config::setup_text(settings);
-            let again = file::read_text("setup.toml", &text, true);
+            let again = file::read_text(DECLARED, "setup.toml", &text, true);
             assert_eq!(again.problems, [], "{text}");
             again.unknown
         };
@@ -410,10 +430,14 @@ mod tests {
             text = \"\\u0001\\\"\\\\é\"\nlong = \'\'\'\ntwo\nlines\'\'\'\n[table.below]\nnone = []\n[[list]]\nx = true\n";
         let first = settings("", setup, &[], &[]);
         let text = crate::config::setup_text(&first);
-        let again = file::read_text("setup.toml", &text, true);
+        let again = file::read_text(DECLARED, "setup.toml", &text, true);
         assert_eq!(again.problems, [], "{text}");
         assert_eq!(again.unknown.len(), 8, "{text}");
-        assert_eq!(again.unknown, file::read_text("setup.toml", setup, true).unknown, "{text}");
+        assert_eq!(
+            again.unknown,
+            file::read_text(DECLARED, "setup.toml", setup, true).unknown,
+            "{text}"
+        );
         for (name, value) in [
             ("a b", "0xff"),
             ("floats", "[1.5e3, -inf, nan]"),
@@ -471,9 +495,16 @@ mod tests {
 
     #[test]
     fn a_file_with_an_error_is_ignored_as_a_whole() {
-        let file = file::read_text("config.toml", "theme = 'mono'\nthem = 'x'\nascii = 3\n", false);
+        let file = file::read_text(
+            DECLARED,
+            "config.toml",
+            "theme = 'mono'\nthem = 'x'\nascii = 3\n",
+            false,
+        );
         let settings =
-            Settings::merge(SettingSources { file, ..SettingSources::default() }, |_| None);
+            Settings::merge(DECLARED, SettingSources { file, ..SettingSources::default() }, |_| {
+                None
+            });
         assert_eq!(settings.choice("theme"), "auto");
         assert_eq!(
             settings.problem_summary().unwrap(),

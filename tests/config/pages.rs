@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use gtop::internals::config::{Setting, SettingKind, settings};
+use gtop::internals::settings::settings;
 use gtop_fleet::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use gtop_fleet::query::aliases;
-use gtop_ui::{ChartMetric, ColumnSpec, ForeignKey, Here, KeyScheme, Keymap, processes};
+use gtop_fleet::settings::{ColumnSpec, Setting, SettingKind};
+use gtop_ui::{ChartMetric, ForeignKey, Here, KeyScheme, Keymap, processes};
 
 /// Returns the table of settings in Markdown.
 pub(crate) fn table_text() -> String {

@@ -1,7 +1,8 @@
 //! Golden screens of the setup pages in every theme and over every kind of fleet, and of every palette.
 
 use crossterm::event::KeyCode;
-use gtop::internals::config::{self, SettingSources, Settings};
+use gtop::internals::config::{SettingSources, Settings};
+use gtop::internals::settings::{self, DECLARED};
 use gtop_fleet::Fleet;
 use gtop_ui::DisplayOptions;
 use gtop_ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
@@ -11,7 +12,7 @@ use crate::golden::harness::*;
 
 /// Returns a UI with gtop's own setup pages.
 fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
-    let settings = Settings::merge(SettingSources::default(), |name| {
+    let settings = settings::merge(SettingSources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
     });
     let mut ui = new_ui(fleet, theme);
@@ -21,7 +22,7 @@ fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
         preferences: Vec::new(),
-        setup: config::setup(&settings),
+        setup: settings::setup(&settings),
     });
     ui
 }
@@ -93,7 +94,7 @@ fn the_setup_requests_changes_and_saving() {
 fn changed_settings_apply_and_the_page_stays_open() {
     let mut ui = ui_with_setup(fleets::every_state(), DARK);
     press(&mut ui, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
-    let mut settings = Settings::default();
+    let mut settings = Settings::new(DECLARED);
     settings.change("fahrenheit", "true").unwrap();
     ui.apply_config(UiConfig {
         detects_background: false,
@@ -101,7 +102,7 @@ fn changed_settings_apply_and_the_page_stays_open() {
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
         interval: std::time::Duration::from_secs(7),
         preferences: Vec::new(),
-        setup: config::setup(&settings),
+        setup: settings::setup(&settings),
     });
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
@@ -125,7 +126,7 @@ fn preferences_are_restored_and_changed_ones_saved() {
         ]
         .map(|(name, value)| (name, value.to_owned()))
         .into(),
-        setup: config::setup(&Settings::default()),
+        setup: settings::setup(&Settings::new(DECLARED)),
     });
     press(&mut ui, &[KeyCode::Char('4')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");

@@ -66,6 +66,7 @@ pub mod advice;
 pub mod insight;
 pub mod metrics;
 pub mod query;
+pub mod settings;
 
 /// All monitored nodes at one moment.
 #[derive(Clone, Debug, Default)]

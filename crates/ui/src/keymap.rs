@@ -4,9 +4,12 @@
 use std::fmt;
 
 use crate::action::Action;
+use crate::input::KeyParseError;
 use crate::key_scheme::KeyScheme;
 use crate::{Key, View};
 use gtop_fleet::query::nearest;
+use gtop_fleet::settings::{KeyIssue, KeyReport, KeyRow, KeyTable};
+use gtop_local::text::sanitize;
 #[cfg(feature = "testing")]
 pub use schemes::{ForeignKey, Here};
 
@@ -45,6 +48,23 @@ struct Hint {
     meaning: &'static str,
     /// Name of the binding whose key is shown in the same hint.
     paired_with: Option<&'static str>,
+}
+
+/// The bindings, for those who read and write files of settings.
+pub const KEY_TABLE: KeyTable = KeyTable { actions, check };
+
+fn actions() -> Vec<(KeyRow, &'static str)> {
+    let row = |(name, keys, help): (&str, Vec<Key>, _)| (key_row(name, &keys), help);
+    Keymap::names().map(row).collect()
+}
+
+fn check(rows: &[KeyRow], scheme: &str) -> KeyReport {
+    let (keymap, issues) = Keymap::configured(rows, KeyScheme::from_name(scheme));
+    KeyReport { rows: keymap.changed_bindings().collect(), issues }
+}
+
+fn key_row(action: &str, keys: &[Key]) -> KeyRow {
+    KeyRow { action: action.to_owned(), keys: keys.iter().map(Key::to_string).collect() }
 }
 
 /// Parses keys that are separated by spaces.
@@ -152,8 +172,38 @@ impl Keymap {
         })
     }
 
+    /// Returns the bindings of a scheme with those of a file on top, and what is wrong with rows of the file or outdated in
+    /// them.
+    pub fn configured(rows: &[KeyRow], scheme: KeyScheme) -> (Self, Vec<KeyIssue>) {
+        let (mut keymap, mut issues) = (Self::default(), Vec::new());
+        for (row, KeyRow { action, keys }) in rows.iter().enumerate() {
+            let (text, is_error) = match keymap.bind_text(action, keys) {
+                Err(why) => (why, true),
+                Ok(Some(current)) => (format!("{action} is now called {current}"), false),
+                Ok(None) => continue,
+            };
+            issues.push(KeyIssue { row, text, is_error });
+        }
+        let keymap = keymap.with_scheme(scheme);
+        let problem = if rows.is_empty() { None } else { keymap.check().err() };
+        issues.extend(problem.map(|why| KeyIssue {
+            row: 0,
+            text: why.to_string(),
+            is_error: true,
+        }));
+        (keymap, issues)
+    }
+
+    /// Binds keys given as text; returns the current name if the given one is of an earlier version.
+    fn bind_text(&mut self, name: &str, keys: &[String]) -> Result<Option<&'static str>, String> {
+        let keys: Result<_, KeyParseError> = keys.iter().map(|key| key.parse()).collect();
+        let keys = keys.map_err(|why| format!("{}: {why}", sanitize(name, 60)))?;
+        self.bind(name, keys).map_err(|why| why.to_string())?;
+        Ok(Self::current_name(name))
+    }
+
     /// Returns the current name of a binding that has this name in earlier versions.
-    pub fn current_name(former: &str) -> Option<&'static str> {
+    fn current_name(former: &str) -> Option<&'static str> {
         FORMER_NAMES.iter().find(|(known, _)| *known == former).map(|(_, current)| *current)
     }
 
@@ -201,13 +251,10 @@ impl Keymap {
         schemes::scheme(scheme).keys
     }
 
-    /// Returns the names of the bindings of the config file, and their keys as text.
-    pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let changed = |bound: &&BoundKeys| bound.is_configured;
-        self.bound.iter().filter(changed).map(|bound| {
-            let keys: Vec<String> = bound.keys.iter().map(Key::to_string).collect();
-            (bound.binding.name, keys.join(" "))
-        })
+    /// Returns the bindings of the config file.
+    fn changed_bindings(&self) -> impl Iterator<Item = KeyRow> {
+        let changed = self.bound.iter().filter(|bound| bound.is_configured);
+        changed.map(|bound| key_row(bound.binding.name, &bound.keys))
     }
 
     /// Unbinds all actions that change something on nodes.
@@ -404,7 +451,7 @@ mod tests {
         assert_eq!(first('F'), Some(&Action::Freeze));
         assert_eq!(first('\\'), Some(&Action::Sort(SortAction::Reverse)));
         assert_eq!(first('z'), None);
-        let names: Vec<&str> = keys.changed_bindings().map(|(name, _)| name).collect();
+        let names: Vec<_> = keys.changed_bindings().map(|row| row.action).collect();
         assert_eq!(names, ["filter", "freeze"]);
         assert_eq!(keys.check(), Ok(()));
     }

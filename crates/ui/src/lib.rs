@@ -15,13 +15,15 @@ pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
 pub use fleet_source::FleetSource;
 pub use input::Key;
 pub use key_scheme::KeyScheme;
-pub use keymap::Keymap;
 #[cfg(feature = "testing")]
 pub use keymap::{ForeignKey, Here};
+pub use keymap::{KEY_TABLE, Keymap};
+
 pub use navigation::Navigation;
 pub use preferences::{PREFERENCES, preferences, restore_preference};
 pub use report::report;
 pub use screen::{Ui, UiConfig};
+pub use settings::SETTINGS;
 pub use signals::{StopReason, StopSignals};
 pub use surface::Surface;
 pub use terminal::{force_restore_terminal, unblock_terminal};
@@ -30,7 +32,7 @@ pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
 pub use time_prompt::time_text::{TimeContext, outside, parse_time};
 pub use timeline::Timeline;
 pub use views::{events, fleet, job, node, processes, runs, users};
-pub use widgets::column_spec::{ColumnSpec, TableColumns};
+pub use widgets::column_spec::TableColumns;
 pub use widgets::line::{Line, SpanContent, Symbol};
 pub use widgets::number_format::MemoryUnit;
 
@@ -76,6 +78,7 @@ mod render;
 mod report;
 mod screen;
 mod selection;
+mod settings;
 mod shown_fleet;
 mod signals;
 mod surface;

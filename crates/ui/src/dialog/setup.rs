@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use crate::action::UiRequest;
 use crate::dialog::DialogStep;
 use crate::input::{Key, NamedKey};
-use crate::widgets::column_spec::ColumnSpec;
 use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};
 use checklist::Checklist;
+use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::{UNKNOWN, width_of};
 
 mod checklist;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::{BoundKeys, Keymap, keys_text};
 use crate::filter_prompt::syntax;
 use crate::theme::Palette;
-use crate::widgets::column_spec::{ColumnGroup, ColumnSpec};
+use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Symbol, wrap};
 use crate::{Action, Line, SpanContent, Tone, View};
 use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::settings::ColumnSpec;
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;

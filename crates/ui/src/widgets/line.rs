@@ -7,10 +7,10 @@ use std::sync::Arc;
 use unicode_width::UnicodeWidthChar;
 
 use crate::input::Click;
-use crate::widgets::column_spec::ColumnSpec;
 use gtop_fleet::insight::Severity;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::insight::note::Note;
+use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::{UNKNOWN, width_of};
 
 /// The meaning of a span.

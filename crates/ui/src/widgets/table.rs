@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::ops::RangeBounds;
 
 use crate::input::Click;
-use crate::widgets::column_spec::ColumnSpec;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{or_unknown, percent};
+use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::width_of;
 
 /// The width in which a cell is written for an explanation.

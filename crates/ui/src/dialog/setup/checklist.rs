@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::input::{Key, NamedKey};
-use crate::widgets::column_spec::ColumnSpec;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
+use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::width_of;
 
 /// The columns of a table, the selected ones and the cursor.

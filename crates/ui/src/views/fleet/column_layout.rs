@@ -9,12 +9,12 @@ use crate::views::fleet::node_cells::{
 };
 use crate::views::fleet::node_series::SPARKLINE;
 use crate::views::fleet::node_sort::{is_rising, to_f32};
-use crate::widgets::column_spec::ColumnSpec;
 use crate::widgets::line::{Line, Symbol, Tone};
 use crate::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::{HOST, help_of};
 use gtop_fleet::query::SortOrder;
+use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{JobLookup, NodeHoldings, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;

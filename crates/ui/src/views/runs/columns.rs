@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::RenderContext;
-use crate::widgets::column_spec::ColumnSpec;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::node_status::shown_id;
 use gtop_fleet::insight::runs::{Liveness, RunRow, RunTime};
+use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::format_duration;
 use gtop_model::{Bytes, MetricValue, RunStatus};

@@ -1,11 +1,12 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
-use super::kind::{ChoiceValue, SettingKind, SettingValue};
-use gtop_fleet::query::SortColumn;
-use gtop_ui::ColumnSpec;
+use crate::query::SortColumn;
+use crate::settings::column_spec::ColumnSpec;
+use crate::settings::kind::{ChoiceValue, SettingKind, SettingValue};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct Setting {
     /// Name in files. The option is `--NAME` as a rule, the variable `GTOP_NAME` in upper case.
     pub name: &'static str,
@@ -45,6 +46,7 @@ pub struct Setting {
 
 /// An option that sets one fixed value.
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct Flag {
     /// Name, without `--`.
     pub name: &'static str,
@@ -76,11 +78,7 @@ pub enum EnvMapping {
 }
 
 /// Returns a setting with a value; everything but these three is left at the default.
-pub(super) const fn option(
-    name: &'static str,
-    kind: SettingKind,
-    value_name: &'static str,
-) -> Setting {
+pub const fn option(name: &'static str, kind: SettingKind, value_name: &'static str) -> Setting {
     Setting {
         name,
         long: "",
@@ -104,108 +102,108 @@ pub(super) const fn option(
 }
 
 /// Returns a switch that is off by default.
-pub(super) const fn switch(name: &'static str) -> Setting {
+pub const fn switch(name: &'static str) -> Setting {
     option(name, SettingKind::Switch, "").default("false")
 }
 
 /// Returns a setting with a fixed list of values, set by [`Setting::values`].
-pub(super) const fn choice(name: &'static str, value_name: &'static str) -> Setting {
+pub const fn choice(name: &'static str, value_name: &'static str) -> Setting {
     option(name, SettingKind::Choice(&[]), value_name)
 }
 
 /// Returns the sort order of a view; by default the first.
-pub(super) const fn sort(name: &'static str, columns: fn() -> Vec<SortColumn>) -> Setting {
+pub const fn sort(name: &'static str, columns: fn() -> Vec<SortColumn>) -> Setting {
     option(name, SettingKind::Sort(columns), "COLUMN").default("node")
 }
 
 /// Returns the columns of a table; by default as many as fit.
-pub(super) const fn columns(name: &'static str, columns: fn() -> Vec<ColumnSpec>) -> Setting {
+pub const fn columns(name: &'static str, columns: fn() -> Vec<ColumnSpec>) -> Setting {
     option(name, SettingKind::Columns(columns), "COLUMN").page("Columns")
 }
 
-pub(super) const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
+pub const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
     Flag { name, short: None, value, help }
 }
 
-pub(super) const fn env_alias(variable: &'static str, mapping: EnvMapping) -> EnvAlias {
+pub const fn env_alias(variable: &'static str, mapping: EnvMapping) -> EnvAlias {
     EnvAlias { variable, mapping }
 }
 
 impl Flag {
-    pub(super) const fn short(self, short: char) -> Self {
+    pub const fn short(self, short: char) -> Self {
         Self { short: Some(short), ..self }
     }
 }
 
 impl Setting {
-    pub(super) const fn help(self, help: &'static str) -> Self {
+    pub const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
     }
 
-    pub(super) const fn short(self, short: char) -> Self {
+    pub const fn short(self, short: char) -> Self {
         Self { short: Some(short), ..self }
     }
 
     /// Gives the option another name than the setting.
-    pub(super) const fn long(self, long: &'static str) -> Self {
+    pub const fn long(self, long: &'static str) -> Self {
         Self { long, ..self }
     }
 
-    pub(super) const fn aliases(self, aliases: &'static [&'static str]) -> Self {
+    pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
         Self { aliases, ..self }
     }
 
     /// Sets the values of a choice; the first is the default.
-    pub(super) const fn values(self, values: &'static [ChoiceValue]) -> Self {
+    pub const fn values(self, values: &'static [ChoiceValue]) -> Self {
         let default = if let [first, ..] = values { first.name } else { "" };
         Self { kind: SettingKind::Choice(values), default, ..self }
     }
 
-    pub(super) const fn default(self, default: &'static str) -> Self {
+    pub const fn default(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
 
     /// Turns a switch on by default; `off_help` is the help of `--no-NAME`.
-    pub(super) const fn on_by_default(self, off_help: &'static str) -> Self {
+    pub const fn on_by_default(self, off_help: &'static str) -> Self {
         Self { default: "true", off_help, ..self }
     }
 
     /// Sets the value of the option given without one.
-    pub(super) const fn bare(self, value: &'static str) -> Self {
+    pub const fn bare(self, value: &'static str) -> Self {
         Self { default_missing_value: Some(value), ..self }
     }
 
-    pub(super) const fn flags(self, flags: &'static [Flag]) -> Self {
+    pub const fn flags(self, flags: &'static [Flag]) -> Self {
         Self { flags, ..self }
     }
 
-    pub(super) const fn page(self, page: &'static str) -> Self {
+    pub const fn page(self, page: &'static str) -> Self {
         Self { page, ..self }
     }
 
     /// Names it in words for the setup dialog.
-    pub(super) const fn label(self, label: &'static str) -> Self {
+    pub const fn label(self, label: &'static str) -> Self {
         Self { label, ..self }
     }
 
-    pub(super) const fn steps(self, steps: &'static [&'static str]) -> Self {
+    pub const fn steps(self, steps: &'static [&'static str]) -> Self {
         Self { steps, ..self }
     }
 
-    pub(super) const fn env_aliases(self, env_aliases: &'static [EnvAlias]) -> Self {
+    pub const fn env_aliases(self, env_aliases: &'static [EnvAlias]) -> Self {
         Self { env_aliases, ..self }
     }
 
-    pub(super) const fn global(self) -> Self {
+    pub const fn global(self) -> Self {
         Self { is_global: true, ..self }
     }
 
     /// Leaves the option to the declaration of the command line.
-    pub(super) const fn without_option(self) -> Self {
+    pub const fn without_option(self) -> Self {
         Self { has_option: false, ..self }
     }
 
-    pub(super) const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
+    pub const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
         Self { conflicts, ..self }
     }
 

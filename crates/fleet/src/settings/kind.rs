@@ -3,12 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use toml::de::DeValue;
-
-use gtop_fleet::metrics::current_aliases;
-use gtop_fleet::query::{SortColumn, nearest};
+use crate::metrics::current_aliases;
+use crate::query::{SortColumn, nearest};
+use crate::settings::column_spec::ColumnSpec;
 use gtop_local::text::{is_unprintable, sanitize};
-use gtop_ui::ColumnSpec;
 
 /// Validates a text; returns what is wrong with it.
 pub type Check = fn(&str) -> Result<(), &'static str>;
@@ -20,6 +18,7 @@ const MAX_ENTRIES: usize = 1024;
 
 /// A possible value of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct ChoiceValue {
     pub name: &'static str,
     pub help: &'static str,
@@ -28,12 +27,13 @@ pub struct ChoiceValue {
     pub former: &'static str,
 }
 
-pub(super) const fn value(name: &'static str, help: &'static str) -> ChoiceValue {
+/// Returns a value of a choice.
+pub const fn value(name: &'static str, help: &'static str) -> ChoiceValue {
     ChoiceValue { name, help, alias: "", former: "" }
 }
 
 impl ChoiceValue {
-    pub(super) const fn with_alias(self, alias: &'static str) -> Self {
+    pub const fn with_alias(self, alias: &'static str) -> Self {
         Self { alias, ..self }
     }
 
@@ -174,43 +174,8 @@ impl SettingKind {
         value.ok_or_else(|| self.expected())
     }
 
-    /// Parses a value from a file.
-    pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<SettingValue, String> {
-        match (self, item) {
-            (Self::Switch, DeValue::Boolean(is_on)) => Ok(SettingValue::Switch(*is_on)),
-            (Self::Seconds { .. } | Self::Count { .. }, DeValue::Integer(number)) => {
-                self.parse(&number.to_string())
-            }
-            (Self::Seconds { .. }, DeValue::Float(number)) => {
-                self.parse(&number.as_str().replace('_', ""))
-            }
-            (
-                Self::Choice(_) | Self::Sort(_) | Self::Text(_) | Self::Columns(_),
-                DeValue::String(text),
-            ) => self.parse(text),
-            (Self::List(_) | Self::DistinctList(..), DeValue::String(text)) => {
-                self.check_list(vec![text.to_string()])
-            }
-            (Self::PercentPair, DeValue::Array(items)) => {
-                let number = |item: &DeValue<'_>| item.as_integer().map(ToString::to_string);
-                let numbers: Option<Vec<_>> =
-                    items.iter().map(|item| number(item.get_ref())).collect();
-                self.parse(&numbers.unwrap_or_default().join(","))
-            }
-            (kind, DeValue::Array(items)) if kind.is_list() => {
-                let word = |item: &DeValue<'_>| {
-                    let number = || Some(item.as_integer()?.to_string());
-                    item.as_str().map(str::to_owned).or_else(number)
-                };
-                let words: Option<_> = items.iter().map(|item| word(item.get_ref())).collect();
-                self.check_list(words.ok_or_else(|| self.expected())?)
-            }
-            _ => Err(self.expected()),
-        }
-    }
-
     /// Returns what a value must be.
-    fn expected(self) -> String {
+    pub fn expected(self) -> String {
         match self {
             Self::Switch => "expected true or false".to_owned(),
             Self::Choice(_) | Self::Sort(_) => {
@@ -275,7 +240,7 @@ impl SettingKind {
     }
 
     /// Validates the entries of a list; those of [`Self::List`] may repeat.
-    fn check_list(self, mut words: Vec<String>) -> Result<SettingValue, String> {
+    pub fn check_list(self, mut words: Vec<String>) -> Result<SettingValue, String> {
         if matches!(self, Self::List(_)) && words.len() > MAX_ENTRIES {
             return Err(format!("more than {MAX_ENTRIES} entries"));
         }
@@ -369,7 +334,7 @@ impl SettingValue {
 }
 
 /// Formats a TOML string.
-pub(super) fn toml_string(text: &str) -> String {
+pub fn toml_string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {
@@ -383,76 +348,4 @@ pub(super) fn toml_string(text: &str) -> String {
     }
     quoted.push('"');
     quoted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::check;
-
-    const CHOICES: &[ChoiceValue] = &[value("auto", ""), value("full", "")];
-
-    fn kinds() -> [(SettingKind, Vec<&'static str>, Vec<&'static str>); 8] {
-        [
-            (SettingKind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
-            (SettingKind::Choice(CHOICES), vec!["auto", "full"], vec!["", "Auto", "compact"]),
-            (
-                SettingKind::Seconds { min: 0.05, max: 3600.0 },
-                vec!["0.05", "3600", "1e1"],
-                vec!["", "0", "NaN", "inf", "-1", "1s"],
-            ),
-            (SettingKind::Count { min: 1, max: 64 }, vec!["1", "64"], vec!["0", "65", "1.5", "x"]),
-            (
-                SettingKind::PercentPair,
-                vec!["10,75", "1 99"],
-                vec!["75,10", "10", "0,5", "5,100", "1,2,3"],
-            ),
-            (SettingKind::Text(check::login), vec!["ada", ""], vec!["-x", "a b"]),
-            (SettingKind::List(check::device), vec!["", "0", "0, 1"], vec!["x", "0,-1"]),
-            (
-                SettingKind::DistinctList(check::metric, 2),
-                vec!["mem", "util, mem"],
-                vec!["", "mem,mem", "mem,bw,fan"],
-            ),
-        ]
-    }
-
-    #[test]
-    fn formatted_values_parse_to_the_same_value() {
-        for (kind, good, bad) in kinds() {
-            for text in good {
-                let value = kind.parse(text).unwrap();
-                assert_eq!(kind.parse(&value.to_string()).as_ref(), Ok(&value), "{text}");
-                let file = format!("x = {}", value.to_toml());
-                let table = toml::de::DeTable::parse(&file).unwrap();
-                let item = table.get_ref().get("x").unwrap();
-                assert_eq!(kind.parse_toml(item.get_ref()).as_ref(), Ok(&value), "{file}");
-            }
-            for text in bad {
-                assert!(kind.parse(text).is_err(), "{kind:?} {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_wrong_type_in_a_file_names_the_expected_one() {
-        for (kind, file, expected) in [
-            (SettingKind::Switch, "x = 1", "true or false"),
-            (SettingKind::Choice(CHOICES), "x = true", "one of auto, full"),
-            (SettingKind::Choice(CHOICES), "x = 'ful'", "one of auto, full"),
-            (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = '1'", "between 1 and 2"),
-            (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = nan", "between 1 and 2"),
-            (SettingKind::Count { min: 1, max: 2 }, "x = 1.0", "whole number"),
-            (SettingKind::PercentPair, "x = [10, 75, 80]", "two percentages"),
-            (SettingKind::PercentPair, "x = 10", "two percentages"),
-            (SettingKind::Text(check::any), "x = 1", "in quotes"),
-            (SettingKind::Text(check::any), "x = \"a\\u001b\"", "control characters"),
-            (SettingKind::List(check::pid), "x = [1.5]", "a list such as"),
-            (SettingKind::List(check::pid), "x = ['a']", "process IDs"),
-        ] {
-            let table = toml::de::DeTable::parse(file).unwrap();
-            let error = kind.parse_toml(table.get_ref().get("x").unwrap().get_ref()).unwrap_err();
-            assert!(error.contains(expected), "{file}: {error}");
-        }
-    }
 }

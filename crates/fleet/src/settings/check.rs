@@ -1,7 +1,5 @@
 //! Validators for the text of settings.
 
-use gtop_ui::ChartMetric;
-
 /// Accepts any text.
 pub fn any(text: &str) -> Result<(), &'static str> {
     let is_valid = !text.chars().any(char::is_control);
@@ -33,14 +31,6 @@ pub fn device(text: &str) -> Result<(), &'static str> {
     )
 }
 
-/// Accepts metrics that can be charted.
-pub fn metric(text: &str) -> Result<(), &'static str> {
-    accept(
-        ChartMetric::from_name(text).is_some(),
-        "expected metrics: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
-    )
-}
-
 fn accept(is_valid: bool, why_not: &'static str) -> Result<(), &'static str> {
     if is_valid { Ok(()) } else { Err(why_not) }
 }
@@ -63,7 +53,6 @@ mod tests {
                 vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"],
             ),
             (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
-            (metric, vec!["util", "memclock", "mclk"], vec!["", "utils", "UTIL"]),
             (name, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
             (any, vec!["", "a b"], vec!["a\u{1b}b"]),
         ] {

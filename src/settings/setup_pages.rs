@@ -1,9 +1,7 @@
 //! Generates the pages of the setup dialog from the table of settings.
 
-use super::kind::SettingKind;
-use super::setting::Setting;
-use super::settings::{Layer, Settings};
-use super::table;
+use crate::config::{Layer, Settings};
+use gtop_fleet::settings::{Setting, SettingKind};
 use gtop_ui::{Setup, SetupEntry, SetupPage};
 
 /// Titles of the pages, in order.
@@ -14,7 +12,9 @@ const PAGES: [&str; 7] =
 pub fn setup(settings: &Settings) -> Setup {
     let pages = PAGES.into_iter().map(|title| SetupPage {
         title,
-        entries: table::settings()
+        entries: settings
+            .declared
+            .settings()
             .filter(|setting| setting.page == title)
             .map(|setting| entry(settings, setting))
             .collect(),
@@ -51,19 +51,20 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::settings;
 
     #[test]
     fn every_page_has_settings_and_every_setting_a_known_page() {
         for title in PAGES {
-            assert!(table::settings().any(|setting| setting.page == title), "{title}");
+            assert!(settings().any(|setting| setting.page == title), "{title}");
         }
-        let mut pages = table::settings().map(|setting| setting.page);
+        let mut pages = settings().map(|setting| setting.page);
         assert!(pages.all(|page| page.is_empty() || PAGES.contains(&page)));
     }
 
     #[test]
     fn every_setting_of_a_page_is_named_in_words() {
-        for setting in table::settings().filter(|setting| !setting.page.is_empty()) {
+        for setting in settings().filter(|setting| !setting.page.is_empty()) {
             assert!(!setting.label.is_empty(), "{}", setting.name);
         }
     }
