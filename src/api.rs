@@ -1,13 +1,13 @@
 //! gtop as a library: watch nodes, or open a recording, and read what they report.
 //!
-//! A [`Monitor`] watches what the arguments of the command name, in the background, with the user's settings and
-//! SSH configuration; a [`Recording`] has what was watched before. Their [`Snapshot`]s do not change. Values are read by the words that filters and columns have;
-//! docs/metrics.md lists them with their units. A value that is unknown, or older than a few sampling intervals, is
-//! `None`, never zero.
+//! A [`Monitor`] watches nodes in the background, with the user's SSH configuration, or what the arguments of the command
+//! name, with the user's settings, too; a `Recording` (feature `record`) has what was watched before. Their [`Snapshot`]s
+//! do not change. Values are read by the words that filters and columns have; docs/metrics.md lists them with their units. A
+//! value that is unknown, or older than a few sampling intervals, is `None`, never zero.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), gtop::api::ApiError> {
-//! let mut monitor = gtop::api::Monitor::start(["gpu01", "gpu02"])?;
+//! let mut monitor = gtop::api::Monitor::builder().nodes(["gpu[01-16]"]).start()?;
 //! for node in monitor.complete_snapshot(std::time::Duration::from_secs(20)).nodes() {
 //!     println!("{}: {} devices", node.name(), node.devices().count());
 //! }
@@ -15,25 +15,45 @@
 //! # }
 //! ```
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::app::Watcher;
-use gtop_collect::source::replay::Recordings;
+use crate::watch::{Discovery, MonitorOptions, Watcher, raise_open_files};
+use gtop_collect::inventory::{JobTargets, Roster, user_groups};
+use gtop_collect::scheduler::{JobFilter, Scheduler, SchedulerKind, own_uid};
+use gtop_collect::transport::{Options, Transport};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::metrics::{HOST, Value, device_fields, is_slow_host_metric};
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::{self as fleet, DeviceState, Fleet};
-use gtop_local::time::Timestamp;
+use gtop_local::time::{Clock, Timestamp};
 use gtop_model::NodeName;
+
+#[cfg(feature = "record")]
+pub use recording::Recording;
+
+#[cfg(feature = "record")]
+mod recording;
+
+/// Time between two queries to the scheduler.
+const SCHEDULER_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Watches nodes in the background until it is dropped.
 ///
 /// The limit of open files of the process is raised to what it may be. When it is killed by SIGKILL, what runs on the
 /// nodes ends by itself; a local command of `--exec` or `ProxyCommand` that does not read its input may stay.
 pub struct Monitor(Watcher);
+
+/// What to watch, and how.
+#[derive(Clone, Debug, Default)]
+pub struct MonitorBuilder {
+    nodes: Vec<String>,
+    is_local: bool,
+    has_jobs: bool,
+    #[cfg(feature = "demo")]
+    demo: Option<u16>,
+    options: MonitorOptions,
+}
 
 /// The arguments are wrong, watching could not start, or a file cannot be read; the text says which and what to do.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,10 +66,6 @@ impl std::fmt::Debug for ApiError {
         f.write_str(&self.0)
     }
 }
-
-/// What `gtop record` has written: one file or several, each with its older parts.
-#[derive(Debug)]
-pub struct Recording(Recordings);
 
 /// All nodes and jobs at one moment.
 #[derive(Clone, Debug)]
@@ -84,17 +100,24 @@ impl std::fmt::Debug for Monitor {
 }
 
 impl Monitor {
+    /// Returns what to watch and how, to be filled in.
+    pub fn builder() -> MonitorBuilder {
+        MonitorBuilder::default()
+    }
+
     /// Starts watching. The arguments are those of the command: hosts, `--job`, `--demo`, `--interval=2`, …
     ///
     /// # Errors
     ///
     /// If an argument is wrong, a file cannot be read, or the machine refuses a thread.
+    #[cfg(feature = "cli")]
     pub fn start<I>(args: I) -> Result<Self, ApiError>
     where
         I: IntoIterator,
-        I::Item: Into<OsString>,
+        I::Item: Into<std::ffi::OsString>,
     {
-        Watcher::start(args.into_iter().map(Into::into).collect()).map(Self).map_err(ApiError)
+        let args = args.into_iter().map(Into::into).collect();
+        crate::app::watch_args(args).map(Self).map_err(ApiError)
     }
 
     /// Returns the latest snapshot; nodes that have not answered yet have no devices.
@@ -114,36 +137,84 @@ impl Monitor {
     }
 }
 
-impl Recording {
-    /// Opens files, which are read as one.
+impl MonitorBuilder {
+    /// Adds nodes: host names, node sets such as `gpu[01-16]`, groups such as `@gpu`, or pages of exporters.
+    #[must_use]
+    pub fn nodes<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds this machine, which is watched without it, too, if nothing else is.
+    #[must_use]
+    pub fn local(self) -> Self {
+        Self { is_local: true, ..self }
+    }
+
+    /// Adds the nodes of your running jobs, updated as jobs start and end, by the scheduler on this machine.
+    #[must_use]
+    pub fn own_jobs(self) -> Self {
+        Self { has_jobs: true, ..self }
+    }
+
+    /// Watches this many simulated nodes, and nothing else.
+    #[cfg(feature = "demo")]
+    #[must_use]
+    pub fn demo(self, nodes: u16) -> Self {
+        Self { demo: Some(nodes), ..self }
+    }
+
+    /// Sets the time between samples; default: a second.
+    #[must_use]
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.options.interval = interval;
+        self
+    }
+
+    /// Starts watching, with the user's SSH configuration and without settings of gtop.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or is not a recording.
-    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ApiError> {
-        let paths: Vec<P> = paths.into_iter().collect();
-        if paths.is_empty() {
-            return Err(ApiError("no file given; gtop record makes one".to_owned()));
+    /// If a node cannot be named so, or the machine refuses a thread.
+    pub fn start(self) -> Result<Monitor, ApiError> {
+        raise_open_files();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(to_api_error)?;
+        let mut options = Options::of_this_process();
+        // Children of the program's own binary would be another program.
+        options.ssh.parent_guard = None;
+        let clock = Clock::system();
+        let discovery = self.discovery(&clock)?;
+        let watcher =
+            Watcher::start(runtime, Transport::new(options), discovery, self.options, clock);
+        watcher.map(Monitor).map_err(to_api_error)
+    }
+
+    fn discovery(&self, clock: &Clock) -> Result<Discovery, ApiError> {
+        #[cfg(feature = "demo")]
+        if let Some(nodes) = self.demo {
+            let simulated = crate::watch::simulate(nodes, 1, clock.clone());
+            return simulated.map(|(discovery, _)| discovery).map_err(to_api_error);
         }
-        let opened = Recordings::open(paths.iter().map(AsRef::as_ref));
-        opened.map(Self).map_err(|error| ApiError(error.to_string()))
+        let mut roster = Roster::with_groups(user_groups());
+        roster.add_arguments(&self.nodes).map_err(to_api_error)?;
+        if self.is_local || (roster.targets.is_empty() && !self.has_jobs) {
+            roster.add_local();
+        }
+        if !self.has_jobs {
+            return Ok(Discovery::from_roster(Roster::new(roster.targets)));
+        }
+        let kind = SchedulerKind::here().unwrap_or_default();
+        let filter = JobFilter { users: vec![own_uid()], ..JobFilter::default() };
+        let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
+        let scheduler = Scheduler::new(kind, filter, SCHEDULER_INTERVAL, fixed);
+        let jobs = JobTargets::new(scheduler, roster.targets);
+        Discovery::scheduler(jobs, clock.clone()).map_err(to_api_error)
     }
+}
 
-    /// Returns the recorded times, from and to, in rising order; between them nothing was recorded.
-    pub fn spans(&self) -> Vec<(SystemTime, SystemTime)> {
-        self.0.spans().into_iter().map(|(from, to)| (system_time(from), system_time(to))).collect()
-    }
-
-    /// Returns the snapshot at a time, as far as it is recorded. A node that was silent then has old values.
-    pub fn snapshot_at(&self, at: SystemTime) -> Snapshot {
-        let at = timestamp(at);
-        snapshot_of(self.0.fleet_at(at, Duration::ZERO), at)
-    }
-
-    /// Returns snapshots this far apart, from the first recorded time to the last, without the gaps.
-    pub fn snapshots(&self, every: Duration) -> impl Iterator<Item = Snapshot> {
-        self.0.snapshots(every).map(|(at, fleet)| snapshot_of(fleet, at))
-    }
+fn to_api_error(error: impl std::fmt::Display) -> ApiError {
+    ApiError(error.to_string())
 }
 
 fn snapshot_of(fleet: Fleet, at: Timestamp) -> Snapshot {
@@ -152,11 +223,6 @@ fn snapshot_of(fleet: Fleet, at: Timestamp) -> Snapshot {
 
 fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(at.as_micros().unsigned_abs())
-}
-
-fn timestamp(at: SystemTime) -> Timestamp {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 impl Snapshot {
@@ -168,6 +234,15 @@ impl Snapshot {
     /// Returns the nodes, in the order in which they were named.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         self.0.fleet.nodes.iter().map(|node| Node { view: &self.0, node })
+    }
+
+    /// Returns the snapshot as JSON, as `gtop --json` prints it, without a title.
+    #[cfg(feature = "serde")]
+    pub fn to_json(&self) -> String {
+        let mut text = Vec::new();
+        // Nothing fails that writes to memory.
+        crate::export::write_json(&mut text, &self.0.fleet, self.0.now, "").ok();
+        String::from_utf8(text).unwrap_or_default()
     }
 
     /// Returns the jobs that have nodes.

@@ -22,8 +22,6 @@ use gtop_ssh as ssh;
 use gtop_ui::{StopReason, StopSignals};
 
 mod config_command;
-mod demo;
-mod discovery;
 mod doctor;
 mod env;
 mod export;
@@ -34,7 +32,6 @@ mod limits;
 mod line_prompt;
 mod log;
 mod login;
-mod monitor;
 mod output_mode;
 mod pick;
 mod playback;
@@ -61,7 +58,7 @@ mod utilization_log;
 mod watch;
 mod watchdog;
 
-pub(crate) use library::Watcher;
+pub(crate) use library::watch_args;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,11 @@ pub use json::{write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 pub use python::write_python_module;
+#[cfg(feature = "report")]
 pub use report::{ReportFormat, write_report};
 pub use rntop::{RNTOP_HEADER, RntopLog};
 pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
+#[cfg(feature = "record")]
 pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
 pub use time_format::TimeFormat;
 
@@ -23,8 +25,10 @@ mod json;
 mod output_field;
 mod pick;
 mod python;
+#[cfg(feature = "report")]
 mod report;
 mod rntop;
 mod runs_csv;
+#[cfg(feature = "record")]
 mod samples;
 mod time_format;

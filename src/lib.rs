@@ -8,16 +8,26 @@
 
 #[warn(missing_docs)]
 pub mod api;
+#[cfg(feature = "cli")]
 mod app;
+#[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
 mod config;
+#[cfg(feature = "cli")]
 mod doctor;
+#[cfg(feature = "serde")]
 #[warn(missing_docs)]
 mod export;
+#[cfg(feature = "report")]
 mod report;
+#[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "cli")]
 mod settings;
+mod watch;
 
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use crate::app::run_program;
 
@@ -25,8 +35,19 @@ pub use crate::app::run_program;
 #[doc(hidden)]
 pub mod internals {
     macro_rules! modules {
-        ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
+        ($($feature:literal: $($name:ident)*;)*) => {
+            $($(#[cfg(feature = $feature)] pub mod $name { pub use crate::$name::*; })*)*
+        };
     }
 
-    modules! { config doctor export report settings }
+    modules! {
+        "cli": config doctor settings;
+        "report": report;
+        "serde": export;
+        "serve": serve;
+    }
+
+    pub mod watch {
+        pub use crate::watch::*;
+    }
 }

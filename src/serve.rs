@@ -21,8 +21,8 @@ use gtop_fleet::query::DisplaySelection;
 use gtop_local::storage::PrivateSocket;
 use gtop_local::time::Clock;
 
-pub(crate) use access::{Token, TokenError};
-pub(crate) use tls::{Tls, TlsError};
+pub use access::{Token, TokenError};
+pub use tls::{Tls, TlsError};
 
 mod access;
 mod connections;
@@ -35,7 +35,7 @@ const NICENESS: i32 = 10;
 
 /// What is served.
 #[derive(Clone, Debug)]
-pub(crate) struct ServedContent {
+pub struct ServedContent {
     /// The snapshots.
     pub fleet: FleetReader,
     /// The time of the snapshots.
@@ -54,7 +54,7 @@ pub(crate) struct ServedContent {
 
 /// Who may ask, and how.
 #[derive(Debug)]
-pub(crate) struct AccessRules {
+pub struct AccessRules {
     /// The secret of those who may see names.
     pub token: Token,
     /// Names of this machine in URLs, besides its own.
@@ -74,7 +74,7 @@ enum Peer {
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServeError {
+pub enum ServeError {
     /// The port cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Port(SocketAddr, io::Error),
@@ -95,7 +95,7 @@ pub(crate) enum ServeError {
 
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     tcp: Option<(TcpListener, SocketAddr)>,
     unix: Option<(UnixListener, PrivateSocket, PathBuf)>,
     tls: Option<Tls>,
@@ -107,7 +107,7 @@ impl Server {
     /// # Errors
     ///
     /// If a port or socket cannot be used, or an address that is not loopback has no certificate.
-    pub(crate) fn bind(
+    pub fn bind(
         listen: Option<SocketAddr>,
         socket: Option<PathBuf>,
         tls: Option<Tls>,
@@ -118,18 +118,18 @@ impl Server {
     }
 
     /// Returns true if it listens on a port, where others may come.
-    pub(crate) const fn has_port(&self) -> bool {
+    pub const fn has_port(&self) -> bool {
         self.tcp.is_some()
     }
 
     /// Returns how many files its connections may have open.
-    pub(crate) fn max_files(&self) -> u64 {
+    pub fn max_files(&self) -> u64 {
         let listeners = usize::from(self.tcp.is_some()) + usize::from(self.unix.is_some());
         u64::try_from(listeners * connections::MAX_OPEN).unwrap_or(u64::MAX)
     }
 
     /// Returns the URLs of what it listens on.
-    pub(crate) fn addresses(&self) -> Vec<String> {
+    pub fn addresses(&self) -> Vec<String> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let tcp = self.tcp.iter().map(|(_, address)| format!("{scheme}://{address}/metrics"));
         let unix = self.unix.iter().map(|(_, _, path)| path.display().to_string());
@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// Answers requests for ever. `notices` takes what a person should know.
-    pub(crate) async fn run(
+    pub async fn run(
         self,
         content: ServedContent,
         access: AccessRules,

@@ -32,6 +32,23 @@ fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
 }
 
 #[test]
+fn nodes_are_named_without_the_command_line() {
+    let mut monitor =
+        Monitor::builder().demo(2).interval(Duration::from_millis(500)).start().unwrap();
+    let snapshot = monitor.complete_snapshot(LIMIT);
+    assert!(snapshot.nodes().all(|node| node.fault().is_none() && node.devices().count() > 0));
+    assert_eq!(snapshot.nodes().count(), 2);
+    assert!(snapshot.jobs().count() > 0);
+    let names = ["127.0.0.1:1"];
+    let mut monitor = Monitor::builder().nodes(names).local().start().unwrap();
+    let snapshot = monitor.complete_snapshot(LIMIT);
+    let faults: Vec<_> = snapshot.nodes().map(|node| node.fault().is_some()).collect();
+    assert_eq!(faults, [true, false]);
+    let error = Monitor::builder().nodes(["gpu["]).start().unwrap_err().to_string();
+    assert!(error.contains("'['"), "{error}");
+}
+
+#[test]
 fn a_wrong_argument_is_a_sentence() {
     let error = Monitor::start(["--no-such-option"]).unwrap_err().to_string();
     assert!(error.starts_with("unexpected argument '--no-such-option'"), "{error}");

@@ -24,7 +24,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("fleet", &["fleet", "advice", "metrics", "query", "insight"]),
     ("ui", &["ui"]),
     ("collect", &["scheduler", "wire", "probe", "transport", "inventory", "collect", "runs", "record", "source", "sim"]),
-    ("", &["report", "export", "serve", "doctor", "config", "settings", "cli", "app", "api"]),
+    ("", &["report", "export", "serve", "watch", "doctor", "config", "settings", "cli", "app", "api"]),
 ];
 
 /// Returns all modules, bottom up.

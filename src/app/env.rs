@@ -8,9 +8,10 @@ use tokio::runtime::{self, Runtime};
 use crate::app::output_mode::OutputMode;
 use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
-use crate::app::{AppError, limits, log};
+use crate::app::{AppError, log};
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
+use crate::watch::{self, MonitorOptions};
 use gtop_collect::inventory::{Roster, user_groups};
 use gtop_collect::transport::{
     ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode,
@@ -80,6 +81,15 @@ impl Env {
         Self::with_options(cli, paths, settings, options)
     }
 
+    /// Returns how nodes are watched.
+    pub(super) fn monitor_options(&self) -> MonitorOptions {
+        MonitorOptions {
+            interval: self.settings.seconds("interval"),
+            history: self.settings.seconds("history"),
+            max_connecting: self.cli.connection.max_connecting,
+        }
+    }
+
     fn with_options(
         cli: Cli,
         paths: Option<ConfigPaths>,
@@ -87,7 +97,7 @@ impl Env {
         options: Options,
     ) -> Result<Self, AppError> {
         Ok(Self {
-            max_open_files: limits::raise_open_files(),
+            max_open_files: watch::raise_open_files(),
             other_files: 0,
             runtime: runtime::Builder::new_current_thread().enable_all().build()?,
             transport: Transport::new(options),

@@ -1,10 +1,10 @@
 //! Kernel limits: open files (`RLIMIT_NOFILE`), file size (`RLIMIT_FSIZE`) and core dumps.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, getrlimit, set_dumpable_behavior, setrlimit,
+    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior, setrlimit,
 };
 
 /// Files that are open whatever the number of nodes: terminal, runtimes, log, name lookups.
@@ -31,25 +31,6 @@ pub(super) fn forbid_core_dumps() {
     // is cleared too.
     setrlimit(Resource::Core, none).ok();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
-}
-
-/// The limit of open files that gtop was started with.
-static INITIAL_OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
-
-/// Sets the limit of open files back, for a program that replaces gtop: some fail above 1024.
-pub(super) fn restore_open_files() {
-    if let Some(limit) = INITIAL_OPEN_FILES.get() {
-        // Lowering the soft limit is always permitted.
-        setrlimit(Resource::Nofile, *limit).ok();
-    }
-}
-
-/// Raises the limit of open files to the hard limit. Returns the new limit; `None` if unlimited.
-pub(super) fn raise_open_files() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    INITIAL_OPEN_FILES.get_or_init(|| limit);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
 /// Returns a warning, with the remedy, if not all nodes fit below the limit.
@@ -97,16 +78,9 @@ mod tests {
     #[test]
     fn core_dumps_are_disabled_after_a_secret_prompt() {
         forbid_core_dumps();
-        let limit = getrlimit(Resource::Core);
+        let limit = rustix::process::getrlimit(Resource::Core);
         assert_eq!((limit.current, limit.maximum), (Some(0), Some(0)));
         let behavior = rustix::process::dumpable_behavior().unwrap();
         assert_eq!(behavior, DumpableBehavior::NotDumpable);
-    }
-
-    #[test]
-    fn the_soft_limit_becomes_the_hard_one() {
-        let limit = raise_open_files();
-        let now = getrlimit(Resource::Nofile);
-        assert_eq!((now.current, now.maximum), (limit, limit));
     }
 }

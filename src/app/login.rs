@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::app::discovery::SCHEDULER_TIMEOUT;
 use crate::app::env::Env;
 use crate::app::line_prompt::NoEcho;
 use crate::app::login::answers::{Answers, Dialogue};
@@ -20,6 +19,7 @@ use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::{LoginOptions, TransportChoice};
+use crate::watch::SCHEDULER_TIMEOUT;
 use gtop_collect::transport::{self, Reach, Target, Transport};
 use gtop_local::fault::ConnectPhase;
 use gtop_local::process::Output;

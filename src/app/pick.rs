@@ -16,9 +16,10 @@ use crate::app::env::Env;
 use crate::app::pick::reserving::choose;
 use crate::app::pick::snapshot::{Snapshot, complete_fleet};
 use crate::app::watch::{Start, WatchSession, start};
-use crate::app::{AppError, ExitReason, limits, targets, variable};
+use crate::app::{AppError, ExitReason, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+use crate::watch::restore_open_files;
 use gtop_collect::transport::Target;
 use gtop_fleet::advice::shell_quoted;
 use gtop_fleet::insight::node_status::device_label;
@@ -615,7 +616,7 @@ fn is_pipe(file: &str) -> bool {
 /// Becomes the command; returns why that fails.
 fn become_command(program: &OsStr, args: &[OsString], variables: &[(&str, String)]) -> PickError {
     process::terminate_programs();
-    limits::restore_open_files();
+    restore_open_files();
     let error = process::replace_by(program, args, variables);
     let command = program.to_string_lossy().into_owned();
     if error.kind() == io::ErrorKind::NotFound {

@@ -9,18 +9,18 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::env::Env;
-use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
 use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
+use crate::watch::{Monitor, is_complete};
 use gtop_fleet::advice;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{Fault, FaultKind, Link, Unanswered};
+use gtop_model::{Link, Unanswered};
 use gtop_ui::{DisplayOptions, RenderContext, report};
 use gtop_ui::{StopSignals, Theme, render_text};
 
@@ -244,18 +244,6 @@ impl PageFormat {
         let is_dumb = lookup("TERM").is_some_and(|term| term == "dumb");
         Self { width, has_styles: is_styled || (is_terminal && !is_dumb) }
     }
-}
-
-/// Returns true if the scheduler has answered and every node has rates or is down. A node that refused one of
-/// too many concurrent connections is retried, so it does not count as down.
-pub(super) fn is_complete(fleet: &Fleet) -> bool {
-    let jobs = fleet.jobs.as_ref();
-    let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
-    jobs.is_none_or(|list| list.is_answered())
-        && fleet.nodes.iter().all(|node| {
-            let is_settled = node.is_settled && !node.awaits_evidence();
-            is_settled || node.powered_off().is_some() || node.fault().is_some_and(is_down)
-        })
 }
 
 /// Leaves out when nodes would be tried again: gtop ends after this snapshot.

@@ -1,25 +1,19 @@
 //! `gtop record` and `--record`: starts the recorder and reports on it.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::times::local_time;
 use crate::app::{AppError, ExitReason};
-use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions, RecorderSink};
-use gtop_fleet::FleetReader;
-use gtop_fleet::insight::events::MarkObserver;
+use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions};
 use gtop_local::text::sanitize;
-use gtop_local::time::{Clock, format_duration};
+use gtop_local::time::format_duration;
 use gtop_model::RecorderState;
 use gtop_ui::StopSignals;
 
-/// Maximum time between two looks at what has happened.
-const MARK_INTERVAL: Duration = Duration::from_secs(1);
 /// What whoever shares a recording should know.
 const NOTE: &str = "holds command lines and names of users, which can be secret";
 
@@ -46,22 +40,6 @@ fn header(title: &str) -> Header {
         arguments: arguments.map(|text| sanitize(&text.to_string_lossy(), 1000)).collect(),
         note: NOTE.to_owned(),
         ..Header::default()
-    }
-}
-
-/// Marks in a recording what happens in the fleet, as long as it is watched.
-pub(super) async fn mark_events(recorder: RecorderSink, mut fleet: FleetReader, clock: Clock) {
-    let mut observer = MarkObserver::default();
-    loop {
-        let snapshot = fleet.borrow_and_update().clone();
-        for mark in observer.observe(&snapshot, clock.now()) {
-            recorder.mark(mark);
-        }
-        // Nodes also become stale without a new snapshot.
-        match timeout(MARK_INTERVAL, fleet.changed()).await {
-            Ok(Ok(())) | Err(_) => {}
-            Ok(Err(_closed)) => return,
-        }
     }
 }
 

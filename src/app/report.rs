@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::app::env::Env;
-use crate::app::monitor::Monitor;
 use crate::app::times::{local_time, parse_option, span_texts};
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, start};
@@ -21,6 +20,7 @@ use crate::report::{
     ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
     report_rntop_logs,
 };
+use crate::watch::Monitor;
 use gtop_collect::inventory::Roster;
 use gtop_collect::source::replay::Recordings;
 use gtop_local::process::{ProgramCall, run_program};

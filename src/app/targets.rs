@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::app::AppError;
-use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::cli::{Cli, CliCommand, TransportChoice};
+use crate::watch::Discovery;
 use gtop_collect::inventory::{
     InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
     user_groups,

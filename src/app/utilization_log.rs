@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::app::env::Env;
-use crate::app::monitor::Monitor;
-use crate::app::printer::is_complete;
 use crate::app::privacy::Privacy;
 use crate::export::{RNTOP_HEADER, RntopLog};
+use crate::watch::Monitor;
+use crate::watch::is_complete;
 use gtop_collect::collect::CollectorConfig;
 use gtop_fleet::FleetReader;
 use gtop_local::storage::{LineFile, WriteError};

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::app::demo::Demo;
-use crate::app::discovery::{Discovery, SCHEDULER_TIMEOUT};
 use crate::app::env::Env;
 use crate::app::feed::Feed;
-use crate::app::monitor::Monitor;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
@@ -19,6 +16,8 @@ use crate::app::{
     AppError, ExitReason, limits, login, recording, screen, targets, utilization_log,
 };
 use crate::cli::{Cli, TransportChoice};
+use crate::watch::Monitor;
+use crate::watch::{Discovery, SCHEDULER_TIMEOUT, simulate};
 use gtop_collect::record::Recorder;
 
 /// What is being watched.
@@ -30,8 +29,6 @@ pub(super) struct WatchSession {
     pub(super) prompter: Option<Prompter>,
     /// How long the scheduler was waited for.
     pub(super) scheduler_wait: Duration,
-    /// Declared after the monitor, so that the servers stop after their clients.
-    _demo: Option<Demo>,
 }
 
 /// The result of starting to watch.
@@ -44,7 +41,7 @@ pub(super) enum Start {
 /// Finds the nodes, asks for what their connections need, and starts to watch them.
 pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
-    let (demo, discovery, title) = discovery(env)?;
+    let (discovery, title) = discovery(env)?;
     // The scheduler usually answers at once; then passphrases and prompts come before the screen.
     let limit = SCHEDULER_TIMEOUT.min(env.settings.seconds("deadline"));
     let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
@@ -68,7 +65,8 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     env.prompter.iter().for_each(Prompter::open);
     let recorder = recording::start(env, &title)?;
     let sink = recorder.as_ref().map(Recorder::sink);
-    let monitor = Monitor::start(env, discovery, sink)?;
+    let (transport, clock) = (env.transport.clone(), env.clock.clone());
+    let monitor = Monitor::start(transport, discovery, env.monitor_options(), clock, sink)?;
     if let Some(prompter) = &mut env.prompter
         && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
     {
@@ -82,7 +80,7 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
         }
     }
     let prompter = env.prompter.take();
-    let session = WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo: demo };
+    let session = WatchSession { monitor, title, recorder, prompter, scheduler_wait };
     Ok(Start::Watching(Box::new(session)))
 }
 
@@ -104,7 +102,7 @@ pub(super) fn run(
         Start::Watching(session) => *session,
         Start::Stopped(reason) => return Ok(reason),
     };
-    let WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo } = session;
+    let WatchSession { monitor, title, recorder, prompter, scheduler_wait } = session;
     let (notice_sender, mut notices) = mpsc::channel(1);
     let log = log_file
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))
@@ -163,14 +161,12 @@ pub(super) fn run(
 }
 
 /// Prepares to find the nodes; starts them if they are simulated. The text says what is watched.
-pub(super) fn discovery(env: &Env) -> Result<(Option<Demo>, Discovery, String), AppError> {
+pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     let nodes = &env.cli.nodes;
-    let demo = nodes.demo.map(|count| Demo::start(count, nodes.seed)).transpose()?;
-    let (discovery, title) = match &demo {
-        Some(demo) => (demo.discovery(env.clock.clone())?, demo.title()),
-        None => targets::discovery(env)?,
-    };
-    Ok((demo, discovery, title))
+    match nodes.demo {
+        Some(count) => Ok(simulate(count, nodes.seed, env.clock.clone())?),
+        None => targets::discovery(env),
+    }
 }
 
 /// Returns the number of files that are open per node.

@@ -20,7 +20,7 @@ const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=1024;
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TokenError {
+pub enum TokenError {
     /// Others could read it.
     #[error("{path}: others may read this token; make it yours: chmod 600 {path}", path = .0.display())]
     Shared(PathBuf),
@@ -43,7 +43,7 @@ pub(crate) enum TokenError {
 
 /// The secret of those who may see names, as its hash.
 #[derive(Clone)]
-pub(crate) struct Token([u8; 32]);
+pub struct Token([u8; 32]);
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,7 +57,7 @@ impl Token {
     /// # Errors
     ///
     /// If the file cannot be made, and as [`Self::load`].
-    pub(crate) fn load_or_make(path: &Path) -> Result<Self, TokenError> {
+    pub fn load_or_make(path: &Path) -> Result<Self, TokenError> {
         let mut random = [0; 32];
         getrandom(&mut random, GetRandomFlags::empty())
             .map_err(|error| TokenError::Read(path.to_owned(), error.into()))?;
@@ -70,7 +70,7 @@ impl Token {
     /// # Errors
     ///
     /// If it cannot be read, if others know it, or if what it holds is no token.
-    pub(crate) fn load(path: &Path) -> Result<Self, TokenError> {
+    pub fn load(path: &Path) -> Result<Self, TokenError> {
         let failed = |error| TokenError::Read(path.to_owned(), error);
         // Opening a pipe would block until there is a writer.
         if !fs::metadata(path).map_err(failed)?.is_file() {

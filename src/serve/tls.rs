@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
     /// The file cannot be read.
     #[error("cannot read {path}: {1}", path = .0.display())]
     Read(PathBuf, io::Error),
@@ -43,7 +43,7 @@ pub(crate) enum TlsError {
 
 /// A certificate chain with its key.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub struct Tls {
     certificates: PathBuf,
     key: PathBuf,
     clock: Clock,
@@ -65,11 +65,7 @@ impl Tls {
     /// # Errors
     ///
     /// If one cannot be read or used, if the certificate is not valid now, or if they do not belong together.
-    pub(crate) fn load(
-        certificates: PathBuf,
-        key: PathBuf,
-        clock: Clock,
-    ) -> Result<Self, TlsError> {
+    pub fn load(certificates: PathBuf, key: PathBuf, clock: Clock) -> Result<Self, TlsError> {
         let versions = versions(&certificates, &key);
         let config = read_config(&certificates, &key, &clock)?;
         Ok(Self { certificates, key, clock, loaded: Mutex::new(Loaded { config, versions }) })

@@ -6,10 +6,21 @@
 pub mod collect;
 pub mod inventory;
 pub mod probe;
+#[cfg(feature = "record")]
 pub mod record;
 pub mod runs;
 pub mod scheduler;
+#[cfg(feature = "demo")]
 pub mod sim;
 pub mod source;
 pub mod transport;
 pub mod wire;
+
+#[cfg(not(feature = "record"))]
+mod no_record;
+
+/// No recordings.
+#[cfg(not(feature = "record"))]
+pub mod record {
+    pub use crate::no_record::*;
+}

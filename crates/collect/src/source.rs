@@ -8,4 +8,5 @@ pub use pipeline::Pipeline;
 
 pub mod live;
 mod pipeline;
+#[cfg(feature = "record")]
 pub mod replay;

@@ -34,6 +34,7 @@ mod decode;
 mod delivery;
 mod frame;
 mod merged;
+#[cfg_attr(not(feature = "demo"), expect(dead_code, reason = "simulated nodes send what changes"))]
 mod raw;
 mod reassemble;
 mod schema;

@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::login::log_in_to_all;
-use crate::app::monitor::Monitor;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
+use crate::watch::Monitor;
 use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::{Fleet, Node};
 use gtop_local::fault::Fault as Cause;

@@ -18,7 +18,8 @@ use crate::app::env::Env;
 use crate::app::line_prompt::NoEcho;
 use crate::app::pick::PickError;
 use crate::app::prompter::Prompter;
-use crate::app::{AppError, ExitReason, limits, variable, watchdog};
+use crate::app::{AppError, ExitReason, variable, watchdog};
+use crate::watch::restore_open_files;
 use gtop_collect::transport::{AttachedCommand, Target, Transport};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
@@ -101,7 +102,7 @@ async fn attach(
 /// Becomes the program that runs the command on the node; returns why that fails.
 fn become_program(program: &Path, args: &[OsString]) -> io::Error {
     process::terminate_programs();
-    limits::restore_open_files();
+    restore_open_files();
     let error = process::replace_by(program.as_os_str(), args, &[]);
     io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::discovery::Discovery;
 use crate::app::env::Env;
-use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
+use crate::watch::Discovery;
+use crate::watch::is_complete;
 use gtop_collect::inventory::JobTargets;
 use gtop_collect::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use gtop_collect::transport::{Reach, Target};

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "demo")]
 pub(crate) use crate::wire::raw::Changes;
 pub use crate::wire::raw::Raw;
 use crate::wire::schema::{in_place, objects};

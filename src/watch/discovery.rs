@@ -18,7 +18,7 @@ use gtop_local::time::Clock;
 use gtop_model::{JobId, JobList};
 
 /// Maximum wait for the scheduler before the screen starts.
-pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
+pub const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum wait at shutdown for a running query to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ const SIMULATED_JOBS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A source of rosters. Dropping it stops the polling.
 #[derive(Debug)]
-pub(super) struct Discovery {
+pub struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
     poll_request: watch::Sender<PollRequest>,
     worker: Option<Worker>,
@@ -43,19 +43,19 @@ struct Worker {
 
 impl Discovery {
     /// Returns a source whose roster never changes.
-    pub(super) fn from_roster(roster: Roster) -> Self {
+    pub fn from_roster(roster: Roster) -> Self {
         let (_, rosters) = watch::channel(Arc::new(roster));
         Self { rosters, poll_request: watch::Sender::default(), worker: None }
     }
 
     /// Returns a source that polls a scheduler.
-    pub(super) fn scheduler(jobs: JobTargets, clock: Clock) -> io::Result<Self> {
+    pub fn scheduler(jobs: JobTargets, clock: Clock) -> io::Result<Self> {
         let initial = jobs.roster(clock.now());
         Self::spawn("scheduler", initial, |requests, rosters| jobs.run(clock, requests, rosters))
     }
 
     /// Returns a source that simulates the jobs of fixed nodes, for `--demo`.
-    pub(super) fn simulated(
+    pub fn simulated(
         targets: Vec<Target>,
         jobs: impl Fn() -> JobList + Send + 'static,
     ) -> io::Result<Self> {
@@ -99,12 +99,12 @@ impl Discovery {
     }
 
     /// Returns a receiver of the newest roster.
-    pub(super) fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
+    pub fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
         self.rosters.clone()
     }
 
     /// Waits until the scheduler has answered or failed, at most for `limit`, and returns how long it took.
-    pub(super) async fn wait_for_answer(&self, limit: Duration) -> Duration {
+    pub async fn wait_for_answer(&self, limit: Duration) -> Duration {
         let asked = Instant::now();
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
@@ -117,12 +117,12 @@ impl Discovery {
     }
 
     /// Requests a new roster at once.
-    pub(super) fn refresh(&self) {
+    pub fn refresh(&self) {
         self.poll_request.send_modify(|request| request.refresh += 1);
     }
 
     /// Sets the job whose details are queried.
-    pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
+    pub fn set_detailed_job(&self, job: Option<JobId>) {
         self.poll_request.send_if_modified(|request| {
             let is_new = request.job != job;
             request.job = job;

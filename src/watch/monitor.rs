@@ -8,23 +8,46 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use crate::app::discovery::Discovery;
-use crate::app::env::Env;
-use crate::app::recording;
+use crate::watch::Discovery;
 use gtop_collect::collect::{Collector, CollectorConfig, NodeClient};
 use gtop_collect::inventory::Roster;
 use gtop_collect::record::RecorderSink;
 use gtop_collect::source::live;
+use gtop_collect::transport::Transport;
+use gtop_fleet::insight::events::MarkObserver;
 use gtop_fleet::{FleetReader, FleetStore};
+use gtop_local::time::Clock;
 use gtop_model::{Focus, JobId};
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
+/// Maximum time between two looks at what has happened.
+const MARK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How nodes are watched.
+#[derive(Clone, Copy, Debug)]
+pub struct MonitorOptions {
+    /// The sampling interval.
+    pub interval: Duration,
+    /// How far back samples are kept.
+    pub history: Duration,
+    /// Maximum number of connections opened at once.
+    pub max_connecting: u16,
+}
+
+impl Default for MonitorOptions {
+    fn default() -> Self {
+        let (interval, history) = (Duration::from_secs(1), Duration::from_secs(300));
+        Self { interval, history, max_connecting: 64 }
+    }
+}
+
 /// The running collection. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Monitor {
+pub struct Monitor {
     store: Arc<FleetStore>,
     config: watch::Sender<CollectorConfig>,
     node_client: NodeClient,
@@ -36,25 +59,25 @@ pub(super) struct Monitor {
 
 impl Monitor {
     /// Starts the collection; what it collects also goes to a recorder, if there is one.
-    pub(super) fn start(
-        env: &Env,
+    pub fn start(
+        transport: Transport,
         discovery: Discovery,
+        options: MonitorOptions,
+        clock: Clock,
         recorder: Option<RecorderSink>,
     ) -> io::Result<Self> {
         let rosters = discovery.rosters();
-        let store = FleetStore::new([], env.settings.seconds("history"));
+        let store = FleetStore::new([], options.history);
         live::publish_roster(&store, recorder.as_ref(), &rosters.borrow());
-        let (config, config_changes) =
-            watch::channel(CollectorConfig::every(env.settings.seconds("interval")));
+        let (config, config_changes) = watch::channel(CollectorConfig::every(options.interval));
         let (ended_sender, ended) = channel();
         let thread_store = Arc::clone(&store);
-        let (transport, clock) = (env.transport.clone(), env.clock.clone());
-        let max_connecting = env.cli.connection.max_connecting;
-        let collector = Collector::new(transport, clock, config_changes, max_connecting);
+        let max_connecting = options.max_connecting;
+        let collector = Collector::new(transport, clock.clone(), config_changes, max_connecting);
         let runtime = collector.runtime()?;
         let (node_client, sessions) = (collector.client(), runtime.handle().clone());
         if let Some(recorder) = recorder.clone() {
-            sessions.spawn(recording::mark_events(recorder, store.reader(), env.clock.clone()));
+            sessions.spawn(mark_events(recorder, store.reader(), clock));
         }
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(live::run(rosters, collector, thread_store, recorder));
@@ -67,48 +90,48 @@ impl Monitor {
     }
 
     /// Returns a reader of the fleet's snapshots.
-    pub(super) fn fleet(&self) -> FleetReader {
+    pub fn fleet(&self) -> FleetReader {
         self.store.reader()
     }
 
     /// Returns the rosters: the nodes that are watched at a time.
-    pub(super) fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
+    pub fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
         self.discovery.rosters()
     }
 
     /// Returns the runtime of the sessions, on which other connections to nodes are opened too.
-    pub(super) fn sessions(&self) -> Handle {
+    pub fn sessions(&self) -> Handle {
         self.sessions.clone()
     }
 
     /// Returns a client for requests about processes on nodes.
-    pub(super) fn node_client(&self) -> NodeClient {
+    pub fn node_client(&self) -> NodeClient {
         self.node_client.clone()
     }
 
     /// Returns the configuration of the sessions, which has the sampling interval.
-    pub(super) fn config(&self) -> watch::Receiver<CollectorConfig> {
+    pub fn config(&self) -> watch::Receiver<CollectorConfig> {
         self.config.subscribe()
     }
 
     /// Requests a full sample from every node, retries nodes that are down, and requests a new roster.
-    pub(super) fn refresh(&self) {
+    pub fn refresh(&self) {
         self.discovery.refresh();
         self.update_config(|config| config.refresh += 1);
     }
 
     /// Sets the job whose details are queried.
-    pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
+    pub fn set_detailed_job(&self, job: Option<JobId>) {
         self.discovery.set_detailed_job(job);
     }
 
     /// Sets the sampling interval of all nodes.
-    pub(super) fn set_interval(&self, interval: Duration) {
+    pub fn set_interval(&self, interval: Duration) {
         self.update_config(|config| config.interval = interval);
     }
 
     /// Samples this node faster than the others; `None` ends that.
-    pub(super) fn focus(&self, focus: Option<Focus>) {
+    pub fn focus(&self, focus: Option<Focus>) {
         self.store.set_focus(focus.as_ref().map(|focus| focus.node.clone()));
         self.update_config(|config| config.focus = focus);
     }
@@ -124,5 +147,21 @@ impl Drop for Monitor {
         self.update_config(|config| config.is_stopping = true);
         // A timeout is fine: the kernel closes the sessions.
         self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
+    }
+}
+
+/// Marks in a recording what happens in the fleet, as long as it is watched.
+async fn mark_events(recorder: RecorderSink, mut fleet: FleetReader, clock: Clock) {
+    let mut observer = MarkObserver::default();
+    loop {
+        let snapshot = fleet.borrow_and_update().clone();
+        for mark in observer.observe(&snapshot, clock.now()) {
+            recorder.mark(mark);
+        }
+        // Nodes also become stale without a new snapshot.
+        match timeout(MARK_INTERVAL, fleet.changed()).await {
+            Ok(Ok(())) | Err(_) => {}
+            Ok(Err(_closed)) => return,
+        }
     }
 }

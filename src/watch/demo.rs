@@ -8,16 +8,16 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use crate::app::AppError;
-use crate::app::discovery::Discovery;
+use crate::watch::Discovery;
 use gtop_collect::sim::{FleetSpec, SimNode, serve};
 use gtop_collect::transport::{Reach, Target};
-use gtop_local::time::Clock;
-use gtop_ssh::{Fault, FixedProfile, Profile, SshTarget};
+use gtop_local::time::{Clock, Timestamp};
+use gtop_model::JobList;
+use gtop_ssh::{FixedProfile, Profile, SshTarget};
 
 /// A running simulated fleet. Dropping it stops the servers.
 #[derive(Debug)]
-pub(super) struct Demo {
+struct Demo {
     nodes: Vec<SimNode>,
     spec: FleetSpec,
     /// Stops the servers when dropped.
@@ -26,7 +26,7 @@ pub(super) struct Demo {
 
 impl Demo {
     /// Starts servers for `nodes` simulated nodes, generated from `seed`.
-    pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
+    fn start(nodes: u16, seed: u64) -> io::Result<Self> {
         let spec = FleetSpec::demo(u32::from(nodes), seed);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let served_spec = spec.clone();
@@ -48,25 +48,31 @@ impl Demo {
     }
 
     /// Returns the nodes as targets.
-    fn targets(&self) -> Result<Vec<Target>, Fault> {
+    fn targets(&self) -> io::Result<Vec<Target>> {
         self.nodes.iter().map(target).collect()
     }
 
-    /// Returns a discovery of the nodes and their jobs.
-    pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, AppError> {
-        let (spec, started_at) = (self.spec.clone(), clock.now());
-        let jobs = move || spec.jobs(started_at, clock.now());
-        Ok(Discovery::simulated(self.targets()?, jobs)?)
-    }
-
-    pub(super) fn title(&self) -> String {
-        let plural = if self.nodes.len() == 1 { "" } else { "s" };
-        format!("demo, {} simulated node{plural}", self.nodes.len())
+    /// Returns the jobs of nodes that were started at a time.
+    fn jobs(&self, started_at: Timestamp, now: Timestamp) -> JobList {
+        self.spec.jobs(started_at, now)
     }
 }
 
-fn target(node: &SimNode) -> Result<Target, Fault> {
-    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref())?;
+/// Simulates `nodes` nodes, generated from `seed`, and jobs on them; the text says what is watched. They end with the
+/// discovery.
+pub fn simulate(nodes: u16, seed: u64, clock: Clock) -> io::Result<(Discovery, String)> {
+    let demo = Demo::start(nodes, seed)?;
+    let plural = if demo.nodes.len() == 1 { "" } else { "s" };
+    let title = format!("demo, {} simulated node{plural}", demo.nodes.len());
+    let (targets, started_at) = (demo.targets()?, clock.now());
+    // The jobs have the servers, too: they end with the discovery, which is dropped after the sessions.
+    let discovery = Discovery::simulated(targets, move || demo.jobs(started_at, clock.now()));
+    Ok((discovery?, title))
+}
+
+fn target(node: &SimNode) -> io::Result<Target> {
+    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
+    let profile = profile.map_err(io::Error::other)?;
     let reach = Reach::Ssh(SshTarget {
         host: node.name.as_str().to_owned(),
         user: None,
