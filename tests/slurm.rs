@@ -1168,7 +1168,7 @@ fn doctor_reports_a_slurm_too_old_for_steps_and_starts_none() {
             found.ends_with("slurm 20.11.9: this Slurm would make your own steps wait for gtop's"),
             "{found}"
         );
-        assert!(out.contains("> use ssh; srun needs Slurm 22.05 or later"), "{out}");
+        assert!(out.contains("> use ssh; srun must be of release 22.05 or later"), "{out}");
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "--version\n");
         std::fs::remove_file(&log).unwrap();
     }

@@ -139,7 +139,7 @@ impl Cli {
                 "--for says how long the nodes are watched, such as --for 10m; recordings are named without them"
             }
             None if options.hosts.is_empty() => {
-                "no file given; gtop record makes one: gtop report FILE -w report.html, or gtop report --slurm --for 10m -w report.html"
+                "no file given; gtop record makes one: gtop report FILE -w report.html, or gtop report --job ID --for 10m -w report.html"
             }
             Some(_) | None => return Ok(()),
         };

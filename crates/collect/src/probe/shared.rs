@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::{Interpreter, ProbeSettings, loader, source_with_fragments, strip_unsafe};
+use crate::scheduler::SchedulerKind;
 use gtop_model::SudoRefusal;
 
 /// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
 const MAX_PIECE_BYTES: usize = 340;
-
-/// Environment variable in which a step has the node's name.
-const NODE_NAME_VARIABLE: &str = "SLURMD_NODENAME";
 
 /// A probe for all nodes of a job step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +34,8 @@ pub fn shared_probe(
     let nonce = strip_unsafe(nonce);
     let skip = format!("[ \"$l\" = {nonce}- ]&&{{ s=;continue;}};");
     let python = part(Interpreter::Python);
-    let script = loader(&nonce, python.script_size(), &format!(" ${NODE_NAME_VARIABLE}"), &skip);
+    let node_variable = SchedulerKind::default().profile().node_variable.unwrap_or_default();
+    let script = loader(&nonce, python.script_size(), &format!(" ${node_variable}"), &skip);
     let mut input = python.parts().concat();
     input.extend_from_slice(format!("\n{nonce}-\n").as_bytes());
     input.extend(part(Interpreter::Shell).parts().concat());

@@ -1,4 +1,4 @@
-//! Lists nodes for an examination of Slurm.
+//! Lists nodes for an examination.
 
 use super::command::run_command_within;
 use crate::scheduler::SchedulerError;

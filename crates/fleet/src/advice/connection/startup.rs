@@ -33,7 +33,7 @@ pub(super) fn of_command(cause: LoaderCause, reader: Reader) -> Advice {
     words.into()
 }
 
-/// Returns what to do about a Slurm step that failed or has ended.
+/// Returns what to do about a step of srun that failed or has ended.
 pub fn of_step(cause: StepCause, reader: Reader) -> Advice {
     const NO_ACTION: &str = "no action is needed";
     const BY_HAND: &str = "try srun --overlap --jobid=JOB hostname by hand";
@@ -41,7 +41,7 @@ pub fn of_step(cause: StepCause, reader: Reader) -> Advice {
     const RESTART: &str =
         "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
     let words = match cause {
-        StepCause::TooOld => "use ssh; srun needs Slurm 22.05 or later",
+        StepCause::TooOld => "use ssh; srun must be of release 22.05 or later",
         StepCause::NoJob => "--transport srun reaches only nodes of your own running jobs",
         StepCause::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
         StepCause::Cancelled | StepCause::NodeFailed if !reader.is_served() => {
