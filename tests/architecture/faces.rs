@@ -20,13 +20,14 @@ use crate::root;
 const PROMISED: &[&str] =
     &["KnownHostName", "MasterLogin", "Stream", "CancelGuard", "CancellableStream"];
 
-/// A public name: of an item, or of a method or constant of a type.
+/// A public name: of an item, of a module, or of a method or constant of a type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     text: String,
     file: PathBuf,
     /// It exists only with the feature `testing`.
     is_for_tests: bool,
+    is_module: bool,
 }
 
 /// How often words occur in code, except in imports.
@@ -35,6 +36,8 @@ struct Words {
     program: BTreeMap<String, usize>,
     /// In tests, and in what exists only for them.
     tests: BTreeMap<String, usize>,
+    /// In imports, of tests or not.
+    imports: BTreeSet<String>,
 }
 
 /// A member crate.
@@ -125,7 +128,10 @@ impl Face {
             match item {
                 syn::Item::Use(import) => self.add_import(file, file, &import.tree, is_for_tests),
                 syn::Item::Mod(module) => match &module.content {
-                    Some((_, items)) => self.add_items(file, items, is_for_tests),
+                    Some((_, items)) => {
+                        self.add_module_name(file, module.ident.to_string(), is_for_tests);
+                        self.add_items(file, items, is_for_tests);
+                    }
                     None => self.add_module(file, &module.ident.to_string(), is_for_tests),
                 },
                 _ => self.add(file, name.unwrap().to_string(), is_for_tests),
@@ -134,10 +140,15 @@ impl Face {
     }
 
     fn add(&mut self, file: &Path, text: String, is_for_tests: bool) {
-        self.0.insert(Name { text, file: file.to_owned(), is_for_tests });
+        self.0.insert(Name { text, file: file.to_owned(), is_for_tests, is_module: false });
+    }
+
+    fn add_module_name(&mut self, file: &Path, text: String, is_for_tests: bool) {
+        self.0.insert(Name { text, file: file.to_owned(), is_for_tests, is_module: true });
     }
 
     fn add_module(&mut self, parent: &Path, name: &str, is_for_tests: bool) {
+        self.add_module_name(parent, name.to_owned(), is_for_tests);
         let file = module_file(parent, name);
         self.add_items(&file, &parse(&file).items, is_for_tests);
     }
@@ -178,7 +189,7 @@ impl Methods {
         if !is_own_test(attributes) {
             let is_for_tests = self.is_for_tests || is_for_tests(attributes);
             let (text, file) = (name.to_string(), self.file.clone());
-            self.names.insert(Name { text, file, is_for_tests });
+            self.names.insert(Name { text, file, is_for_tests, is_module: false });
         }
     }
 
@@ -268,7 +279,7 @@ impl Words {
                     (is_in_test_item, is_in_import) = (false, false);
                 }
                 TokenTree::Punct(_) => {}
-                TokenTree::Group(group) if is_in_import => drop(group),
+                TokenTree::Group(group) if is_in_import => self.add_imported(group.stream()),
                 TokenTree::Group(group) => {
                     self.add(group.stream(), is_test);
                     is_in_test_item &= group.delimiter() != Delimiter::Brace;
@@ -278,7 +289,7 @@ impl Words {
                     let next = tokens.peek().map(ToString::to_string);
                     is_in_import = next.is_none_or(|next| next != "<");
                 }
-                TokenTree::Ident(_) if is_in_import => {}
+                TokenTree::Ident(word) if is_in_import => self.imports.extend([word.to_string()]),
                 TokenTree::Ident(word) => self.insert(&word.to_string(), is_test),
                 // The words in the braces of a text that is formatted.
                 TokenTree::Literal(literal) => {
@@ -287,6 +298,17 @@ impl Words {
                         self.insert(part.split(end).next().unwrap_or_default(), is_test);
                     }
                 }
+            }
+        }
+    }
+
+    /// Adds the words in the braces of an import.
+    fn add_imported(&mut self, names: TokenStream) {
+        for token in names {
+            match token {
+                TokenTree::Group(group) => self.add_imported(group.stream()),
+                TokenTree::Ident(word) => self.imports.extend([word.to_string()]),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
     }
@@ -375,7 +397,10 @@ fn root_words(root: &Path) -> Words {
 impl Member {
     /// Returns what is wrong with a name, if these are the words of all other crates.
     fn complaint(&self, name: &Name, others: &[&Words]) -> Option<Complaint> {
-        let Name { text, is_for_tests, .. } = name;
+        let Name { text, is_for_tests, is_module, .. } = name;
+        if *is_module && others.iter().any(|words| words.imports.contains(text)) {
+            return None;
+        }
         let is_promised = self.name == "ssh" && PROMISED.contains(&text.as_str());
         if is_promised || others.iter().any(|words| words.program.contains_key(text)) {
             return None;
@@ -446,6 +471,7 @@ fn a_name_that_nobody_uses_is_found_however_it_is_shown() {
         assert!(found.contains("left: Unused"), "{library} {module}: {found}");
     };
     unused("mod inner; pub fn left() {}", "");
+    unused("mod inner; pub mod left {}", "");
     unused("pub mod inner;", "pub const left: u8 = 1;");
     unused("mod inner; pub use inner::left;", "pub fn left() {}");
     unused("mod inner; pub use crate::inner::{right as left};", "pub fn right() {}");
@@ -476,10 +502,12 @@ fn a_name_that_is_used_is_left_alone() {
         "use one::left; fn main() { left() }",
         "fn main() { println!(\"{left}\", left = 1) }",
         "fn main() { println!(\"{left}\") }",
-        "fn main() { format!(\"{}\", one::inner::left) }",
+        "fn main() { format!(\"{}\", one::left) }",
     ] {
-        assert_eq!(complaints_about("pub mod inner;", "pub fn left() {}", program, ""), "");
+        let library = "mod inner; pub use inner::left;";
+        assert_eq!(complaints_about(library, "pub fn left() {}", program, ""), "");
     }
+    assert_eq!(complaints_about("pub mod inner;", "", "use one::inner;", ""), "");
     // A type that a public signature at the face needs.
     let library = "mod inner; pub struct One; pub fn left() -> Result<One, ()> { Ok(One) }";
     assert_eq!(complaints_about(library, "", "fn main() { left() }", ""), "");

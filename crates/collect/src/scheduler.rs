@@ -29,7 +29,7 @@ use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
 use gtop_ssh::SchedulerAddresses;
 
-pub mod claim;
+pub(crate) mod claim;
 mod error;
 mod examination;
 mod job_filter;

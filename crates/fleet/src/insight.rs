@@ -29,7 +29,7 @@ mod device_count;
 pub mod device_flag;
 pub mod events;
 pub mod jobs;
-pub mod matched;
+mod matched;
 pub mod next_problem;
 pub mod node_status;
 pub mod note;

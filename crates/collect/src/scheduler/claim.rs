@@ -8,16 +8,16 @@ use gtop_model::{ClaimRules, GroupRule, IdForm, JobId};
 
 /// What a process shows of its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobClaim {
+pub(crate) struct JobClaim {
     /// The job's id.
-    pub job: Option<JobId>,
+    pub(crate) job: Option<JobId>,
     /// Another name of the job, in place of the id.
-    pub alias: Option<Arc<str>>,
-    pub step: Option<Arc<str>>,
+    pub(crate) alias: Option<Arc<str>>,
+    pub(crate) step: Option<Arc<str>>,
 }
 
 /// Returns what the path of a control group says of a job; `None` if it is no job's.
-pub fn of_group(path: &str) -> Option<JobClaim> {
+pub(crate) fn of_group(path: &str) -> Option<JobClaim> {
     all_rules()
         .find_map(|rules| rules.groups.iter().find_map(|rule| claim_by_group(rule, rules, path)))
 }
