@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// Returns the positions of its [units](Self::units). Of a node known from the scheduler alone they are those in
-    /// [`DeviceCount::of_reported`], where devices that count as the same share one.
+    /// `DeviceCount::of_reported`, where devices that count as the same share one.
     pub fn device_positions(&self) -> impl Iterator<Item = usize> {
         let reported = self.reported().map(DeviceCount::of_reported);
         let own = reported.is_none().then(|| self.units().map(|(position, _)| position));

@@ -100,12 +100,12 @@ impl Totals {
         self.faulty + self.stale_devices + self.unavailable
     }
 
-    /// Returns the number of busy devices, see [`Self::known_count`]. Those in use may be busy or idle.
+    /// Returns the number of busy devices, see `Self::known_count`. Those in use may be busy or idle.
     pub const fn known_busy(&self) -> Option<usize> {
         self.known_count(self.busy, self.in_use)
     }
 
-    /// Returns the number of idle-held devices, see [`Self::known_count`].
+    /// Returns the number of idle-held devices, see `Self::known_count`.
     pub const fn known_idle_held(&self) -> Option<usize> {
         self.known_count(self.idle_held, self.in_use)
     }
@@ -129,7 +129,7 @@ impl Totals {
         if count > 0 || is_known { Some(count) } else { None }
     }
 
-    /// Returns the number of free devices, see [`Self::known_count`].
+    /// Returns the number of free devices, see `Self::known_count`.
     pub const fn known_free(&self) -> Option<usize> {
         self.known_count(self.free, 0)
     }

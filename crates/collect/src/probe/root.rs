@@ -32,7 +32,7 @@ pub(crate) fn sudo_mark(nonce: &str) -> String {
 }
 
 /// Returns the command that starts the loader as root, for any login shell; less than 1 KiB. See
-/// [`Greeting::of_root`](super::Greeting::of_root).
+/// `Greeting::of_root`.
 pub fn root_launch_line(nonce: &str, allows_signals: bool) -> String {
     let [option, loader, hash, size, mode] = root_command(allows_signals);
     let loader = loader.replace('"', "\\\"");
