@@ -11,7 +11,7 @@ use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
-use crate::settings::{self, DECLARED};
+use crate::setting_table::{self, DECLARED};
 use gtop_collect::inventory::{InventoryError, PodError};
 use gtop_collect::record::{RecordError, RecordingError};
 use gtop_collect::transport::{ExecTemplate, TemplateError};
@@ -372,7 +372,7 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
         args: cli.settings.values.clone(),
         arg_hints: cli.settings.hints.clone(),
     };
-    let settings = settings::merge(sources, variable);
+    let settings = setting_table::merge(sources, variable);
     Ok((paths, settings))
 }
 

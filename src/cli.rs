@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings};
-use crate::settings;
+use crate::setting_table;
 use gtop_local::text::sanitize;
 
 mod args;
@@ -213,7 +213,7 @@ impl Cli {
         cli.lift_pick_options();
         cli.lift_runs_options();
         let args = cli.settings.values.clone();
-        cli.apply_settings(&settings::merge(
+        cli.apply_settings(&setting_table::merge(
             SettingSources { args, ..SettingSources::default() },
             |_| None,
         ));

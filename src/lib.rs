@@ -24,7 +24,7 @@ mod report;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "cli")]
-mod settings;
+mod setting_table;
 mod watch;
 
 #[cfg(feature = "cli")]
@@ -41,7 +41,7 @@ pub mod internals {
     }
 
     modules! {
-        "cli": config doctor settings;
+        "cli": config doctor setting_table;
         "report": report;
         "serde": export;
         "serve": serve;

@@ -21,10 +21,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("local", &["time", "text", "lock", "storage", "process", "fault"]),
     ("ssh", &["ssh"]),
     ("model", &["model", "training", "nodeset"]),
-    ("fleet", &["fleet", "advice", "metrics", "query", "insight"]),
+    ("fleet", &["fleet", "advice", "metrics", "query", "settings", "insight"]),
     ("ui", &["ui"]),
     ("collect", &["scheduler", "wire", "probe", "transport", "inventory", "collect", "runs", "record", "source", "sim"]),
-    ("", &["report", "export", "serve", "watch", "doctor", "config", "settings", "cli", "app", "api"]),
+    ("", &["report", "export", "serve", "watch", "doctor", "config", "setting_table", "cli", "app", "api"]),
 ];
 
 /// Returns all modules, bottom up.
@@ -44,7 +44,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("training", &["process", "storage"]),
     ("runs", &["inventory"]),
     ("record", &["ssh", "process", "probe", "transport", "inventory", "collect"]),
-    ("source", &["ssh", "probe", "metrics", "query", "insight"]),
+    ("source", &["ssh", "probe", "metrics", "query", "settings", "insight"]),
     ("report", &["ssh", "process", "probe", "transport", "inventory", "collect", "metrics"]),
     ("advice", &["process"]),
     ("export", &["ssh", "transport", "collect", "probe"]),

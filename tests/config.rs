@@ -489,7 +489,9 @@ fn the_page_of_metrics_matches_the_tables() {
 fn help_has_every_option_of_the_table() {
     let help = out(&Home::new().run("--help", &[]));
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for setting in gtop::internals::settings::settings().filter(|setting| setting.name != "hosts") {
+    for setting in
+        gtop::internals::setting_table::settings().filter(|setting| setting.name != "hosts")
+    {
         let off = if setting.is_on_by_default() { "no-" } else { "" };
         assert!(help.contains(&format!("--{off}{}", setting.option_name())), "{}", setting.name);
         let text = if setting.off_help.is_empty() { setting.help } else { setting.off_help };

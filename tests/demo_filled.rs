@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::internals::settings::settings;
+use gtop::internals::setting_table::settings;
 use gtop_collect::sim::FleetSpec;
 use gtop_fleet::metrics::{
     DEVICE_AMD, DEVICE_TPU, HOST, JOB, JobAt, PROCESS, Usage, Value, device_fields,

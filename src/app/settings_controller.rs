@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::settings;
+use crate::setting_table;
 use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use gtop_local::process::account::Account;
@@ -42,7 +42,7 @@ impl SettingsController {
             display: display_options(settings, variable),
             interval: settings.seconds("interval"),
             preferences: ui_preferences(settings),
-            setup: settings::setup(settings),
+            setup: setting_table::setup(settings),
         }
     }
 
@@ -217,7 +217,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
     let users = settings.list("user-processes").into_iter().flat_map(|user| {
-        if user == settings::CURRENT_USER { Account::own_names() } else { vec![user] }
+        if user == setting_table::CURRENT_USER { Account::own_names() } else { vec![user] }
     });
     DisplaySelection {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::config::SettingSources;
-    use crate::settings::setting;
+    use crate::setting_table::setting;
     use gtop_fleet::settings::SettingKind;
     use gtop_ui::GlyphSet;
     use gtop_ui::{Navigation, preferences, restore_preference};
@@ -269,7 +269,7 @@ mod tests {
             (setting.name, setting.kind.parse(text).unwrap())
         };
         let args: BTreeMap<_, _> = values.iter().map(value).collect();
-        settings::merge(SettingSources { args, ..SettingSources::default() }, |_| None)
+        setting_table::merge(SettingSources { args, ..SettingSources::default() }, |_| None)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
 use crate::config::Problem;
-use crate::settings::{SECTIONS, settings};
+use crate::setting_table::{SECTIONS, settings};
 use gtop_fleet::settings::{Setting, SettingKind, SettingValue};
 
 /// The settings given on the command line.

@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
-use crate::settings::settings;
+use crate::setting_table::settings;
 use gtop_fleet::settings::{Setting, SettingKind};
 use gtop_local::text::sanitize;
 

@@ -9,7 +9,7 @@ use clap_complete::aot;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, CliCommand};
-use crate::settings::settings;
+use crate::setting_table::settings;
 use gtop_model::Vendor;
 
 /// Shells with a completion script.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::settings::JOBS;
+use crate::setting_table::JOBS;
 use gtop_collect::scheduler::{SchedulerKind, slurm};
 use gtop_fleet::settings::check;
 use gtop_model::{IdForm, JobId, SchedulerWords};

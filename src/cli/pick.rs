@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, Value
 
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
-use crate::settings::{JOBS, SECTIONS};
+use crate::setting_table::{JOBS, SECTIONS};
 use gtop_fleet::insight::pick::{PickRequest, Spread};
 use gtop_local::storage::reservations::{MAX_RESERVATION, ReservationEnd};
 

@@ -57,7 +57,7 @@ fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<SettingV
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::DECLARED;
+    use crate::setting_table::DECLARED;
 
     fn read_variables(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let (values, problems, _hints) = read(DECLARED, |name| {

@@ -293,7 +293,7 @@ fn sanitized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::DECLARED;
+    use crate::setting_table::DECLARED;
 
     fn problems(text: &str) -> Vec<String> {
         let file = read_text(DECLARED, "config.toml", text, false);

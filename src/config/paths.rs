@@ -119,7 +119,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::settings::DECLARED;
+    use crate::setting_table::DECLARED;
 
     fn paths() -> (tempfile::TempDir, ConfigPaths) {
         let home = tempfile::tempdir().unwrap();

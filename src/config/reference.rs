@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::config::file::read_text;
     use crate::export::{write_json, write_json_schema};
-    use crate::settings::{DECLARED, setting, settings};
+    use crate::setting_table::{DECLARED, setting, settings};
     use gtop_fleet::metrics::made_up;
     use gtop_fleet::query::{Filter, complete};
     use gtop_fleet::{Fleet, Node};

@@ -281,7 +281,7 @@ impl Settings {
 mod tests {
     use super::*;
     use crate::config::file;
-    use crate::settings::{DECLARED, setting};
+    use crate::setting_table::{DECLARED, setting};
 
     fn parse_valid(name: &str, text: &str, is_setup: bool) -> ConfigFile {
         let file = file::read_text(DECLARED, name, text, is_setup);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gtop::internals::settings::settings;
+use gtop::internals::setting_table::settings;
 use gtop_fleet::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use gtop_fleet::query::aliases;
 use gtop_fleet::settings::{ColumnSpec, Setting, SettingKind};

@@ -2,7 +2,7 @@
 
 use crossterm::event::KeyCode;
 use gtop::internals::config::{SettingSources, Settings};
-use gtop::internals::settings::{self, DECLARED};
+use gtop::internals::setting_table::{self, DECLARED};
 use gtop_fleet::Fleet;
 use gtop_ui::DisplayOptions;
 use gtop_ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
@@ -12,7 +12,7 @@ use crate::golden::harness::*;
 
 /// Returns a UI with gtop's own setup pages.
 fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
-    let settings = settings::merge(SettingSources::default(), |name| {
+    let settings = setting_table::merge(SettingSources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
     });
     let mut ui = new_ui(fleet, theme);
@@ -22,7 +22,7 @@ fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
         preferences: Vec::new(),
-        setup: settings::setup(&settings),
+        setup: setting_table::setup(&settings),
     });
     ui
 }
@@ -102,7 +102,7 @@ fn changed_settings_apply_and_the_page_stays_open() {
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
         interval: std::time::Duration::from_secs(7),
         preferences: Vec::new(),
-        setup: settings::setup(&settings),
+        setup: setting_table::setup(&settings),
     });
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
@@ -126,7 +126,7 @@ fn preferences_are_restored_and_changed_ones_saved() {
         ]
         .map(|(name, value)| (name, value.to_owned()))
         .into(),
-        setup: settings::setup(&Settings::new(DECLARED)),
+        setup: setting_table::setup(&Settings::new(DECLARED)),
     });
     press(&mut ui, &[KeyCode::Char('4')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");

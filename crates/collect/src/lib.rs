@@ -22,5 +22,5 @@ mod no_record;
 /// No recordings.
 #[cfg(not(feature = "record"))]
 pub mod record {
-    pub use crate::no_record::*;
+    pub use crate::no_record::{NodeRecorder, RecorderSink};
 }

@@ -8,7 +8,7 @@ pub struct ChartMetric(&'static str);
 
 impl ChartMetric {
     /// Number of metrics charted at once.
-    pub const MAX_CHARTED: usize = 4;
+    pub(crate) const MAX_CHARTED: usize = 4;
     /// Share of time in which a kernel ran.
     pub(crate) const UTILIZATION: Self = Self("util");
     /// Memory used, of the total.

@@ -51,7 +51,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::settings;
+    use crate::setting_table::settings;
 
     #[test]
     fn every_page_has_settings_and_every_setting_a_known_page() {
