@@ -233,9 +233,13 @@ class NvitopExporter(Case):
 
     def test_the_doctor_tells_of_the_page(self):
         _, url, _ = self.start_nvitop()
-        text = gtop("doctor", url)
+        found = "nvitop-exporter: 2 devices, 1 process on them, the host"
+        end = time.monotonic() + 60
+        # The exporter adds its devices to the page one by one.
+        while found not in (text := gtop("doctor", url)) and time.monotonic() < end:
+            time.sleep(0.2)
         self.assertRegex(text, rf"ok +page .*{re.escape(url)} is served")
-        self.assertIn("nvitop-exporter: 2 devices, 1 processes on them, the host", text)
+        self.assertIn(found, text)
 
 
 class NodeExporter(Case):

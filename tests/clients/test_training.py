@@ -413,7 +413,8 @@ import resource, shutil
 monitor = TrainingMonitor(RUN)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
-    shutil.rmtree(RUN)
+    while os.path.exists(RUN):  # a write may be under way
+        shutil.rmtree(RUN, ignore_errors=True)
     for _ in range(5):
         monitor.start_batch()
         time.sleep(0.15)
