@@ -305,6 +305,7 @@ impl SchedulerProfile {
         }
         static EXAMPLE: SchedulerProfile = SchedulerProfile {
             id: "example",
+            words: SchedulerWords { name: "Example", ..UNNAMED.words },
             numbering: NumberingRule {
                 detected: &[
                     detected(Some("nvidia"), None, (0, 0, 0), DeviceOrder::DeviceFile),

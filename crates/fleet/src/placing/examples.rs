@@ -27,6 +27,7 @@ impl Node {
             files: format!("/dev/nvidia{minor}").into(),
         };
         let daemon = gtop_model::DaemonDevices {
+            scheduler: SchedulerProfile::example(),
             list: Some(minors.iter().map(listed).collect()),
             ..gtop_model::DaemonDevices::default()
         };
