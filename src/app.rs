@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::app::env::Env;
-use crate::cli::{self, Cli, CliCommand, ConfigAction, TransportChoice};
-use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
+use crate::cli::{self, Cli, CliCommand, ConfigAction};
+use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
-use crate::setting_table::{self, DECLARED};
+use crate::setting_table::TransportChoice;
+use crate::setting_table::{self, ConnectionSettings, DECLARED, NodeSettings};
 use gtop_collect::inventory::{InventoryError, PodError};
 use gtop_collect::record::{RecordError, RecordingError};
 use gtop_collect::transport::{ExecTemplate, TemplateError};
 use gtop_fleet::advice::scheduler;
+use gtop_fleet::settings::Layer;
 use gtop_local::process;
 use gtop_local::storage::WriteError;
 use gtop_ssh as ssh;
@@ -378,9 +380,10 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
 
 /// Refuses settings that exclude each other, and an invalid `--exec`.
 fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
-    let exec = cli.connection.exec.as_deref().map(ExecTemplate::new);
-    let exec_error = || exec.and_then(Result::err).map(|error| error.to_string());
-    let is_sudo_asked = settings.layer("sudo") == Layer::CommandLine;
+    let template = cli.connection.exec.as_deref().map(ExecTemplate::new);
+    let exec_error = || template.and_then(Result::err).map(|error| error.to_string());
+    let sudo = settings.read::<NodeSettings>().sudo;
+    let is_sudo_asked = sudo.layer == Layer::CommandLine;
     let sudo_error = (is_sudo_asked && cli.connection.transport_kind() == TransportChoice::Srun)
         .then(|| {
             "--sudo needs another transport than srun: a step of a job cannot become root"
@@ -388,10 +391,9 @@ fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
         });
     let message = cli.conflict().map(str::to_owned).or_else(exec_error).or(sudo_error);
     let Some(message) = message else { return Ok(()) };
-    let origins = ["transport", "exec", "ssh-binary", "sudo"].map(|name| {
-        let is_set = settings.origin(name) != "default";
-        is_set.then(|| format!("{name}: {}", settings.origin(name)))
-    });
+    let ConnectionSettings { transport, exec, ssh_binary, .. } = settings.read();
+    let origins =
+        [transport.origin_text(), exec.origin_text(), ssh_binary.origin_text(), sudo.origin_text()];
     let origins = origins.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Err(AppError::Settings { message, origins })
 }

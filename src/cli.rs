@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings};
 use crate::setting_table;
+use crate::setting_table::{JobSettings, NodeSettings, TransportChoice};
 use gtop_local::text::sanitize;
 
 mod args;
@@ -27,7 +28,7 @@ mod runs;
 mod serve;
 
 pub(crate) use args::SettingArgs;
-pub(crate) use connection::{ConnectionOptions, TransportChoice};
+pub(crate) use connection::ConnectionOptions;
 pub(crate) use export::ExportOptions;
 pub(crate) use keep::KeepOptions;
 pub(crate) use login::{DEFAULT_PERSIST, LoginOptions};
@@ -228,7 +229,7 @@ impl Cli {
             return;
         }
         if self.nodes.exclude.is_empty() {
-            self.nodes.exclude = settings.list("exclude");
+            self.nodes.exclude = settings.read::<NodeSettings>().exclude;
         }
         let names_something = !matches!(
             &self.command,
@@ -238,8 +239,8 @@ impl Cli {
             || self.nodes.local
             || self.jobs.is_requested();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
-            self.hosts = settings.list("hosts");
-            self.jobs.slurm = settings.is_on("slurm");
+            self.hosts = settings.read::<NodeSettings>().hosts;
+            self.jobs.slurm = settings.read::<JobSettings>().slurm;
         }
     }
 

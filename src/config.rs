@@ -7,7 +7,7 @@ pub use declared::Declared;
 pub use file::{ConfigFile, MAX_BYTES, Problem};
 pub use paths::{ConfigPaths, FileError};
 pub use reference::{init_text, setup_text, show_text};
-pub use settings::{Layer, SettingSources, Settings};
+pub use settings::{SettingSources, Settings};
 
 mod declared;
 mod environment;

@@ -3,21 +3,28 @@
 
 pub use setup_pages::setup;
 
+use std::time::Duration;
+
 use crate::config::{Declared, SettingSources, Settings};
-use gtop_fleet::settings::SettingKind::{Count, List, Seconds, Text};
-use gtop_fleet::settings::{Setting, check, choice, flag, option, switch, value};
+use gtop_fleet::query::ProcessKinds;
+use gtop_fleet::settings;
+use gtop_fleet::settings::{
+    Choice, ChoiceValue, Given, Setting, SettingGroup as _, check, choice, count, flag, list,
+    seconds, switch, text, value,
+};
+use gtop_ui::ScreenSettings;
 
 mod setup_pages;
 
 /// All settings by the heading under which help lists them, in the order of `--help`.
 pub const SECTIONS: &[(&str, &[Setting])] = &[
-    ("Nodes", NODES),
-    (JOBS, JOB_SETTINGS),
-    ("Intervals", INTERVALS),
-    ("Output", OUTPUT),
-    ("Connection", CONNECTION),
-    ("Screen", gtop_ui::SETTINGS),
-    ("Filters", FILTERS),
+    ("Nodes", NodeSettings::TABLE),
+    (JOBS, JobSettings::TABLE),
+    ("Intervals", IntervalSettings::TABLE),
+    ("Output", OutputSettings::TABLE),
+    ("Connection", ConnectionSettings::TABLE),
+    ("Screen", ScreenSettings::TABLE),
+    ("Filters", FilterSettings::TABLE),
 ];
 
 /// What can be set.
@@ -41,162 +48,205 @@ pub fn merge(sources: SettingSources, variable: impl Fn(&str) -> Option<String>)
 /// In lists of users: the user who runs gtop.
 pub const CURRENT_USER: &str = "@";
 
-const NODES: &[Setting] = &[
-    option("hosts", List(check::any), "HOST")
-        .help("Nodes to watch if the command line names none, such as gpu[01-16] or @a100")
-        .without_option(),
-    option("exclude", List(check::any), "SET")
-        .help("Exclude these nodes from every source: a node set such as gpu[03,07], or @down")
-        .without_option(),
-    option("sudo", List(check::any), "SET")
-        .help(
-            "Run the probe as root, through sudo -n, on these nodes: a node set such as @a100; on \
-             all nodes if none is given. It needs a line in sudoers there (gtop probe --sudoers)",
-        )
-        .bare("*")
-        .global(),
-    switch("allow-signals")
-        .help(
-            "Let probes that run as root send signals, to the processes of any user; without it \
-             they only read",
-        )
-        .global(),
-    option("login", Text(check::login), "NAME")
-        .help("Login user, unless the host names another")
-        .short('l')
-        .aliases(&["username"])
-        .global(),
-];
-
 /// The heading of what selects jobs.
 pub const JOBS: &str = "Jobs";
 
-const JOB_SETTINGS: &[Setting] = &[
-    switch("slurm")
-        .help("Watch the nodes of your running jobs if the command line names nothing")
-        .without_option(),
-    option("discovery-interval", Seconds { min: 1.0, max: 3600.0 }, "SECONDS")
-        .help("Seconds between queries to the scheduler, 1 to 3600")
-        .default("30"),
-];
+settings! {
+    /// Which nodes are watched, and how.
+    pub struct NodeSettings {
+        pub hosts: Vec<String> = list(check::any, "HOST")
+            .help("Nodes to watch if the command line names none, such as gpu[01-16] or @a100")
+            .without_option(),
+        pub exclude: Vec<String> = list(check::any, "SET")
+            .help("Exclude these nodes from every source: a node set such as gpu[03,07], or @down")
+            .without_option(),
+        pub sudo: Given<Vec<String>> = list(check::any, "SET")
+            .with_origin()
+            .help(
+                "Run the probe as root, through sudo -n, on these nodes: a node set such as @a100; on \
+                 all nodes if none is given. It needs a line in sudoers there (gtop probe --sudoers)",
+            )
+            .bare("*")
+            .global(),
+        pub allow_signals: bool = switch()
+            .help(
+                "Let probes that run as root send signals, to the processes of any user; without it \
+                 they only read",
+            )
+            .global(),
+        pub login: Option<String> = text(check::login, "NAME")
+            .help("Login user, unless the host names another")
+            .short('l')
+            .aliases(&["username"])
+            .global(),
+    }
+}
 
-const INTERVALS: &[Setting] = &[
-    option("interval", Seconds { min: 0.05, max: 3600.0 }, "SECONDS")
-        .label("time between samples")
-        .help("Seconds between samples, 0.05 to 3600")
-        .default("1")
-        .short('i')
-        .page("General")
-        .steps(&["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"]),
-    option("redraw", Seconds { min: 0.02, max: 3600.0 }, "SECONDS")
-        .label("time between redraws, at least")
-        .help("Minimum seconds between redraws for new data, 0.02 to 3600")
-        .default("0.5")
-        .page("General")
-        .steps(&["0.1", "0.25", "0.5", "1", "2", "5"]),
-    option("history", Seconds { min: 10.0, max: 86_400.0 }, "SECONDS")
-        .help("Seconds of history to keep, 10 to 86400")
-        .default("300"),
-];
+settings! {
+    /// What selects jobs.
+    pub struct JobSettings {
+        pub slurm: bool = switch()
+            .help("Watch the nodes of your running jobs if the command line names nothing")
+            .without_option(),
+        pub discovery_interval: Duration = seconds(1.0, 3600.0)
+            .help("Seconds between queries to the scheduler, 1 to 3600")
+            .or("30"),
+    }
+}
 
-const OUTPUT: &[Setting] = &[
-    option("deadline", Seconds { min: 0.1, max: 3600.0 }, "SECONDS")
-        .help("Seconds to wait for a complete snapshot with --once or --json, 0.1 to 3600")
-        .default("10"),
-    option("log", Text(check::any), "FILE")
-        .help("Write a log to FILE; at 32 MiB it is rotated to FILE.1")
-        .global(),
-];
+settings! {
+    /// How often, and for how long.
+    pub struct IntervalSettings {
+        pub interval: Given<Duration> = seconds(0.05, 3600.0)
+            .or("1")
+            .with_origin()
+            .label("time between samples")
+            .help("Seconds between samples, 0.05 to 3600")
+            .short('i')
+            .page("General")
+            .steps(&["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"]),
+        pub redraw: Duration = seconds(0.02, 3600.0)
+            .label("time between redraws, at least")
+            .help("Minimum seconds between redraws for new data, 0.02 to 3600")
+            .or("0.5")
+            .page("General")
+            .steps(&["0.1", "0.25", "0.5", "1", "2", "5"]),
+        pub history: Duration = seconds(10.0, 86_400.0)
+            .help("Seconds of history to keep, 10 to 86400")
+            .or("300"),
+    }
+}
 
-const CONNECTION: &[Setting] = &[
-    option("connect-timeout", Seconds { min: 0.1, max: 600.0 }, "SECONDS")
-        .help(
-            "Connection timeout in seconds, 0.1 to 600; default: ConnectTimeout of ssh_config, \
-             or 10",
-        )
-        .global(),
-    option("max-connecting", Count { min: 1, max: 4096 }, "COUNT")
-        .help("Maximum number of connections opened at once")
-        .default("64")
-        .global(),
-    choice("transport", "HOW")
-        .help(
-            "How to connect to nodes: built-in SSH (native), the ssh program (ssh), a step of \
-             your Slurm job (srun), the command of --exec (exec), this machine only (local), or \
-             built-in SSH with the ssh program or a job step as fallback (auto)",
-        )
-        .values(&[
+settings! {
+    /// Output that is no screen.
+    pub struct OutputSettings {
+        pub deadline: Duration = seconds(0.1, 3600.0)
+            .help("Seconds to wait for a complete snapshot with --once or --json, 0.1 to 3600")
+            .or("10"),
+        pub log: Option<String> = text(check::any, "FILE")
+            .help("Write a log to FILE; at 32 MiB it is rotated to FILE.1")
+            .global(),
+    }
+}
+
+settings! {
+    /// How nodes are reached.
+    pub struct ConnectionSettings {
+        pub connect_timeout: Option<Duration> = seconds(0.1, 600.0)
+            .help(
+                "Connection timeout in seconds, 0.1 to 600; default: ConnectTimeout of ssh_config, \
+                 or 10",
+            )
+            .global(),
+        pub max_connecting: u32 = count(1, 4096)
+            .help("Maximum number of connections opened at once")
+            .or("64")
+            .global(),
+        pub transport: Given<TransportChoice> = choice("HOW")
+            .with_origin()
+            .help(
+                "How to connect to nodes: built-in SSH (native), the ssh program (ssh), a step of \
+                 your Slurm job (srun), the command of --exec (exec), this machine only (local), or \
+                 built-in SSH with the ssh program or a job step as fallback (auto)",
+            )
+            .global(),
+        pub exec: Given<Option<String>> = text(check::any, "COMMAND")
+            .with_origin()
+            .help(
+                "Connect to nodes with this command. It is split into words at spaces and quotes \
+                 and not run by a shell. {node} is replaced by the node, {command} by the command \
+                 line to run there; without {command} that line is written to standard input, which \
+                 must reach a shell on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i \
+                 {node} sh -c {command}'",
+            )
+            .conflicts(&["ssh-binary"])
+            .global(),
+        pub ssh_binary: Given<Option<String>> = text(check::any, "PROGRAM")
+            .with_origin()
+            .help("Connect with the ssh program, one process per node; PROGRAM defaults to ssh")
+            .aliases(&["ssh"])
+            .bare("ssh")
+            .global(),
+    }
+}
+
+settings! {
+    /// What is shown of nodes.
+    pub struct FilterSettings {
+        pub only: Vec<String> = list(check::device, "INDEX")
+            .label("only devices with these numbers")
+            .help("Show only the devices with these indices, on every node")
+            .short('o')
+            .page("Selection"),
+        pub only_visible: bool = switch()
+            .label("only CUDA_VISIBLE_DEVICES")
+            .help(
+                "Show only the devices in CUDA_VISIBLE_DEVICES: of this machine, or of any node if \
+                 it lists UUIDs; also -ov",
+            )
+            .page("Selection"),
+        pub process_type: ProcessKinds = choice("TYPE")
+            .label("only processes of this type")
+            .help("Show only processes of this type")
+            .flags(&[
+                flag("compute", "compute", "Show only compute processes, types C and C+G").short('c'),
+                flag("only-compute", "only-compute", "Show only processes of type C").short('C'),
+                flag("graphics", "graphics", "Show only graphics processes, types G and C+G")
+                    .short('g'),
+                flag("only-graphics", "only-graphics", "Show only processes of type G").short('G'),
+            ])
+            .page("Processes"),
+        pub user_processes: Vec<String> = list(check::name, "USER")
+            .label("only processes of these users")
+            .help("Show only processes of these users; without USER, your own")
+            .short('u')
+            .bare(CURRENT_USER)
+            .page("Processes"),
+        pub pid: Vec<String> = list(check::pid, "PID")
+            .label("only these process ids")
+            .help("Show only processes with these PIDs")
+            .short('p')
+            .page("Selection"),
+    }
+}
+
+/// The transport setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// Built-in SSH, with fallbacks
+    #[default]
+    Auto,
+    /// Built-in SSH only
+    Native,
+    /// The ssh program
+    Ssh,
+    /// No connections: this machine only
+    Local,
+    /// The command of --exec
+    Exec,
+    /// One step per job, for clusters that forbid ssh to nodes
+    Srun,
+}
+
+impl Choice for TransportChoice {
+    const CHOICES: &'static [(ChoiceValue, Self)] = &[
+        (
             value(
                 "auto",
                 "built-in SSH; falls back to the ssh program or a step of your Slurm job",
             ),
-            value("native", "built-in SSH only"),
-            value("ssh", "the ssh program").with_alias("ssh-binary"),
-            value("local", "no connections: this machine only"),
-            value("exec", "the command of --exec"),
+            Self::Auto,
+        ),
+        (value("native", "built-in SSH only"), Self::Native),
+        (value("ssh", "the ssh program").with_alias("ssh-binary"), Self::Ssh),
+        (value("local", "no connections: this machine only"), Self::Local),
+        (value("exec", "the command of --exec"), Self::Exec),
+        (
             value("srun", "one step per Slurm job, for clusters that forbid ssh to nodes"),
-        ])
-        .global(),
-    option("exec", Text(check::any), "COMMAND")
-        .help(
-            "Connect to nodes with this command. It is split into words at spaces and quotes \
-             and not run by a shell. {node} is replaced by the node, {command} by the command \
-             line to run there; without {command} that line is written to standard input, which \
-             must reach a shell on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i \
-             {node} sh -c {command}'",
-        )
-        .conflicts(&["ssh-binary"])
-        .global(),
-    option("ssh-binary", Text(check::any), "PROGRAM")
-        .help("Connect with the ssh program, one process per node; PROGRAM defaults to ssh")
-        .aliases(&["ssh"])
-        .bare("ssh")
-        .global(),
-];
-
-const FILTERS: &[Setting] = &[
-    option("only", List(check::device), "INDEX")
-        .label("only devices with these numbers")
-        .help("Show only the devices with these indices, on every node")
-        .short('o')
-        .page("Selection"),
-    switch("only-visible")
-        .label("only CUDA_VISIBLE_DEVICES")
-        .help(
-            "Show only the devices in CUDA_VISIBLE_DEVICES: of this machine, or of any node if \
-             it lists UUIDs; also -ov",
-        )
-        .page("Selection"),
-    choice("process-type", "TYPE")
-        .label("only processes of this type")
-        .help("Show only processes of this type")
-        .values(&[
-            value("all", "all processes"),
-            value("compute", "compute processes (C, C+G)"),
-            value("only-compute", "compute-only processes (C)"),
-            value("graphics", "graphics processes (G, C+G)"),
-            value("only-graphics", "graphics-only processes (G)"),
-        ])
-        .flags(&[
-            flag("compute", "compute", "Show only compute processes, types C and C+G").short('c'),
-            flag("only-compute", "only-compute", "Show only processes of type C").short('C'),
-            flag("graphics", "graphics", "Show only graphics processes, types G and C+G")
-                .short('g'),
-            flag("only-graphics", "only-graphics", "Show only processes of type G").short('G'),
-        ])
-        .page("Processes"),
-    option("user-processes", List(check::name), "USER")
-        .label("only processes of these users")
-        .help("Show only processes of these users; without USER, your own")
-        .short('u')
-        .bare(CURRENT_USER)
-        .page("Processes"),
-    option("pid", List(check::pid), "PID")
-        .label("only these process ids")
-        .help("Show only processes with these PIDs")
-        .short('p')
-        .page("Selection"),
-];
+            Self::Srun,
+        ),
+    ];
+}
 
 #[cfg(test)]
 mod tests {
@@ -206,9 +256,7 @@ mod tests {
     use gtop_fleet::metrics::charts;
     use gtop_fleet::query::aliases;
     use gtop_fleet::settings::ColumnSpec;
-    use gtop_ui::{
-        DisplayOptions, Navigation, fleet, node, preferences, processes, restore_preference, users,
-    };
+    use gtop_ui::{fleet, node, processes, users};
 
     #[test]
     fn the_help_names_every_metric_that_can_be_charted() {
@@ -217,28 +265,6 @@ mod tests {
         let aliases: BTreeSet<_> = charts().iter().map(|chart| chart.alias).collect();
         let names: BTreeSet<_> = names.split(", ").collect();
         assert_eq!(names, aliases);
-    }
-
-    #[test]
-    fn preferences_are_settings_with_the_same_default() {
-        let initial = preferences(&Navigation::default(), &DisplayOptions::default());
-        for (name, value) in initial {
-            let setting = setting(name).unwrap();
-            assert!(!setting.page.is_empty() && setting.kind.parse(&value).is_ok(), "{name}");
-            assert_eq!(setting.default, value, "{name}");
-        }
-        for (name, labels) in
-            [("fleet-map", "util mem power temp owner job"), ("fleet-form", "table map")]
-        {
-            for label in labels.split(' ') {
-                let mut navigation = Navigation::default();
-                restore_preference(&mut navigation, name, label);
-                assert!(
-                    preferences(&navigation, &DisplayOptions::default())
-                        .contains(&(name, label.to_owned()))
-                );
-            }
-        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use gtop_collect::wire::Exporter;
+use gtop_fleet::settings::Choice as _;
 use gtop_ui::KeyScheme;
 
 /// A temporary home directory.
@@ -448,7 +449,7 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
     check_page("settings.md", "settings", &pages::table_text());
     check_page("keys.md", "keys", &pages::keys_text());
     for scheme in KeyScheme::ALL.into_iter().skip(1) {
-        let marker = format!("{} keys", scheme.name());
+        let marker = format!("{} keys", scheme.word());
         check_page("coming-from.md", &marker, &pages::foreign_keys_text(scheme));
     }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop_local::time::Clock;
-use gtop_ui::{FleetSource, Keymap, Theme, ThemeOptions, UiConfig, UiContext};
+use gtop_ui::{FleetSource, Keymap, ScreenSettings, Theme, ThemeOptions, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -310,7 +310,7 @@ async fn panic_on_the_screen(how: &str) {
             detects_background: false,
             display: gtop_ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),
-            preferences: Vec::new(),
+            settings: ScreenSettings::default(),
             setup: gtop_ui::Setup::default(),
         },
         keys: Keymap::default(),

@@ -9,8 +9,11 @@ use crate::app::output_mode::OutputMode;
 use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, log};
-use crate::cli::{Cli, CliCommand, TransportChoice};
+use crate::cli::{Cli, CliCommand};
 use crate::config::{ConfigPaths, Settings};
+use crate::setting_table::{
+    ConnectionSettings, IntervalSettings, NodeSettings, OutputSettings, TransportChoice,
+};
 use crate::watch::{self, MonitorOptions};
 use gtop_collect::inventory::{Roster, user_groups};
 use gtop_collect::transport::{
@@ -48,7 +51,7 @@ impl Env {
         err: &mut impl Write,
     ) -> Result<Self, AppError> {
         let clock = Clock::system();
-        if let Some(path) = settings.text("log") {
+        if let Some(path) = settings.read::<OutputSettings>().log {
             log::start(path.as_ref(), clock.clone())?;
         }
         let prompter = Prompter::at_start();
@@ -84,8 +87,8 @@ impl Env {
     /// Returns how nodes are watched.
     pub(super) fn monitor_options(&self) -> MonitorOptions {
         MonitorOptions {
-            interval: self.settings.seconds("interval"),
-            history: self.settings.seconds("history"),
+            interval: self.settings.read::<IntervalSettings>().interval.value,
+            history: self.settings.read::<IntervalSettings>().history,
             max_connecting: self.cli.connection.max_connecting,
         }
     }
@@ -116,8 +119,8 @@ fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, AppError
     let defaults = Options::of_this_process();
     Ok(Options {
         ssh: ClientOptions {
-            connect_timeout: settings.duration("connect-timeout"),
-            login: settings.text("login"),
+            connect_timeout: settings.read::<ConnectionSettings>().connect_timeout,
+            login: settings.read::<NodeSettings>().login,
             ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh.ssh_program),
             // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
             // child programs still see the end of their input.
@@ -141,7 +144,8 @@ fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, AppError
 
 /// Returns the nodes on which probes run as root.
 fn root_nodes(cli: &Cli, settings: &Settings) -> Result<RootNodes, AppError> {
-    let sets = settings.list("sudo");
+    let NodeSettings { sudo, allow_signals, .. } = settings.read();
+    let sets = sudo.value;
     let nodes = if sets.is_empty() || cli.nodes.demo.is_some() {
         RootNodeNames::None
     } else if sets.iter().any(|set| set == "*") {
@@ -152,5 +156,5 @@ fn root_nodes(cli: &Cli, settings: &Settings) -> Result<RootNodes, AppError> {
         let names = Roster::with_groups(groups).names_of(&[sets.join(",")], "--sudo: ")?;
         RootNodeNames::Named(names)
     };
-    Ok(RootNodes { nodes, allows_signals: settings.is_on("allow-signals") })
+    Ok(RootNodes { nodes, allows_signals: allow_signals })
 }

@@ -19,6 +19,7 @@ use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+use crate::setting_table::{IntervalSettings, JobSettings};
 use crate::watch::restore_open_files;
 use gtop_collect::transport::Target;
 use gtop_fleet::advice::shell_quoted;
@@ -249,8 +250,11 @@ fn pick_later(
     (end, mut outcome): (Option<Instant>, Outcome),
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
     let asks_scheduler = outcome.scheduler_time > Duration::ZERO;
-    let pause =
-        env.settings.seconds(if asks_scheduler { "discovery-interval" } else { "interval" });
+    let pause = if asks_scheduler {
+        env.settings.read::<JobSettings>().discovery_interval
+    } else {
+        env.settings.read::<IntervalSettings>().interval.value
+    };
     loop {
         let now = Instant::now();
         // So that the scheduler has answered by the end, even if it takes twice as long as before.

@@ -14,6 +14,7 @@ use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
+use crate::setting_table::{IntervalSettings, OutputSettings};
 use crate::watch::{Monitor, is_complete};
 use gtop_fleet::advice;
 use gtop_fleet::insight::FleetView;
@@ -21,6 +22,7 @@ use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, Unanswered};
+use gtop_ui::{ColourUse, ScreenSettings};
 use gtop_ui::{DisplayOptions, RenderContext, report};
 use gtop_ui::{StopSignals, Theme, render_text};
 
@@ -86,7 +88,8 @@ impl<'a> Printer<'a> {
         scheduler_wait: Duration,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
-        let deadline = self.env.settings.seconds("deadline").saturating_sub(scheduler_wait);
+        let deadline =
+            self.env.settings.read::<OutputSettings>().deadline.saturating_sub(scheduler_wait);
         let mut signals = StopSignals::new();
         let mut fleet = monitor.fleet();
         let complete = async { fleet.wait_for(is_complete).await.ok().map(|fleet| fleet.clone()) };
@@ -114,7 +117,7 @@ impl<'a> Printer<'a> {
     /// Returns what the printed snapshot lacks because the deadline came first, and what helps.
     fn incomplete_notice(&self) -> Option<String> {
         let missing: Vec<&str> = self.unanswered.iter().map(|part| part.text()).collect();
-        let deadline = self.env.settings.seconds("deadline").as_secs_f64();
+        let deadline = self.env.settings.read::<OutputSettings>().deadline.as_secs_f64();
         (!missing.is_empty()).then(|| {
             let (name, missing) = (self.scheduler, missing.join(", "));
             format!(
@@ -139,7 +142,7 @@ impl<'a> Printer<'a> {
         monitor: &Monitor,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
-        let period = self.env.settings.seconds("interval");
+        let period = self.env.settings.read::<IntervalSettings>().interval.value;
         let mut fleet = monitor.fleet();
         let mut signals = StopSignals::new();
         // The first snapshot comes as soon as it is complete.
@@ -199,7 +202,7 @@ impl<'a> Printer<'a> {
     fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         // With always, escape sequences are printed to pipes and files too.
-        let is_styled = self.env.settings.choice("color") == "always";
+        let is_styled = self.env.settings.read::<ScreenSettings>().color == ColourUse::Always;
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
         let fleet_view = FleetView::printed(fleet.clone(), now, &self.display.selection);
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &self.zone };

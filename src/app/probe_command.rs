@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::app::env::Env;
 use crate::app::targets::named_roster;
 use crate::app::{AppError, ExitReason};
-use crate::cli::{ProbeOptions, ScriptChoice, TransportChoice};
+use crate::cli::{ProbeOptions, ScriptChoice};
+use crate::setting_table::{IntervalSettings, NodeSettings, TransportChoice};
 use gtop_collect::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
 use gtop_local::process::account::Account;
 use gtop_model::Privilege;
@@ -19,7 +20,7 @@ pub(super) fn run(
     options: &ProbeOptions,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let allows_signals = env.settings.is_on("allow-signals");
+    let allows_signals = env.settings.read::<NodeSettings>().allow_signals;
     if let Some(choice) = options.script {
         for part in script(choice).parts() {
             out.write_all(part)?;
@@ -31,7 +32,7 @@ pub(super) fn run(
             let (user, _host) = options.host.as_deref()?.rsplit_once('@')?;
             Some(user.trim_start_matches("ssh://").to_owned())
         };
-        let own = || env.settings.text("login").or_else(|| Account::own().name);
+        let own = || env.settings.read::<NodeSettings>().login.or_else(|| Account::own().name);
         let user = Some(user.clone()).filter(|user| !user.is_empty()).or_else(of_host).or_else(own);
         write_sudoers(out, &user.unwrap_or_else(|| "LOGIN".to_owned()), allows_signals)?;
     } else {
@@ -72,7 +73,7 @@ fn listing(env: &Env, options: &ProbeOptions) -> Result<Listing, AppError> {
     let node = target.name.as_str().to_owned();
     let transport = env.cli.connection.transport_kind();
     let privilege = env.transport.privilege(target);
-    let interval = env.settings.seconds("interval");
+    let interval = env.settings.read::<IntervalSettings>().interval.value;
     let settings = ProbeSettings { interval, ..ProbeSettings::new(&node, NONCE) };
     let source = probe::source(Interpreter::Python, &settings);
     let settings = source.parts().last().map(|data| String::from_utf8_lossy(data).into_owned());

@@ -9,6 +9,7 @@ use crate::app::printer::Printer;
 use crate::app::times::{parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
+use crate::setting_table::IntervalSettings;
 use gtop_collect::source::replay::{LostLines, Player, Recordings};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_ui::outside;
@@ -29,7 +30,7 @@ pub(super) fn run(
     };
     let at = options.at.as_deref().map(|text| recorded_time(text, *end, &spans)).transpose()?;
     let title = recordings.title();
-    let history_span = env.settings.seconds("history");
+    let history_span = env.settings.read::<IntervalSettings>().history;
     if env.output_mode == OutputMode::Screen {
         let from = at.unwrap_or(*first);
         let (player, handle) = Player::new(recordings, from, None, true, history_span);

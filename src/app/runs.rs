@@ -18,15 +18,18 @@ use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, WatchSession, start};
 use crate::app::{AppError, ExitReason, recording, screen, variable};
 use crate::cli::{RunPlace, RunsOptions};
+use crate::setting_table::{IntervalSettings, OutputSettings};
 use gtop_collect::inventory::{Roster, user_groups};
 use gtop_collect::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
 use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::FleetReader;
 use gtop_fleet::insight::runs::{Runs, processes_to_watch};
+use gtop_fleet::settings::Layer;
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::nodeset::{self, Groups};
 use gtop_model::{NodeName, RunId, RunList};
 use gtop_ui::RunFeed;
+use gtop_ui::ScreenSettings;
 
 pub(super) use csv_files::CsvError;
 
@@ -54,11 +57,8 @@ pub(super) fn run(
         Start::Watching(session) => *session,
         Start::Stopped(reason) => return Ok(reason),
     };
-    let interval = if env.settings.origin("interval") == "default" {
-        DEFAULT_INTERVAL
-    } else {
-        env.settings.seconds("interval")
-    };
+    let given = env.settings.read::<IntervalSettings>().interval;
+    let interval = if given.layer == Layer::Default { DEFAULT_INTERVAL } else { given.value };
     let groups = user_groups().with_config_groups(env.settings.groups.clone());
     let sources = sources(options, &groups, &monitor.rosters().borrow())?;
     let windows = options.uses_tmux().then(|| {
@@ -71,7 +71,8 @@ pub(super) fn run(
     let list = runs.list();
     let (unfolded, unfolded_changes) = watch::channel(Vec::new());
     let client = runs.client();
-    let client = if env.settings.is_on("readonly") { client.readonly() } else { client };
+    let client =
+        if env.settings.read::<ScreenSettings>().readonly { client.readonly() } else { client };
     let watching = watch_processes(
         runs.list(),
         monitor.fleet(),
@@ -116,7 +117,7 @@ pub(super) fn run(
                 OutputMode::Once(_) | OutputMode::Continuous | OutputMode::Record => {
                     let view = reader();
                     let is_once = matches!(env.output_mode, OutputMode::Once(_));
-                    let deadline = env.settings.seconds("deadline");
+                    let deadline = env.settings.read::<OutputSettings>().deadline;
                     let printing = async {
                         if is_once {
                             let theme = theme(&env.settings, variable);

@@ -16,12 +16,14 @@ use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::{SettingsController, key_bindings};
+use crate::setting_table::IntervalSettings;
 use crate::watch::Monitor;
 use gtop_collect::collect::NodeClient;
 use gtop_collect::record::Recorder;
 use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
 use gtop_ui as ui;
+use gtop_ui::ScreenSettings;
 use gtop_ui::{
     FleetSource, NodeReply, NodeRequest, SettingsEvent, StopReason, SuspendedTask, UiContext,
     UiRequest,
@@ -66,7 +68,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         clock: env.clock.clone(),
         zone: TimeZone::system(),
         title,
-        redraw_interval: settings.seconds("redraw"),
+        redraw_interval: settings.read::<IntervalSettings>().redraw,
         requests: request_sender,
         suspended_tasks: suspended_receiver,
         replies,
@@ -75,7 +77,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         message: settings.problem_summary(),
         settings_events,
         recent_filters: RecentFilterFile::of_user().read(),
-        has_mouse: settings.is_on("mouse"),
+        has_mouse: settings.read::<ScreenSettings>().mouse,
     };
     let ends = ScreenEnds {
         requests,
@@ -122,8 +124,8 @@ pub(super) async fn run(
     let max_connecting = env.cli.connection.max_connecting;
     let login_tasks = suspended_tasks.clone();
     let notice_sender = controller.events.clone();
-    let is_readonly = controller.settings.is_on("readonly");
-    let history_span = controller.settings.seconds("history");
+    let is_readonly = controller.settings.read::<ScreenSettings>().readonly;
+    let history_span = controller.settings.read::<IntervalSettings>().history;
     let mut rewind =
         recorder.map(|recorder| Rewind::new(recorder, live, sources.clone(), history_span));
     let prompt_queue = prompter.as_ref().map(Prompter::queue);

@@ -14,6 +14,7 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
+use crate::setting_table::IntervalSettings;
 use gtop_collect::source::replay::Recordings;
 use gtop_fleet::FleetReader;
 use gtop_fleet::advice;
@@ -71,7 +72,8 @@ pub(super) fn run(
         let names: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
         return Err(AppError::NothingRecorded(names.join(", ")));
     };
-    let (fleet, missing) = recordings.picture_at(end, env.settings.seconds("history"));
+    let (fleet, missing) =
+        recordings.picture_at(end, env.settings.read::<IntervalSettings>().history);
     tell_losses(&recordings, &missing, err)?;
     let (_publisher, fleet) = watch::channel(fleet);
     writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;

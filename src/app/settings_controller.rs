@@ -7,18 +7,16 @@ use tokio::sync::mpsc;
 
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
-use crate::config::{self, ConfigPaths, Layer, Settings};
-use crate::setting_table;
+use crate::config::{self, ConfigPaths, Settings};
+use crate::setting_table::{self, FilterSettings, IntervalSettings};
 use gtop_collect::scheduler::SchedulerKind;
-use gtop_fleet::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
+use gtop_fleet::query::{DisplaySelection, NameColumns, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
 use gtop_ui::{
-    Chart, Density, DisplayOptions, Keymap, MemoryUnit, PREFERENCES, TableColumns, Thresholds,
+    DisplayOptions, Keymap, ScreenSettings, SettingsEvent, Theme, ThemeOptions, UiConfig,
     UiPreference,
 };
-use gtop_ui::{ChartMetric, KeyScheme};
-use gtop_ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
 const MAX_VISIBLE_DEVICES: usize = 1024;
@@ -35,14 +33,15 @@ pub(super) struct SettingsController {
 
 impl SettingsController {
     pub(super) fn ui_config(&self) -> UiConfig {
-        let settings = &self.settings;
+        let settings: ScreenSettings = self.settings.read();
+        let theme_options = ThemeOptions::new(&settings);
         UiConfig {
-            theme: theme(settings, variable),
-            detects_background: theme_options(settings).background().is_none(),
-            display: display_options(settings, variable),
-            interval: settings.seconds("interval"),
-            preferences: ui_preferences(settings),
-            setup: setting_table::setup(settings),
+            theme: Theme::resolve(theme_options, variable),
+            detects_background: theme_options.is_light().is_none(),
+            display: display_options(&self.settings, variable),
+            interval: self.settings.read::<IntervalSettings>().interval.value,
+            settings,
+            setup: setting_table::setup(&self.settings),
         }
     }
 
@@ -87,7 +86,7 @@ impl SettingsController {
     }
 
     async fn publish(&self) {
-        let redraw = self.settings.seconds("redraw");
+        let redraw = self.settings.read::<IntervalSettings>().redraw;
         self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
     }
 
@@ -99,14 +98,8 @@ impl SettingsController {
 
 /// Returns the key bindings; files with problems in them are ignored.
 pub(super) fn key_bindings(settings: &Settings) -> Keymap {
-    let scheme = KeyScheme::from_name(settings.choice("key-scheme"));
+    let scheme = settings.read::<ScreenSettings>().key_scheme;
     Keymap::configured(&settings.keys, scheme).0
-}
-
-/// Returns the settings that keys can change too.
-fn ui_preferences(settings: &Settings) -> Vec<UiPreference> {
-    let value = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
-    PREFERENCES.map(|name| (name, value(name))).into()
 }
 
 /// Returns a path with `~` for the home directory.
@@ -131,33 +124,7 @@ fn summarize(names: &[&str]) -> String {
 
 /// Returns colours and glyphs; `variable` reads an environment variable.
 pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
-    Theme::resolve(theme_options(settings), variable)
-}
-
-fn theme_options(settings: &Settings) -> ThemeOptions {
-    let palettes = [
-        ("dark", Palette::Dark),
-        ("light", Palette::Light),
-        ("mono", Palette::Mono),
-        ("colour-blind", Palette::ColourBlind),
-        ("hot", Palette::Hot),
-    ];
-    // As bright as nvitop, unless a theme is chosen.
-    let is_hot = settings.layer("theme") == Layer::Default
-        && settings.choice("key-scheme") == KeyScheme::Nvitop.name();
-    ThemeOptions {
-        palette: chosen(settings, "theme", &palettes).or(is_hot.then_some(Palette::Hot)),
-        is_light: chosen(settings, "background", &[("dark", false), ("light", true)]),
-        has_colour: chosen(settings, "color", &[("always", true), ("never", false)]),
-        is_ascii: settings.value("ascii").map(|_| settings.is_on("ascii")),
-        is_colorful: settings.is_on("colorful"),
-    }
-}
-
-/// Returns what the value of a choice stands for; `None` for other values, such as `auto`.
-fn chosen<T: Copy>(settings: &Settings, name: &str, meanings: &[(&str, T)]) -> Option<T> {
-    let value = settings.choice(name);
-    meanings.iter().find(|(word, _)| *word == value).map(|(_, meaning)| *meaning)
+    Theme::resolve(ThemeOptions::new(&settings.read()), variable)
 }
 
 /// Returns the display options; `variable` reads an environment variable.
@@ -166,75 +133,35 @@ pub(super) fn display_options(
     variable: impl Fn(&str) -> Option<String>,
 ) -> DisplayOptions {
     let scheduler = SchedulerKind::in_path(variable("PATH").unwrap_or_default());
-    let defaults = DisplayOptions::default();
-    let thresholds = |name| {
-        let (medium, high) = settings.percent_pair(name)?;
-        Some(Thresholds { medium: f32::from(medium), high: f32::from(high) })
-    };
-    let load = thresholds("gpu-util-thresh");
-    let charted = settings.list("charted");
     DisplayOptions {
-        load: load.unwrap_or(defaults.load),
-        device: load.unwrap_or(defaults.device),
-        memory: thresholds("mem-util-thresh").unwrap_or(defaults.memory),
-        is_fahrenheit: settings.is_on("fahrenheit"),
-        density: chosen(
-            settings,
-            "monitor",
-            &[("full", Density::Full), ("compact", Density::Compact)],
-        )
-        .unwrap_or(Density::Auto),
-        is_readonly: settings.is_on("readonly"),
         has_scheduler: scheduler.is_some(),
         scheduler: &scheduler.unwrap_or_default().profile().words,
-        key_scheme: KeyScheme::from_name(settings.choice("key-scheme")),
-        unit: match settings.choice("units") {
-            "mb" => MemoryUnit::Mb,
-            "mib" => MemoryUnit::Mib,
-            "gb" => MemoryUnit::Gb,
-            _ => MemoryUnit::Gib,
-        },
-        chart: Chart {
-            metrics: charted.iter().filter_map(|name| ChartMetric::from_name(name)).collect(),
-            is_reversed: settings.is_on("reverse-chart"),
-        },
-        selection: selection(settings, variable),
-        columns: TableColumns {
-            fleet: settings.list("columns-fleet"),
-            node: settings.list("columns-node"),
-            processes: settings.list("columns-processes"),
-            jobs: settings.list("columns-jobs"),
-            users: settings.list("columns-users"),
-        },
+        ..DisplayOptions::new(&settings.read(), selection(settings, variable))
     }
 }
 
 /// Returns the filter of devices and processes.
 fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> DisplaySelection {
-    let numbers = |name| -> BTreeSet<u32> {
-        settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
+    let filters: FilterSettings = settings.read();
+    let screen: ScreenSettings = settings.read();
+    let numbers = |texts: Vec<String>| -> BTreeSet<u32> {
+        texts.iter().filter_map(|text| text.parse().ok()).collect()
     };
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
-    let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
-    let users = settings.list("user-processes").into_iter().flat_map(|user| {
+    let visible = filters.only_visible.then(|| variable("CUDA_VISIBLE_DEVICES"));
+    let users = filters.user_processes.into_iter().flat_map(|user| {
         if user == setting_table::CURRENT_USER { Account::own_names() } else { vec![user] }
     });
     DisplaySelection {
-        devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
+        devices: Some(numbers(filters.only)).filter(|numbers| !numbers.is_empty()),
         visible: visible.flatten().map(|listed| visible_devices(&listed)),
-        kinds: match settings.choice("process-type") {
-            "compute" => ProcessKinds::Compute,
-            "only-compute" => ProcessKinds::OnlyCompute,
-            "graphics" => ProcessKinds::Graphics,
-            "only-graphics" => ProcessKinds::OnlyGraphics,
-            _ => ProcessKinds::All,
-        },
+        kinds: filters.process_type,
         users: users.collect(),
-        pids: numbers("pid"),
+        pids: numbers(filters.pid),
         names: NameColumns {
-            has_index: settings.is_on("gpu-index"),
-            has_name: settings.is_on("gpu-name"),
-            has_uuid: settings.is_on("gpu-uuid"),
+            has_index: screen.gpu_index,
+            has_name: screen.gpu_name,
+            has_uuid: screen.gpu_uuid,
         },
     }
 }
@@ -259,9 +186,9 @@ mod tests {
     use super::*;
     use crate::config::SettingSources;
     use crate::setting_table::setting;
-    use gtop_fleet::settings::SettingKind;
-    use gtop_ui::GlyphSet;
-    use gtop_ui::{Navigation, preferences, restore_preference};
+    use gtop_fleet::query::ProcessKinds;
+    use gtop_fleet::settings::{Choice as _, SettingGroup as _};
+    use gtop_ui::{ChartMetric, Density, GlyphSet, Palette, ThemeName};
 
     fn settings_with(values: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
@@ -308,19 +235,15 @@ mod tests {
         ] {
             let settings = settings_with(&values);
             assert_eq!(theme(&settings, colourless).palette, palette, "{values:?}");
-            assert_eq!(
-                theme_options(&settings).background().is_none(),
-                detects_background,
-                "{values:?}"
-            );
+            let options = ThemeOptions::new(&settings.read());
+            assert_eq!(options.is_light().is_none(), detects_background, "{values:?}");
         }
     }
 
     #[test]
     fn each_theme_of_the_table_has_its_own_palette() {
-        let SettingKind::Choice(choices) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
-        for choice in choices.iter().filter(|choice| choice.name != "auto") {
+        for (choice, _) in ThemeName::CHOICES.iter().skip(1) {
             let theme = theme(&settings_with(&[("theme", choice.name)]), |_| None).palette;
             assert!(!seen.contains(&theme), "{}", choice.name);
             seen.push(theme);
@@ -369,20 +292,6 @@ mod tests {
             .map(|(setting, value)| format!("{}={value}", setting.name))
             .collect();
         assert_eq!(written, ["ascii=false"]);
-    }
-
-    #[test]
-    fn preferences_survive_a_round_trip() {
-        for charted in ["util", "mem,util", "throttled, temp ,enc,util"] {
-            let settings =
-                settings_with(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
-            let mut navigation = Navigation::default();
-            for (name, value) in ui_preferences(&settings) {
-                restore_preference(&mut navigation, name, &value);
-            }
-            let shown = preferences(&navigation, &display_options(&settings, |_| None));
-            assert_eq!(shown.to_vec(), ui_preferences(&settings));
-        }
     }
 
     #[test]
@@ -461,6 +370,6 @@ mod tests {
         let expected = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(expected), "{written}");
         let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
-        assert!(config.preferences.contains(&("fleet-form", "map".to_owned())));
+        assert!(config.settings.texts().contains(&("fleet-form", "map".to_owned())));
     }
 }

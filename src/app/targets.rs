@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::app::AppError;
 use crate::app::env::Env;
-use crate::cli::{Cli, CliCommand, TransportChoice};
+use crate::cli::{Cli, CliCommand};
+use crate::setting_table::{JobSettings, TransportChoice};
 use crate::watch::Discovery;
 use gtop_collect::inventory::{
     InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
@@ -166,7 +167,7 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
         roster.add_local();
         title = format!("{title} and this machine");
     }
-    let interval = env.settings.seconds("discovery-interval");
+    let interval = env.settings.read::<JobSettings>().discovery_interval;
     let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
     let mut scheduler = Scheduler::new(kind, filter, interval, fixed).with_initial_nodes(initial);
     if cli.jobs.all_nodes {

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::app::env::Env;
 use crate::app::privacy::Privacy;
 use crate::export::{RNTOP_HEADER, RntopLog};
+use crate::setting_table::OutputSettings;
 use crate::watch::Monitor;
 use crate::watch::is_complete;
 use gtop_collect::collect::CollectorConfig;
@@ -68,7 +69,7 @@ impl UtilizationLog {
             notices,
             has_failed: false,
         };
-        let (config, deadline) = (monitor.config(), env.settings.seconds("deadline"));
+        let (config, deadline) = (monitor.config(), env.settings.read::<OutputSettings>().deadline);
         let every = env.cli.output.output_every;
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();

@@ -15,7 +15,8 @@ use crate::app::utilization_log::{UtilizationLog, print_notices};
 use crate::app::{
     AppError, ExitReason, limits, login, recording, screen, targets, utilization_log,
 };
-use crate::cli::{Cli, TransportChoice};
+use crate::cli::Cli;
+use crate::setting_table::{IntervalSettings, OutputSettings, TransportChoice};
 use crate::watch::Monitor;
 use crate::watch::{Discovery, SCHEDULER_TIMEOUT, simulate};
 use gtop_collect::record::Recorder;
@@ -43,7 +44,7 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     let is_demo = env.cli.nodes.demo.is_some();
     let (discovery, title) = discovery(env)?;
     // The scheduler usually answers at once; then passphrases and prompts come before the screen.
-    let limit = SCHEDULER_TIMEOUT.min(env.settings.seconds("deadline"));
+    let limit = SCHEDULER_TIMEOUT.min(env.settings.read::<OutputSettings>().deadline);
     let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
@@ -92,7 +93,8 @@ pub(super) fn run(
 ) -> Result<ExitReason, AppError> {
     if env.cli.nodes.demo.is_some() {
         // The interval of simulated nodes must not become the default for real ones.
-        env.settings.never_save("interval");
+        let interval = env.settings.read::<IntervalSettings>().interval;
+        env.settings.never_save(interval.name);
     }
     if let OutputMode::Once(Some(reason)) = env.output_mode {
         writeln!(err, "gtop: {reason}")?;

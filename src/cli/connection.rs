@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::Settings;
+use crate::setting_table::{ConnectionSettings, TransportChoice};
 
 /// Options of connections.
 #[derive(Clone, Debug, Default)]
@@ -16,47 +17,22 @@ pub(crate) struct ConnectionOptions {
     pub ssh_binary: Option<PathBuf>,
 }
 
-/// The transport setting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum TransportChoice {
-    /// Built-in SSH, with fallbacks
-    #[default]
-    Auto,
-    /// Built-in SSH only
-    Native,
-    /// The ssh program
-    Ssh,
-    /// No connections: this machine only
-    Local,
-    /// The command of --exec
-    Exec,
-    /// One step per job, for clusters that forbid ssh to nodes
-    Srun,
-}
-
 impl ConnectionOptions {
     /// Reads the options from the settings. A setting from a source of higher precedence, such as the command
     /// line, disables conflicting ones from other sources.
     pub(super) fn from_settings(settings: &Settings) -> Self {
-        let names = ["transport", "exec", "ssh-binary"];
-        let highest = names.iter().map(|name| settings.layer(name)).max();
-        let is_highest = |name: &str| Some(settings.layer(name)) == highest;
-        let transport = match settings.choice("transport") {
-            "native" => TransportChoice::Native,
-            "ssh" => TransportChoice::Ssh,
-            "local" => TransportChoice::Local,
-            "exec" => TransportChoice::Exec,
-            "srun" => TransportChoice::Srun,
-            _ => TransportChoice::Auto,
-        };
-        let transport = if is_highest("transport") { transport } else { TransportChoice::Auto };
-        let has_exec = is_highest("exec") || transport == TransportChoice::Exec;
-        let has_program = is_highest("ssh-binary") || transport == TransportChoice::Ssh;
+        let ConnectionSettings { transport, exec, ssh_binary, max_connecting, .. } =
+            settings.read();
+        let highest = transport.layer.max(exec.layer).max(ssh_binary.layer);
+        let transport = Some(transport).filter(|given| given.layer == highest);
+        let transport = transport.map(|given| given.value).unwrap_or_default();
+        let has_exec = exec.layer == highest || transport == TransportChoice::Exec;
+        let has_program = ssh_binary.layer == highest || transport == TransportChoice::Ssh;
         Self {
-            max_connecting: settings.count("max-connecting").unwrap_or(64),
+            max_connecting: max_connecting.try_into().unwrap_or(u16::MAX),
             transport,
-            exec: settings.text("exec").filter(|_| has_exec),
-            ssh_binary: settings.text("ssh-binary").filter(|_| has_program).map(PathBuf::from),
+            exec: exec.value.filter(|_| has_exec),
+            ssh_binary: ssh_binary.value.filter(|_| has_program).map(PathBuf::from),
         }
     }
 

@@ -317,7 +317,7 @@ mod tests {
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
         let file = read_text(DECLARED, "config.toml", text, false);
         assert_eq!(file.problems, []);
-        assert_eq!(file.values["gpu-util-thresh"], (3, SettingValue::PercentPair(20, 60)));
+        assert_eq!(file.values["gpu-util-thresh"], (3, SettingValue::PercentPair((20, 60))));
         assert_eq!(file.groups["big"], "@a100,gpu20");
         let keys: Vec<_> =
             file.keys.iter().map(|row| format!("{}: {}", row.action, row.keys.join(" "))).collect();

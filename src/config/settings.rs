@@ -1,25 +1,13 @@
 //! Merges the sources of settings. Precedence: option, environment, `setup.toml`, `config.toml`, default.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::declared::Declared;
 use super::environment;
 use super::file::{ConfigFile, Problem};
-use gtop_fleet::settings::{KeyRow, Setting, SettingValue};
-
-/// The source of a value, in ascending precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layer {
-    /// The default in the table.
-    Default,
-    ConfigFile,
-    SetupFile,
-    Environment,
-    CommandLine,
-    /// A change in the setup dialog since the start.
-    Changed,
-}
+use gtop_fleet::settings::{
+    DEFAULT_ORIGIN, Given, KeyRow, Layer, Setting, SettingGroup, SettingValue,
+};
 
 /// A value and its origin: file and line, variable or other, such as `config.toml:3`.
 type Candidate = (SettingValue, String);
@@ -222,48 +210,17 @@ impl Settings {
 
     /// Returns the origin of the value for messages, such as `config.toml:3`.
     pub fn origin(&self, name: &str) -> &str {
-        self.effective(name, Layer::Changed).map_or("default", |(_, (_, origin))| origin)
+        self.effective(name, Layer::Changed).map_or(DEFAULT_ORIGIN, |(_, (_, origin))| origin)
     }
 
-    /// Returns true if the switch is on.
-    pub fn is_on(&self, name: &str) -> bool {
-        self.value(name) == Some(SettingValue::Switch(true))
-    }
-
-    /// Returns the chosen word.
-    pub fn choice(&self, name: &str) -> &'static str {
-        if let Some(SettingValue::Choice(word)) = self.value(name) { word } else { "" }
-    }
-
-    pub fn duration(&self, name: &str) -> Option<Duration> {
-        let SettingValue::Seconds(span) = self.value(name)? else { return None };
-        Some(span)
-    }
-
-    /// Returns the duration of a setting that has a default.
-    pub fn seconds(&self, name: &str) -> Duration {
-        self.duration(name).unwrap_or_default()
-    }
-
-    pub fn count(&self, name: &str) -> Option<u16> {
-        let SettingValue::Count(count) = self.value(name)? else { return None };
-        count.try_into().ok()
-    }
-
-    /// Returns two percentages.
-    pub fn percent_pair(&self, name: &str) -> Option<(u8, u8)> {
-        let SettingValue::PercentPair(first, second) = self.value(name)? else { return None };
-        Some((first, second))
-    }
-
-    /// Returns a text; `None` if it is empty.
-    pub fn text(&self, name: &str) -> Option<String> {
-        let SettingValue::Text(text) = self.value(name)? else { return None };
-        Some(text).filter(|text| !text.is_empty())
-    }
-
-    pub fn list(&self, name: &str) -> Vec<String> {
-        if let Some(SettingValue::List(all)) = self.value(name) { all } else { Vec::new() }
+    /// Returns a group of settings.
+    pub fn read<G: SettingGroup>(&self) -> G {
+        G::read(|name| Given {
+            name,
+            value: self.value(name),
+            layer: self.layer(name),
+            origin: self.origin(name).to_owned(),
+        })
     }
 
     /// Summarizes the errors in one line; `None` if there are none.
@@ -310,13 +267,17 @@ mod tests {
         })
     }
 
+    fn text(settings: &Settings, name: &str) -> String {
+        settings.value(name).map(|value| value.to_string()).unwrap_or_default()
+    }
+
     #[test]
     fn option_beats_environment_beats_setup_beats_file_beats_default() {
         let (file, setup) = ("theme = 'mono'\n", "theme = 'hot'\n");
         let variables = [("GTOP_THEME", "dark"), ("NVITOP_MONITOR_MODE", "light,full")];
         let background = settings("background = 'dark'", "", &variables, &[]);
-        let found = (background.choice("background"), background.origin("background"));
-        assert_eq!(found, ("light", "NVITOP_MONITOR_MODE"));
+        let found = (text(&background, "background"), background.origin("background"));
+        assert_eq!(found, ("light".to_owned(), "NVITOP_MONITOR_MODE"));
         let args = [("theme", "colour-blind")];
         for (settings, theme, origin) in [
             (settings("", "", &[], &[]), "auto", "default"),
@@ -325,10 +286,10 @@ mod tests {
             (settings(file, setup, &variables, &[]), "dark", "GTOP_THEME"),
             (settings(file, setup, &variables, &args), "colour-blind", "command line"),
         ] {
-            assert_eq!((settings.choice("theme"), settings.origin("theme")), (theme, origin));
+            assert_eq!((&*text(&settings, "theme"), settings.origin("theme")), (theme, origin));
         }
         let both = settings("monitor = 'compact'", "", &variables, &[]);
-        assert_eq!(both.choice("monitor"), "full");
+        assert_eq!(text(&both, "monitor"), "full");
     }
 
     #[test]
@@ -359,8 +320,11 @@ mod tests {
         settings.change("interval", "0.5").unwrap();
         settings.mark_saved("setup.toml");
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
-        assert_eq!((settings.choice("theme"), settings.origin("theme")), ("mono", "config.toml:1"));
-        assert_eq!(settings.duration("interval"), Some(Duration::from_millis(500)));
+        assert_eq!(
+            (&*text(&settings, "theme"), settings.origin("theme")),
+            ("mono", "config.toml:1")
+        );
+        assert_eq!(text(&settings, "interval"), "0.5");
         settings.change("interval", "0.5").unwrap();
         assert_eq!(settings.origin("interval"), "setup.toml");
         assert!(
@@ -391,7 +355,7 @@ mod tests {
                     settings.add(layer, "log", value, format!("{layer:?}"));
                     let highest = order.iter().take(index + 1).max().unwrap();
                     assert_eq!(settings.layer("log"), *highest, "{order:?}");
-                    assert_eq!(settings.text("log"), Some(format!("{highest:?}")), "{order:?}");
+                    assert_eq!(text(&settings, "log"), format!("{highest:?}"), "{order:?}");
                 }
                 for layer in layers {
                     assert_eq!(*settings.effective("log", layer).unwrap().0, layer, "{order:?}");
@@ -410,7 +374,7 @@ mod tests {
             assert_eq!(again.problems, [], "{text}");
             again.unknown
         };
-        assert_eq!(settings.choice("theme"), "auto");
+        assert_eq!(text(&settings, "theme"), "auto");
         assert_eq!(settings.problem_summary(), None);
         settings.change("redraw", "2").unwrap();
         assert_eq!(saved(&settings)["theme"], "\"neon\"");
@@ -466,7 +430,7 @@ mod tests {
             assert_eq!(names(&settings), kept);
             settings.mark_saved("setup.toml");
             assert_eq!(names(&settings), kept);
-            assert_eq!(settings.duration("interval"), Some(Duration::from_millis(250)));
+            assert_eq!(text(&settings, "interval"), "0.25");
         }
     }
 
@@ -476,7 +440,7 @@ mod tests {
         let environment = [("NO_COLOR", "1"), ("GTOP_UNITS", "mib")];
         for (setup, kept) in [("", vec![]), (setup, vec!["color=always"])] {
             let mut settings = settings("", setup, &environment, &[]);
-            assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
+            assert_eq!((&*text(&settings, "color"), &*text(&settings, "units")), ("never", "mib"));
             let names = |settings: &Settings| {
                 let all = settings.to_save();
                 all.iter()
@@ -485,11 +449,11 @@ mod tests {
             };
             assert_eq!(names(&settings), kept);
             settings.mark_saved("setup.toml");
-            assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
+            assert_eq!((&*text(&settings, "color"), &*text(&settings, "units")), ("never", "mib"));
             settings.change("units", "mb").unwrap();
             assert!(names(&settings).contains(&"units=mb".to_owned()));
             settings.mark_saved("setup.toml");
-            assert_eq!(settings.choice("units"), "mb");
+            assert_eq!(text(&settings, "units"), "mb");
         }
     }
 
@@ -505,7 +469,7 @@ mod tests {
             Settings::merge(DECLARED, SettingSources { file, ..SettingSources::default() }, |_| {
                 None
             });
-        assert_eq!(settings.choice("theme"), "auto");
+        assert_eq!(text(&settings, "theme"), "auto");
         assert_eq!(
             settings.problem_summary().unwrap(),
             "config.toml:2: unknown setting \"them\"; did you mean theme?; 1 more: gtop config check"

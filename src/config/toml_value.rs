@@ -46,12 +46,14 @@ mod tests {
     use super::*;
     use gtop_fleet::settings::{ChoiceValue, check, value};
 
-    const CHOICES: &[ChoiceValue] = &[value("auto", ""), value("full", "")];
+    fn choices() -> Vec<ChoiceValue> {
+        vec![value("auto", ""), value("full", "")]
+    }
 
     fn kinds() -> [(SettingKind, Vec<&'static str>, Vec<&'static str>); 8] {
         [
             (SettingKind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
-            (SettingKind::Choice(CHOICES), vec!["auto", "full"], vec!["", "Auto", "compact"]),
+            (SettingKind::Choice(choices), vec!["auto", "full"], vec!["", "Auto", "compact"]),
             (
                 SettingKind::Seconds { min: 0.05, max: 3600.0 },
                 vec!["0.05", "3600", "1e1"],
@@ -94,8 +96,8 @@ mod tests {
     fn a_wrong_type_in_a_file_names_the_expected_one() {
         for (kind, file, expected) in [
             (SettingKind::Switch, "x = 1", "true or false"),
-            (SettingKind::Choice(CHOICES), "x = true", "one of auto, full"),
-            (SettingKind::Choice(CHOICES), "x = 'ful'", "one of auto, full"),
+            (SettingKind::Choice(choices), "x = true", "one of auto, full"),
+            (SettingKind::Choice(choices), "x = 'ful'", "one of auto, full"),
             (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = '1'", "between 1 and 2"),
             (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = nan", "between 1 and 2"),
             (SettingKind::Count { min: 1, max: 2 }, "x = 1.0", "whole number"),

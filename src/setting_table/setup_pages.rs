@@ -1,7 +1,7 @@
 //! Generates the pages of the setup dialog from the table of settings.
 
-use crate::config::{Layer, Settings};
-use gtop_fleet::settings::{Setting, SettingKind};
+use crate::config::Settings;
+use gtop_fleet::settings::{Layer, Setting, SettingKind};
 use gtop_ui::{Setup, SetupEntry, SetupPage};
 
 /// Titles of the pages, in order.

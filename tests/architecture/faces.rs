@@ -49,6 +49,8 @@ struct Member {
     methods: BTreeSet<Name>,
     /// The types in public signatures and fields.
     shown_types: BTreeSet<String>,
+    /// The words of exported macros, which occur wherever these are expanded.
+    macro_words: Words,
     words: Words,
 }
 
@@ -81,6 +83,10 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
 
 fn is_own_test(attributes: &[syn::Attribute]) -> bool {
     conditions(attributes).any(|condition| condition == "test")
+}
+
+fn is_exported(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("macro_export"))
 }
 
 fn parse(file: &Path) -> syn::File {
@@ -119,8 +125,7 @@ impl Face {
     fn add_items(&mut self, file: &Path, items: &[syn::Item], is_in_tests: bool) {
         for item in items {
             let Some((attributes, visibility, name)) = described(item) else { continue };
-            let is_exported = attributes.iter().any(|one| one.path().is_ident("macro_export"));
-            let is_public = is_exported || matches!(visibility, Visibility::Public(_));
+            let is_public = is_exported(attributes) || matches!(visibility, Visibility::Public(_));
             if !is_public || is_own_test(attributes) {
                 continue;
             }
@@ -182,6 +187,7 @@ struct Methods {
     is_for_tests: bool,
     names: BTreeSet<Name>,
     shown_types: BTreeSet<String>,
+    macro_words: Words,
 }
 
 impl Methods {
@@ -227,6 +233,9 @@ impl<'ast> Visit<'ast> for Methods {
             }
             syn::Item::Const(item) if matches!(item.vis, Visibility::Public(_)) => {
                 self.show_types(|types| types.visit_type(&item.ty));
+            }
+            syn::Item::Macro(item) if is_exported(&item.attrs) => {
+                self.macro_words.add(item.mac.tokens.clone(), false);
             }
             // Its variants are as public as it is.
             syn::Item::Enum(item) if matches!(item.vis, Visibility::Public(_)) => {
@@ -363,6 +372,7 @@ fn member(folder: &Path) -> Member {
         face: face.0,
         methods: BTreeSet::new(),
         shown_types: BTreeSet::new(),
+        macro_words: Words::default(),
         words: Words::default(),
     };
     for file in rust_files(&source) {
@@ -370,10 +380,12 @@ fn member(folder: &Path) -> Member {
         member.words.add_file(&file, is_for_tests);
         let code = parse(&file);
         let (names, shown_types) = (BTreeSet::new(), BTreeSet::new());
-        let mut methods = Methods { file, is_for_tests, names, shown_types };
+        let macro_words = std::mem::take(&mut member.macro_words);
+        let mut methods = Methods { file, is_for_tests, names, shown_types, macro_words };
         methods.visit_file(&code);
         member.methods.extend(methods.names);
         member.shown_types.extend(methods.shown_types);
+        member.macro_words = methods.macro_words;
     }
     member
 }
@@ -402,7 +414,9 @@ impl Member {
             return None;
         }
         let is_promised = self.name == "ssh" && PROMISED.contains(&text.as_str());
-        if is_promised || others.iter().any(|words| words.program.contains_key(text)) {
+        let is_expanded = self.macro_words.program.contains_key(text);
+        if is_promised || is_expanded || others.iter().any(|words| words.program.contains_key(text))
+        {
             return None;
         }
         if !others.iter().any(|words| words.tests.contains_key(text)) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gtop::internals::setting_table::settings;
 use gtop_fleet::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use gtop_fleet::query::aliases;
-use gtop_fleet::settings::{ColumnSpec, Setting, SettingKind};
+use gtop_fleet::settings::{Choice as _, ColumnSpec, Setting, SettingKind};
 use gtop_ui::{ChartMetric, ForeignKey, Here, KeyScheme, Keymap, processes};
 
 /// Returns the table of settings in Markdown.
@@ -100,7 +100,7 @@ pub(crate) fn keys_text() -> String {
 
 /// Returns the table of the keys of another monitor in Markdown: with its scheme, and without.
 pub(crate) fn foreign_keys_text(scheme: KeyScheme) -> String {
-    let name = scheme.name();
+    let name = scheme.word();
     let mut text =
         format!("| {name} | what it does | with `--keys {name}` | without |\n|---|---|---|---|\n");
     for ForeignKey { keys, does, here } in Keymap::foreign_keys(scheme) {

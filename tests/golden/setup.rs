@@ -5,7 +5,7 @@ use gtop::internals::config::{SettingSources, Settings};
 use gtop::internals::setting_table::{self, DECLARED};
 use gtop_fleet::Fleet;
 use gtop_ui::DisplayOptions;
-use gtop_ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
+use gtop_ui::{ColourDepth, Effect, Palette, ScreenSettings, Theme, Ui, UiConfig, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -21,7 +21,7 @@ fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
         theme,
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
-        preferences: Vec::new(),
+        settings: ScreenSettings::default(),
         setup: setting_table::setup(&settings),
     });
     ui
@@ -101,7 +101,7 @@ fn changed_settings_apply_and_the_page_stays_open() {
         theme: ASCII,
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
         interval: std::time::Duration::from_secs(7),
-        preferences: Vec::new(),
+        settings: ScreenSettings::default(),
         setup: setting_table::setup(&settings),
     });
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
@@ -113,19 +113,18 @@ fn changed_settings_apply_and_the_page_stays_open() {
 #[test]
 fn preferences_are_restored_and_changed_ones_saved() {
     let mut ui = ui_with_setup(fleets::every_state(), DARK);
+    let mut settings = Settings::new(DECLARED);
+    for (name, value) in
+        [("sort-processes", "gpumem"), ("reverse-processes", "true"), ("node-processes", "false")]
+    {
+        settings.change(name, value).unwrap();
+    }
     ui.apply_config(UiConfig {
         detects_background: false,
         theme: DARK,
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
-        preferences: [
-            ("sort-processes", "gpumem"),
-            ("reverse-processes", "true"),
-            ("node-processes", "false"),
-            ("charted", "util,mem"),
-        ]
-        .map(|(name, value)| (name, value.to_owned()))
-        .into(),
+        settings: settings.read(),
         setup: setting_table::setup(&Settings::new(DECLARED)),
     });
     press(&mut ui, &[KeyCode::Char('4')]);
@@ -140,7 +139,8 @@ fn preferences_are_restored_and_changed_ones_saved() {
     // Only preferences changed by keys are saved.
     press(&mut ui, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
     let saved = ui.on_key(key(KeyCode::F(12)), NOW);
-    let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
+    let changed =
+        [("node-processes", "true"), ("node-chart", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
     assert_eq!(saved, Effect::Request(UiRequest::SaveSettings(changed)));
 }

@@ -8,7 +8,7 @@ use crate::input::KeyParseError;
 use crate::key_scheme::KeyScheme;
 use crate::{Key, View};
 use gtop_fleet::query::nearest;
-use gtop_fleet::settings::{KeyIssue, KeyReport, KeyRow, KeyTable};
+use gtop_fleet::settings::{Choice as _, KeyIssue, KeyReport, KeyRow, KeyTable};
 use gtop_local::text::sanitize;
 #[cfg(feature = "testing")]
 pub use schemes::{ForeignKey, Here};
@@ -59,7 +59,7 @@ fn actions() -> Vec<(KeyRow, &'static str)> {
 }
 
 fn check(rows: &[KeyRow], scheme: &str) -> KeyReport {
-    let (keymap, issues) = Keymap::configured(rows, KeyScheme::from_name(scheme));
+    let (keymap, issues) = Keymap::configured(rows, KeyScheme::of_word(scheme).unwrap_or_default());
     KeyReport { rows: keymap.changed_bindings().collect(), issues }
 }
 

@@ -9,7 +9,7 @@
 pub use action::{NodeReply, NodeRequest, UiPreference, UiRequest};
 pub use chart_metric::ChartMetric;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
-pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
+pub use display_options::{Chart, Density, DisplayOptions};
 pub use effect::Effect;
 pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
 pub use fleet_source::FleetSource;
@@ -19,16 +19,14 @@ pub use key_scheme::KeyScheme;
 pub use keymap::{ForeignKey, Here};
 pub use keymap::{KEY_TABLE, Keymap};
 
-pub use navigation::Navigation;
-pub use preferences::{PREFERENCES, preferences, restore_preference};
 pub use report::report;
 pub use screen::{Ui, UiConfig};
-pub use settings::SETTINGS;
+pub use settings::ScreenSettings;
 pub use signals::{StopReason, StopSignals};
 pub use surface::Surface;
 pub use terminal::{force_restore_terminal, unblock_terminal};
 pub use text::render_text;
-pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
+pub use theme::{ColourDepth, ColourUse, GlyphSet, Palette, Theme, ThemeName, ThemeOptions};
 pub use time_prompt::time_text::{TimeContext, outside, parse_time};
 pub use timeline::Timeline;
 pub use views::{events, fleet, job, node, processes, runs, users};

@@ -28,7 +28,7 @@ use gtop_model::{NodeName, Signal};
 
 /// The views, and which of them is shown.
 #[derive(Clone, Debug, Default)]
-pub struct Navigation {
+pub(crate) struct Navigation {
     pub view: View,
     /// The view to go back to.
     origin: View,
@@ -407,7 +407,7 @@ impl Navigation {
     }
 
     /// Opens a view; [`Self::back`] returns from it to the current one.
-    pub fn open(&mut self, fleet_view: &FleetView, view: View) {
+    pub(crate) fn open(&mut self, fleet_view: &FleetView, view: View) {
         let origin = self.view;
         self.show_view(fleet_view, view);
         self.origin = origin;
@@ -429,7 +429,7 @@ impl Navigation {
 
     /// Returns to the view from which this one was opened, or to the fleet. The selected job stays, whichever
     /// nodes were opened since.
-    pub fn back(&mut self, fleet_view: &FleetView) {
+    pub(crate) fn back(&mut self, fleet_view: &FleetView) {
         if self.is_at_home(fleet_view) {
             return;
         }

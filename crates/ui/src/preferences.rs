@@ -1,132 +1,134 @@
-//! UI preferences: settings that keys change too, such as the sort order, the fleet layout and the charts of
-//! a node. Each has the name of its setting.
+//! Preferences: settings that keys change too, such as the sort order, the fleet layout and the charts of a node.
 
-use crate::action::UiPreference;
-use crate::display_options::{Density, DisplayOptions};
+use crate::display_options::DisplayOptions;
 use crate::navigation::Navigation;
-use crate::views::fleet;
-use crate::views::job;
-use crate::views::processes;
-use crate::views::users;
-use gtop_fleet::query::{SortColumn, SortOrder};
+use crate::settings::ScreenSettings;
 
-/// The settings that keys change too.
-pub const PREFERENCES: [&str; 15] = [
-    "sort-fleet",
-    "reverse-fleet",
-    "sort-processes",
-    "reverse-processes",
-    "sort-jobs",
-    "reverse-jobs",
-    "sort-users",
-    "reverse-users",
-    "fleet-form",
-    "fleet-map",
-    "fleet-group",
-    "node-processes",
-    "node-chart",
-    "charted",
-    "monitor",
-];
-
-const fn bool_text(is_on: bool) -> &'static str {
-    if is_on { "true" } else { "false" }
+/// Returns the settings with what keys have changed.
+pub(crate) fn with_preferences(
+    settings: &ScreenSettings,
+    navigation: &Navigation,
+    display: &DisplayOptions,
+) -> ScreenSettings {
+    let Navigation { fleet, processes, job, users, shared, .. } = navigation;
+    let jobs = job.list.order;
+    let density = shared.panel.density.or(processes.density);
+    ScreenSettings {
+        sort_fleet: fleet.order.column,
+        reverse_fleet: fleet.order.is_reversed,
+        sort_processes: processes.order.column,
+        reverse_processes: processes.order.is_reversed,
+        sort_jobs: jobs.column,
+        reverse_jobs: jobs.is_reversed,
+        sort_users: users.order.column,
+        reverse_users: users.order.is_reversed,
+        fleet_form: fleet.layout,
+        fleet_map: fleet.metric,
+        fleet_group: fleet.grouping,
+        node_processes: !shared.panel.hides_processes,
+        node_chart: shared.panel.charts.is_shown,
+        charted: shared.panel.charts.aliases(display),
+        monitor: density.unwrap_or(display.density),
+        ..settings.clone()
+    }
 }
 
-/// Returns the current values of [`PREFERENCES`], in their order.
-pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 15] {
-    let [fleet, processes] = [navigation.fleet.order, navigation.processes.order];
-    let [jobs, users] = [navigation.job.list.order, navigation.users.order];
-    let (layout, metric, grouping) = navigation.fleet.preferences();
-    let density = navigation.shared.panel.density.or(navigation.processes.density);
-    let monitor = match density.unwrap_or(display.density) {
-        Density::Auto => "auto",
-        Density::Full => "full",
-        Density::Compact => "compact",
-    };
-    let values = [
-        fleet.column,
-        bool_text(fleet.is_reversed),
-        processes.column,
-        bool_text(processes.is_reversed),
-        jobs.column,
-        bool_text(jobs.is_reversed),
-        users.column,
-        bool_text(users.is_reversed),
-        layout,
-        metric,
-        grouping,
-        bool_text(!navigation.shared.panel.hides_processes),
-        bool_text(navigation.shared.panel.charts.is_shown),
-        &navigation.shared.panel.charts.setting_value(display),
-        monitor,
-    ];
-    let mut values = values.into_iter();
-    PREFERENCES.map(|name| (name, values.next().unwrap_or_default().to_owned()))
-}
-
-/// Restores one preference; ignores unknown names and values.
-pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
-    let is_on = value == "true";
-    let set_column = |order: &mut SortOrder, columns: Vec<SortColumn>| {
-        let known = columns.into_iter().find(|column| column.name == value);
-        order.column = known.map_or(order.column, |column| column.name);
-    };
-    match name {
-        "sort-fleet" => set_column(&mut navigation.fleet.order, fleet::sort_columns()),
-        "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
-        "sort-processes" => set_column(&mut navigation.processes.order, processes::sort_columns()),
-        "reverse-processes" => navigation.processes.order.is_reversed = is_on,
-        "sort-jobs" => set_column(&mut navigation.job.list.order, job::sort_columns()),
-        "reverse-jobs" => navigation.job.list.order.is_reversed = is_on,
-        "sort-users" => set_column(&mut navigation.users.order, users::sort_columns()),
-        "reverse-users" => navigation.users.order.is_reversed = is_on,
-        "node-processes" => navigation.shared.panel.hides_processes = !is_on,
-        "node-chart" => navigation.shared.panel.charts.is_shown = is_on,
-        // The setting overrides what keys have changed.
-        "charted" => navigation.shared.panel.charts.metrics = None,
-        "monitor" => (navigation.shared.panel.density, navigation.processes.density) = (None, None),
-        _ => navigation.fleet.restore_preference(name, value),
+/// Applies preferences that differ from those before; what keys have changed of others stays.
+pub(crate) fn apply_preferences(
+    navigation: &mut Navigation,
+    before: &ScreenSettings,
+    now: &ScreenSettings,
+) {
+    /// Sets places to fields that have changed.
+    macro_rules! apply {
+        ($($field:ident => $place:expr;)*) => {
+            $(if now.$field != before.$field {
+                $place = now.$field;
+            })*
+        };
+    }
+    let Navigation { fleet, processes, job, users, shared, .. } = navigation;
+    apply! {
+        sort_fleet => fleet.order.column;
+        reverse_fleet => fleet.order.is_reversed;
+        sort_processes => processes.order.column;
+        reverse_processes => processes.order.is_reversed;
+        sort_jobs => job.list.order.column;
+        reverse_jobs => job.list.order.is_reversed;
+        sort_users => users.order.column;
+        reverse_users => users.order.is_reversed;
+        fleet_form => fleet.layout;
+        fleet_map => fleet.metric;
+        node_chart => shared.panel.charts.is_shown;
+    }
+    if now.fleet_group != before.fleet_group {
+        fleet.group_by(now.fleet_group);
+    }
+    if now.node_processes != before.node_processes {
+        shared.panel.hides_processes = !now.node_processes;
+    }
+    // These settings override what keys have changed.
+    if now.charted != before.charted {
+        shared.panel.charts.metrics = None;
+    }
+    if now.monitor != before.monitor {
+        (shared.panel.density, processes.density) = (None, None);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Density;
+    use crate::views::fleet::{Grouping, Layout, MapMetric};
+    use gtop_fleet::query::DisplaySelection;
+    use gtop_fleet::settings::SettingGroup as _;
 
     #[test]
-    fn restored_preferences_are_returned() {
-        let display = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
+    fn the_defaults_of_preferences_are_the_state_at_start() {
+        let settings = ScreenSettings::default();
+        let display = DisplayOptions::default();
+        assert_eq!(with_preferences(&settings, &Navigation::default(), &display), settings);
+    }
+
+    #[test]
+    fn preferences_that_are_applied_are_returned() {
+        let defaults = ScreenSettings::default();
+        let settings = ScreenSettings {
+            sort_fleet: "util",
+            reverse_fleet: true,
+            sort_processes: "gpumem",
+            reverse_processes: true,
+            sort_jobs: "outliers",
+            reverse_jobs: true,
+            sort_users: "idle-held",
+            reverse_users: true,
+            fleet_form: Layout::Map,
+            fleet_map: MapMetric::Owner,
+            fleet_group: Grouping::Job,
+            node_processes: false,
+            node_chart: true,
+            monitor: Density::Full,
+            charted: ["throttled", "temp", "enc"].map(str::to_owned).into(),
+            ..defaults.clone()
+        };
+        let display = DisplayOptions::new(&settings, DisplaySelection::default());
         let mut navigation = Navigation::default();
         navigation.shared.panel.density = Some(Density::Compact);
-        let values = [
-            "util",
-            "true",
-            "gpumem",
-            "true",
-            "outliers",
-            "true",
-            "idle-held",
-            "true",
-            "map",
-            "owner",
-            "job",
-            "false",
-            "true",
-            "util,mem",
-            "full",
-        ];
-        for (name, value) in PREFERENCES.into_iter().zip(values) {
-            restore_preference(&mut navigation, name, value);
+        apply_preferences(&mut navigation, &defaults, &settings);
+        assert_eq!(with_preferences(&defaults, &navigation, &display), settings);
+        let before = defaults.texts();
+        let changed: Vec<_> =
+            settings.texts().into_iter().filter(|text| !before.contains(text)).collect();
+        assert_eq!(changed.len(), 15);
+        for setting in ScreenSettings::TABLE {
+            let is_preference = changed.iter().any(|(name, _)| *name == setting.name);
+            assert!(!is_preference || !setting.page.is_empty(), "{} is not saved", setting.name);
         }
-        assert_eq!(preferences(&navigation, &display).map(|(_, value)| value), values);
-        for name in PREFERENCES {
-            restore_preference(&mut navigation, name, "nonsense");
-        }
-        let values_now = preferences(&navigation, &display).map(|(_, value)| value);
-        assert_eq!(
-            [0, 8, 10].map(|index: usize| values_now[index].as_str()),
-            ["util", "map", "job"]
-        );
+        // What keys change stays while the settings do not change.
+        navigation.users.order.is_reversed = false;
+        apply_preferences(&mut navigation, &settings, &settings);
+        let now = with_preferences(&settings, &navigation, &display);
+        assert_eq!(now, ScreenSettings { reverse_users: false, ..settings });
     }
 }

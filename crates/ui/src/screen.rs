@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::action::{
-    Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
+    Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiRequest,
 };
 use crate::dialog::Dialog;
 use crate::dialog::host_keys::HostKeyDialog;
@@ -25,9 +25,10 @@ use crate::keyboard;
 use crate::keymap::{Keymap, help};
 use crate::navigation::Navigation;
 use crate::paint::paint;
-use crate::preferences::{preferences, restore_preference};
+use crate::preferences::{apply_preferences, with_preferences};
 use crate::render;
 use crate::selection::JobSelection;
+use crate::settings::ScreenSettings;
 use crate::shown_fleet::{FrozenView, ShownFleet};
 use crate::signals::StopReason;
 use crate::surface::Hyperlink;
@@ -41,6 +42,7 @@ use crate::widgets::list::{Movement, cycled};
 use crate::{ScreenState, View};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{Filter, remember_filter};
+use gtop_fleet::settings::SettingGroup as _;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::text::sanitized_chars;
 use gtop_local::time::Timestamp;
@@ -75,8 +77,7 @@ pub struct UiConfig {
     pub detects_background: bool,
     pub display: DisplayOptions,
     pub interval: Duration,
-    /// Settings that keys change too, such as the sort order.
-    pub preferences: Vec<UiPreference>,
+    pub settings: ScreenSettings,
     pub setup: Setup,
 }
 
@@ -113,8 +114,8 @@ pub struct Ui {
     dialog: Option<Dialog>,
     /// The setup pages, with the current settings.
     setup: Setup,
-    /// Preferences as the settings last had them, to find those that keys have changed since.
-    saved_preferences: Vec<UiPreference>,
+    /// The settings as they last were, to find those that keys have changed since.
+    settings: ScreenSettings,
     /// The node in focus.
     focus: Option<Focus>,
     /// Since when the terminal has no focus, if it reports focus.
@@ -168,7 +169,7 @@ impl Ui {
             time_prompt: None,
             dialog: None,
             setup: Setup::default(),
-            saved_preferences: Vec::new(),
+            settings: ScreenSettings::default(),
             focus: None,
             unattended: None,
             message: None,
@@ -195,7 +196,7 @@ impl Ui {
 
     /// Applies changed settings.
     pub fn apply_config(&mut self, config: UiConfig) {
-        let UiConfig { theme, detects_background, display, interval, preferences, setup } = config;
+        let UiConfig { theme, detects_background, display, interval, settings, setup } = config;
         let selects_others = self.shown.display.selection != display.selection;
         (self.theme, self.shown.display, self.interval) = (theme, display, interval);
         self.detects_background = detects_background;
@@ -203,11 +204,8 @@ impl Ui {
         if selects_others {
             self.shown.rebuild();
         }
-        let before = std::mem::replace(&mut self.saved_preferences, preferences.clone());
-        for preference in preferences.into_iter().filter(|preference| !before.contains(preference))
-        {
-            restore_preference(&mut self.navigation, preference.0, &preference.1);
-        }
+        apply_preferences(&mut self.navigation, &self.settings, &settings);
+        self.settings = settings;
         if let Some(Dialog::Setup(setup_dialog)) = &mut self.dialog {
             setup_dialog.update_pages(&setup);
         }
@@ -240,15 +238,11 @@ impl Ui {
 
     /// Requests to save changed settings, including those that keys have changed.
     fn save(&mut self) -> Effect {
-        let mut changed = Vec::new();
-        for preference in preferences(&self.navigation, &self.shown.display) {
-            let saved = self.saved_preferences.iter_mut().find(|saved| saved.0 == preference.0);
-            if let Some(saved) = saved.filter(|saved| **saved != preference) {
-                // Already applied here; it must not be applied again when the saved settings are read back.
-                saved.clone_from(&preference);
-                changed.push(preference);
-            }
-        }
+        let settings = with_preferences(&self.settings, &self.navigation, &self.shown.display);
+        let before = self.settings.texts();
+        let changed = settings.texts().into_iter().filter(|text| !before.contains(text)).collect();
+        // Already applied here; it must not be applied again when the saved settings are read back.
+        self.settings = settings;
         Effect::Request(UiRequest::SaveSettings(changed))
     }
 

@@ -2,7 +2,10 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::key_scheme::KeyScheme;
+use crate::settings::ScreenSettings;
 use crate::{RowStyle, Tone};
+use gtop_fleet::settings::Layer;
 
 mod palette;
 
@@ -94,30 +97,86 @@ pub enum ColourDepth {
     TrueColour,
 }
 
-/// The theme settings; `None` is decided by the environment.
+/// The themes to choose from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThemeName {
+    /// As the background asks for, or as the key scheme has it.
+    #[default]
+    Auto,
+    Dark,
+    Light,
+    Mono,
+    ColourBlind,
+    Hot,
+}
+
+impl ThemeName {
+    const fn palette(self) -> Palette {
+        match self {
+            Self::Auto | Self::Dark => Palette::Dark,
+            Self::Light => Palette::Light,
+            Self::Mono => Palette::Mono,
+            Self::ColourBlind => Palette::ColourBlind,
+            Self::Hot => Palette::Hot,
+        }
+    }
+}
+
+/// The background of the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Background {
+    /// The terminal decides.
+    #[default]
+    Auto,
+    Dark,
+    Light,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColourUse {
+    /// The terminal decides.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// The settings of a theme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThemeOptions {
-    /// The palette; replaced by its counterpart if the background is known to be of the other kind.
-    pub palette: Option<Palette>,
-    /// True for a light background.
-    pub is_light: Option<bool>,
-    /// False for no colours.
-    pub has_colour: Option<bool>,
-    /// True for ASCII only.
+    /// Its palette is replaced by its counterpart if the background is known to be of the other kind.
+    pub name: ThemeName,
+    pub background: Background,
+    pub colour: ColourUse,
+    /// True for ASCII only; `None` if the locale decides.
     pub is_ascii: Option<bool>,
     /// Draws bars with a gradient.
     pub is_colorful: bool,
 }
 
 impl ThemeOptions {
+    /// Returns the options in the settings.
+    pub fn new(settings: &ScreenSettings) -> Self {
+        // As bright as nvitop, unless a theme is chosen.
+        let is_hot =
+            settings.theme.layer == Layer::Default && settings.key_scheme == KeyScheme::Nvitop;
+        Self {
+            name: if is_hot { ThemeName::Hot } else { settings.theme.value },
+            background: settings.background,
+            colour: settings.color,
+            is_ascii: settings.ascii,
+            is_colorful: settings.colorful,
+        }
+    }
+
     /// Returns true if a light background is asked for, false for a dark one, `None` if the terminal decides.
-    /// The palettes `dark` and `light` ask for their background.
-    pub const fn background(self) -> Option<bool> {
-        match (self.is_light, self.palette) {
-            (Some(is_light), _) => Some(is_light),
-            (None, Some(Palette::Dark)) => Some(false),
-            (None, Some(Palette::Light)) => Some(true),
-            (None, _) => None,
+    /// The themes `dark` and `light` ask for their background.
+    pub const fn is_light(self) -> Option<bool> {
+        match (self.background, self.name) {
+            (Background::Light, _) | (Background::Auto, ThemeName::Light) => Some(true),
+            (Background::Dark, _) | (Background::Auto, ThemeName::Dark) => Some(false),
+            (Background::Auto, _) => None,
         }
     }
 }
@@ -141,9 +200,13 @@ impl Theme {
         let term = variable("TERM").unwrap_or_default();
         let background = variable("COLORFGBG")
             .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
-        let is_light = options.background().unwrap_or(matches!(background, Some(7 | 15)));
-        let palette = options.palette.unwrap_or(Palette::Dark).for_background(is_light);
-        let has_colour = options.has_colour.unwrap_or(term != "dumb");
+        let is_light = options.is_light().unwrap_or(matches!(background, Some(7 | 15)));
+        let palette = options.name.palette().for_background(is_light);
+        let has_colour = match options.colour {
+            ColourUse::Auto => term != "dumb",
+            ColourUse::Always => true,
+            ColourUse::Never => false,
+        };
         let is_full = variable("COLORTERM")
             .is_some_and(|value| value == "truecolor" || value == "24bit")
             || term.contains("direct");
@@ -340,30 +403,50 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        let of = |palette| ThemeOptions { palette: Some(palette), ..ThemeOptions::default() };
+        let of = |name| ThemeOptions { name, ..ThemeOptions::default() };
         let light = ("COLORFGBG", "0;15");
         for (options, variables, palette) in [
-            (of(Palette::Hot), vec![], Palette::Hot),
-            (of(Palette::Hot), vec![light], Palette::HotLight),
-            (of(Palette::ColourBlind), vec![light], Palette::ColourBlindLight),
-            (of(Palette::Dark), vec![light], Palette::Dark),
-            (of(Palette::Light), vec![], Palette::Light),
-            (ThemeOptions { is_light: Some(true), ..of(Palette::Hot) }, vec![], Palette::HotLight),
-            (ThemeOptions { is_light: Some(true), ..of(Palette::Dark) }, vec![], Palette::Light),
-            (ThemeOptions { is_light: Some(false), ..of(Palette::Hot) }, vec![light], Palette::Hot),
-            (ThemeOptions { is_light: Some(true), ..of(Palette::Mono) }, vec![], Palette::Mono),
+            (of(ThemeName::Hot), vec![], Palette::Hot),
+            (of(ThemeName::Hot), vec![light], Palette::HotLight),
+            (of(ThemeName::ColourBlind), vec![light], Palette::ColourBlindLight),
+            (of(ThemeName::Dark), vec![light], Palette::Dark),
+            (of(ThemeName::Light), vec![], Palette::Light),
             (
-                ThemeOptions { is_light: Some(false), ..ThemeOptions::default() },
+                ThemeOptions { background: Background::Light, ..of(ThemeName::Hot) },
+                vec![],
+                Palette::HotLight,
+            ),
+            (
+                ThemeOptions { background: Background::Light, ..of(ThemeName::Dark) },
+                vec![],
+                Palette::Light,
+            ),
+            (
+                ThemeOptions { background: Background::Dark, ..of(ThemeName::Hot) },
+                vec![light],
+                Palette::Hot,
+            ),
+            (
+                ThemeOptions { background: Background::Light, ..of(ThemeName::Mono) },
+                vec![],
+                Palette::Mono,
+            ),
+            (
+                ThemeOptions { background: Background::Dark, ..ThemeOptions::default() },
                 vec![light],
                 Palette::Dark,
             ),
-            (ThemeOptions { has_colour: Some(false), ..of(Palette::Hot) }, vec![], Palette::Mono),
             (
-                ThemeOptions { has_colour: Some(true), ..ThemeOptions::default() },
+                ThemeOptions { colour: ColourUse::Never, ..of(ThemeName::Hot) },
+                vec![],
+                Palette::Mono,
+            ),
+            (
+                ThemeOptions { colour: ColourUse::Always, ..ThemeOptions::default() },
                 vec![("TERM", "dumb")],
                 Palette::Dark,
             ),
-            (of(Palette::Hot), vec![("TERM", "dumb")], Palette::Mono),
+            (of(ThemeName::Hot), vec![("TERM", "dumb")], Palette::Mono),
         ] {
             assert_eq!(theme(options, &variables).palette, palette, "{options:?} {variables:?}");
         }

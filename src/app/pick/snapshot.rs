@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::app::env::Env;
 use crate::app::watch::WatchSession;
+use crate::setting_table::{JobSettings, OutputSettings};
 use crate::watch::Discovery;
 use crate::watch::is_complete;
 use gtop_collect::inventory::JobTargets;
@@ -42,7 +43,8 @@ pub(super) async fn complete_fleet(
     end: Option<Instant>,
     err: &mut impl Write,
 ) -> io::Result<Result<Snapshot, StopReason>> {
-    let limit = env.settings.seconds("deadline").saturating_sub(session.scheduler_wait);
+    let limit =
+        env.settings.read::<OutputSettings>().deadline.saturating_sub(session.scheduler_wait);
     let (monitor, now) = (&session.monitor, Instant::now());
     let limit = end.map_or(limit, |end| limit.min(end.saturating_duration_since(now)));
     let deadline = now + limit;
@@ -136,7 +138,7 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
     let Some(kind) = scheduler_of(env) else { return Ok(None) };
     let names = fleet.nodes.iter().flat_map(|node| names_of(node));
     let names: BTreeSet<NodeName> = names.filter_map(|name| NodeName::new(&name).ok()).collect();
-    let interval = env.settings.seconds("discovery-interval");
+    let interval = env.settings.read::<JobSettings>().discovery_interval;
     // The scheduler is asked for these nodes too: for what jobs have there that it does not list.
     let targets = names.iter().map(|name| Target { name: name.clone(), reach: Reach::Local });
     let targets: Vec<Target> = targets.collect();

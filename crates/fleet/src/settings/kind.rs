@@ -52,7 +52,7 @@ impl ChoiceValue {
 pub enum SettingKind {
     Switch,
     /// One of a fixed list of words.
-    Choice(&'static [ChoiceValue]),
+    Choice(fn() -> Vec<ChoiceValue>),
     /// The name of a sort column.
     Sort(fn() -> Vec<SortColumn>),
     /// A duration in seconds.
@@ -85,7 +85,7 @@ pub enum SettingValue {
     Seconds(Duration),
     Count(u32),
     /// Two percentages, the smaller first.
-    PercentPair(u8, u8),
+    PercentPair((u8, u8)),
     /// A text; empty for none.
     Text(String),
     List(Vec<String>),
@@ -94,11 +94,18 @@ pub enum SettingValue {
 impl SettingKind {
     /// Returns the values of a choice; none of other kinds.
     pub fn choices(self) -> Vec<ChoiceValue> {
-        if let Self::Choice(choices) = self {
-            return choices.to_vec();
+        match self {
+            Self::Choice(choices) => choices(),
+            Self::Sort(columns) => columns().into_iter().map(ChoiceValue::of_sort).collect(),
+            Self::Switch
+            | Self::Seconds { .. }
+            | Self::Count { .. }
+            | Self::PercentPair
+            | Self::Text(_)
+            | Self::List(_)
+            | Self::DistinctList(..)
+            | Self::Columns(_) => Vec::new(),
         }
-        let Self::Sort(columns) = self else { return Vec::new() };
-        columns().into_iter().map(ChoiceValue::of_sort).collect()
     }
 
     /// Returns the columns to choose from; none of other kinds.
@@ -153,7 +160,7 @@ impl SettingKind {
                 let shares: Vec<_> = words().map(|word| parse_percent(&word)).collect();
                 match *shares {
                     [Some(first), Some(second)] if first < second => {
-                        Some(SettingValue::PercentPair(first, second))
+                        Some(SettingValue::PercentPair((first, second)))
                     }
                     _ => None,
                 }
@@ -310,7 +317,7 @@ impl fmt::Display for SettingValue {
             Self::Choice(word) => f.write_str(word),
             Self::Seconds(span) => write!(f, "{}", span.as_secs_f64()),
             Self::Count(count) => write!(f, "{count}"),
-            Self::PercentPair(first, second) => write!(f, "{first},{second}"),
+            Self::PercentPair((first, second)) => write!(f, "{first},{second}"),
             Self::Text(text) => f.write_str(text),
             Self::List(all) => f.write_str(&all.join(",")),
         }
@@ -323,7 +330,7 @@ impl SettingValue {
         match self {
             Self::Switch(_) | Self::Seconds(_) | Self::Count(_) => self.to_string(),
             Self::Choice(word) => toml_string(word),
-            Self::PercentPair(first, second) => format!("[{first}, {second}]"),
+            Self::PercentPair((first, second)) => format!("[{first}, {second}]"),
             Self::Text(text) => toml_string(text),
             Self::List(all) => {
                 let all: Vec<String> = all.iter().map(|text| toml_string(text)).collect();

@@ -1,8 +1,6 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
-use crate::query::SortColumn;
-use crate::settings::column_spec::ColumnSpec;
-use crate::settings::kind::{ChoiceValue, SettingKind, SettingValue};
+use crate::settings::kind::{SettingKind, SettingValue};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +9,7 @@ pub struct Setting {
     /// Name in files. The option is `--NAME` as a rule, the variable `GTOP_NAME` in upper case.
     pub name: &'static str,
     /// The option if it is not called as the setting; empty otherwise.
-    long: &'static str,
+    pub(super) long: &'static str,
     /// Short option.
     pub short: Option<char>,
     /// Further long options.
@@ -77,50 +75,6 @@ pub enum EnvMapping {
     IfNotZero(&'static str),
 }
 
-/// Returns a setting with a value; everything but these three is left at the default.
-pub const fn option(name: &'static str, kind: SettingKind, value_name: &'static str) -> Setting {
-    Setting {
-        name,
-        long: "",
-        short: None,
-        aliases: &[],
-        kind,
-        value_name,
-        default: "",
-        default_missing_value: None,
-        flags: &[],
-        help: "",
-        off_help: "",
-        label: "",
-        page: "",
-        steps: &[],
-        env_aliases: &[],
-        is_global: false,
-        has_option: true,
-        conflicts: &[],
-    }
-}
-
-/// Returns a switch that is off by default.
-pub const fn switch(name: &'static str) -> Setting {
-    option(name, SettingKind::Switch, "").default("false")
-}
-
-/// Returns a setting with a fixed list of values, set by [`Setting::values`].
-pub const fn choice(name: &'static str, value_name: &'static str) -> Setting {
-    option(name, SettingKind::Choice(&[]), value_name)
-}
-
-/// Returns the sort order of a view; by default the first.
-pub const fn sort(name: &'static str, columns: fn() -> Vec<SortColumn>) -> Setting {
-    option(name, SettingKind::Sort(columns), "COLUMN").default("node")
-}
-
-/// Returns the columns of a table; by default as many as fit.
-pub const fn columns(name: &'static str, columns: fn() -> Vec<ColumnSpec>) -> Setting {
-    option(name, SettingKind::Columns(columns), "COLUMN").page("Columns")
-}
-
 pub const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
     Flag { name, short: None, value, help }
 }
@@ -136,75 +90,28 @@ impl Flag {
 }
 
 impl Setting {
-    pub const fn help(self, help: &'static str) -> Self {
-        Self { help, ..self }
-    }
-
-    pub const fn short(self, short: char) -> Self {
-        Self { short: Some(short), ..self }
-    }
-
-    /// Gives the option another name than the setting.
-    pub const fn long(self, long: &'static str) -> Self {
-        Self { long, ..self }
-    }
-
-    pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
-        Self { aliases, ..self }
-    }
-
-    /// Sets the values of a choice; the first is the default.
-    pub const fn values(self, values: &'static [ChoiceValue]) -> Self {
-        let default = if let [first, ..] = values { first.name } else { "" };
-        Self { kind: SettingKind::Choice(values), default, ..self }
-    }
-
-    pub const fn default(self, default: &'static str) -> Self {
-        Self { default, ..self }
-    }
-
-    /// Turns a switch on by default; `off_help` is the help of `--no-NAME`.
-    pub const fn on_by_default(self, off_help: &'static str) -> Self {
-        Self { default: "true", off_help, ..self }
-    }
-
-    /// Sets the value of the option given without one.
-    pub const fn bare(self, value: &'static str) -> Self {
-        Self { default_missing_value: Some(value), ..self }
-    }
-
-    pub const fn flags(self, flags: &'static [Flag]) -> Self {
-        Self { flags, ..self }
-    }
-
-    pub const fn page(self, page: &'static str) -> Self {
-        Self { page, ..self }
-    }
-
-    /// Names it in words for the setup dialog.
-    pub const fn label(self, label: &'static str) -> Self {
-        Self { label, ..self }
-    }
-
-    pub const fn steps(self, steps: &'static [&'static str]) -> Self {
-        Self { steps, ..self }
-    }
-
-    pub const fn env_aliases(self, env_aliases: &'static [EnvAlias]) -> Self {
-        Self { env_aliases, ..self }
-    }
-
-    pub const fn global(self) -> Self {
-        Self { is_global: true, ..self }
-    }
-
-    /// Leaves the option to the declaration of the command line.
-    pub const fn without_option(self) -> Self {
-        Self { has_option: false, ..self }
-    }
-
-    pub const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
-        Self { conflicts, ..self }
+    /// Returns a setting of which only the kind is known.
+    pub(super) const fn of_kind(kind: SettingKind, value_name: &'static str) -> Self {
+        Self {
+            name: "",
+            long: "",
+            short: None,
+            aliases: &[],
+            kind,
+            value_name,
+            default: "",
+            default_missing_value: None,
+            flags: &[],
+            help: "",
+            off_help: "",
+            label: "",
+            page: "",
+            steps: &[],
+            env_aliases: &[],
+            is_global: false,
+            has_option: true,
+            conflicts: &[],
+        }
     }
 
     /// Returns the name of the option, without `--`.

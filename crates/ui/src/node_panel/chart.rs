@@ -39,10 +39,9 @@ impl ChartState {
         self.metrics.as_deref().unwrap_or(&display.chart.metrics)
     }
 
-    /// Returns the aliases of the metrics, separated by commas.
-    pub(crate) fn setting_value(&self, display: &DisplayOptions) -> String {
-        let aliases = self.metrics(display).iter().map(|metric| metric.alias());
-        aliases.collect::<Vec<_>>().join(",")
+    /// Returns the aliases of the metrics.
+    pub(crate) fn aliases(&self, display: &DisplayOptions) -> Vec<String> {
+        self.metrics(display).iter().map(|metric| metric.alias().to_owned()).collect()
     }
 
     /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last

@@ -12,10 +12,11 @@ use crate::input::Click;
 use crate::node_panel::{self, panel};
 use crate::selection::SharedSelection;
 use crate::view_state::{Shared, ViewState};
-use crate::views::fleet::cells::{CellCache, MapMetric};
+use crate::views::fleet::cells::CellCache;
+pub(crate) use crate::views::fleet::cells::MapMetric;
 pub use crate::views::fleet::column_layout::column_specs;
 use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
-use crate::views::fleet::grouping::Grouping;
+pub(crate) use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::heat_map::{CellCursor, CellGrid};
 use crate::views::fleet::legend::OwnerCounts;
 pub use crate::views::fleet::node_sort::sort_columns;
@@ -63,10 +64,10 @@ const MAX_PROBLEM_LINES: usize = 4;
 /// The state of the fleet view.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    layout: Layout,
+    pub(crate) layout: Layout,
     pub(crate) order: SortOrder,
-    grouping: Grouping,
-    metric: MapMetric,
+    pub(crate) grouping: Grouping,
+    pub(crate) metric: MapMetric,
     /// The keys of the folded groups.
     folded_groups: BTreeSet<Arc<str>>,
     /// Incremented on each change of `folded_groups`.
@@ -101,7 +102,7 @@ pub struct State {
 
 /// The layouts of the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Layout {
+pub(crate) enum Layout {
     /// One line per node.
     #[default]
     Table,
@@ -196,33 +197,6 @@ impl State {
         }
     }
 
-    /// Returns layout, metric and grouping as settings name them.
-    pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
-        let layout = match self.layout {
-            Layout::Table => "table",
-            Layout::Map => "map",
-        };
-        (layout, self.metric.label(), self.grouping.name())
-    }
-
-    /// Restores one of these preferences; ignores unknown names and values.
-    pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
-        match (name, value) {
-            ("fleet-form", "table") => self.layout = Layout::Table,
-            ("fleet-form", "map") => self.layout = Layout::Map,
-            ("fleet-map", label) => {
-                let known = MapMetric::ALL.into_iter().find(|one| one.label() == label);
-                self.metric = known.unwrap_or(self.metric);
-            }
-            ("fleet-group", name) => {
-                if let Some(grouping) = Grouping::from_name(name) {
-                    self.group_by(grouping);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Forgets the series of earlier snapshots, and what was drawn of them.
     pub(crate) fn forget_series(&mut self) {
         self.series_cache.clear();
@@ -230,7 +204,7 @@ impl State {
         self.rows.clear();
     }
 
-    fn group_by(&mut self, grouping: Grouping) {
+    pub(crate) fn group_by(&mut self, grouping: Grouping) {
         self.grouping = grouping;
         self.folds_if_long = grouping != Grouping::None;
         self.folded_groups.clear();

@@ -21,7 +21,7 @@ use gtop_model::{Celsius, Device, NodeName, Percent};
 table! {
     /// The metric of the heat map, with its name.
     #[derive(Default)]
-    pub(super) enum MapMetric {
+    pub(crate) enum MapMetric {
         #[default]
         Utilization = "util",
         /// Used memory as a share of the total.
@@ -36,7 +36,7 @@ table! {
     }
     pub(super) const ALL;
     /// Returns the name.
-    pub(super) fn label -> &'static str;
+    pub(crate) fn label -> &'static str;
 }
 
 /// The number of levels.

@@ -14,25 +14,25 @@ use gtop_model::nodeset;
 use gtop_model::table;
 
 table! {
-    /// What nodes and devices are grouped by, with the name in settings and the label.
+    /// What nodes and devices are grouped by, with the label.
     #[derive(Default)]
-    pub(super) enum Grouping {
+    pub(crate) enum Grouping {
         /// Not grouped.
         #[default]
-        None = ("none", "nothing"),
+        None = "nothing",
         /// Ranges of nodes with similar names.
-        Range = ("name", "node name"),
+        Range = "node name",
         /// The partitions of the node by the scheduler's word; if it has none, those of its jobs.
-        Partition = ("partition", "partition"),
+        Partition = "partition",
         /// The job that has the device.
-        Job = ("job", "job"),
+        Job = "job",
         /// The user of the device.
-        User = ("user", "user"),
+        User = "user",
         /// The device model.
-        Model = ("model", "device model"),
+        Model = "device model",
     }
     const ALL;
-    fn texts -> (&'static str, &'static str);
+    pub(super) fn label -> &'static str;
 }
 
 /// The maximum number of ranges that similar names are split into.
@@ -49,19 +49,6 @@ struct GroupKey {
 }
 
 impl Grouping {
-    /// Returns the name in settings.
-    pub(super) const fn name(self) -> &'static str {
-        self.texts().0
-    }
-
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
-
-    pub(super) const fn label(self) -> &'static str {
-        self.texts().1
-    }
-
     /// Returns the next or previous grouping that applies to this fleet.
     pub(super) fn cycle(self, fleet_view: &FleetView, is_forward: bool) -> Self {
         let applies = |grouping: &Self| match grouping {
