@@ -247,7 +247,6 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
             Output::Stdout(bytes) => reader.push(&bytes),
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
-                stderr.drain(channel).await;
                 let message = format!("the probe ended at once, {exit}");
                 let why = stderr.append_to_message(message, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));

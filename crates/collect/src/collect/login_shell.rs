@@ -159,9 +159,6 @@ impl LoginShell {
                 Output::Exit(exit) => self.exit = Some(exit),
             }
         }
-        if self.exit.is_some() {
-            self.stderr.drain(channel).await;
-        }
         let end = self.exit.as_ref().map(Exit::to_string).unwrap_or_default();
         let message = format!("the login shell ended first, {end}");
         let message = self.stderr.append_to_message(message, self.noise());

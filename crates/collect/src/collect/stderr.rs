@@ -1,19 +1,11 @@
 //! The last lines a command printed before it failed, for the error message.
 
-use std::time::Duration;
-
-use tokio::time::timeout;
-
-use crate::transport::Channel;
-use gtop_local::process::Output;
 use gtop_local::text::sanitize;
 
 /// How much of the standard error is kept.
 const MAX_TAIL_BYTES: usize = 1024;
 /// Characters shown of it.
 const MAX_SHOWN_CHARS: usize = 200;
-/// How long to wait for standard error after the exit status: servers may send the status first.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The tail of a command's standard error.
 #[derive(Debug, Default)]
@@ -26,18 +18,6 @@ impl StderrTail {
         self.bytes.extend(bytes);
         let start = self.bytes.len().saturating_sub(MAX_TAIL_BYTES);
         self.bytes.drain(..start);
-    }
-
-    /// Reads the remaining output of a command that has ended.
-    pub(super) async fn drain(&mut self, channel: &mut Channel) {
-        let rest = async {
-            while let Ok(output) = channel.next().await {
-                if let Output::Stderr(bytes) = output {
-                    self.push(&bytes);
-                }
-            }
-        };
-        timeout(DRAIN_TIMEOUT, rest).await.ok();
     }
 
     /// Appends the last lines printed on standard output (`noise`) and standard error.

@@ -27,7 +27,7 @@ pub enum Channel {
 }
 
 impl Channel {
-    /// Waits for the next event. Cancel-safe.
+    /// Waits for the next event. The exit status comes last. Cancel-safe.
     ///
     /// `Err` is the end: with the fault, unless the command exited by itself. From then on it returns at once.
     pub async fn next(&mut self) -> Result<Output, Option<Fault>> {

@@ -115,7 +115,8 @@ impl SshChannel {
         Ok(true)
     }
 
-    /// Waits for the next event. Cancel-safe.
+    /// Waits for the next event. The exit status comes last, unless more output takes longer than a second after it.
+    /// Cancel-safe.
     ///
     /// `Err` is the end: with the fault, unless the node closed the channel.
     pub async fn next(&self) -> Result<Output, Option<Fault>> {

@@ -5,14 +5,22 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use gtop_local::lock::lock;
 use gtop_local::process::Output;
 
 /// Most chunks of output that wait to be read; then the connection waits.
 pub(crate) const CAPACITY: usize = 16;
+
+/// How long the rest of the output is waited for after the exit status, which a node may send first.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Output of a channel, or its end (`None`).
+type Queued = Option<Output>;
 
 /// The output of one command.
 #[derive(Debug, Default)]
@@ -26,9 +34,10 @@ pub(crate) struct OutputQueue {
 struct State {
     /// The number of the channel whose output is queued.
     channel: Option<u32>,
-    /// `None` is the end of the channel.
-    queue: VecDeque<Option<Output>>,
+    queue: VecDeque<Queued>,
     is_over: bool,
+    /// The exit status, which comes last, and until when it waits for the rest of the output.
+    exit: Option<(Output, Instant)>,
 }
 
 impl OutputQueue {
@@ -40,11 +49,7 @@ impl OutputQueue {
     /// Queues output of a channel, or its end (`None`), and waits while the queue is full.
     ///
     /// The wait is rare, and boxed: each connection reserves the size of this future several times.
-    pub(crate) fn push(
-        &self,
-        channel: u32,
-        output: Option<Output>,
-    ) -> impl Future<Output = ()> + use<'_> {
+    pub(crate) fn push(&self, channel: u32, output: Queued) -> impl Future<Output = ()> + use<'_> {
         let mut state = lock(&self.state);
         let is_wanted = state.channel == Some(channel) && !state.is_over;
         if is_wanted {
@@ -72,22 +77,29 @@ impl OutputQueue {
         self.space_ready.notify_one();
     }
 
-    /// Waits for the next output; `None` when the queue is closed and empty.
+    /// Waits for the next output; `None` when the queue is closed and empty. The exit status comes last, unless more
+    /// output takes too long.
     ///
     /// Cancel-safe.
-    pub(crate) async fn next(&self) -> Option<Option<Output>> {
+    pub(crate) async fn next(&self) -> Option<Queued> {
         loop {
-            {
+            let exit_at = {
                 let mut state = lock(&self.state);
-                if let Some(output) = state.queue.pop_front() {
+                if let Some(output) = state.take() {
                     self.space_ready.notify_one();
                     return Some(output);
                 }
                 if state.is_over {
                     return None;
                 }
+                state.exit.as_ref().map(|(_, at)| *at)
+            };
+            let output_ready = self.output_ready.notified();
+            match exit_at {
+                None => output_ready.await,
+                // Boxed, so that a reader of output does not carry a timer.
+                Some(at) => drop(Box::pin(timeout_at(at, output_ready)).await),
             }
-            self.output_ready.notified().await;
         }
     }
 }
@@ -96,22 +108,39 @@ impl State {
     fn is_full(&self) -> bool {
         !self.is_over && self.queue.len() >= CAPACITY
     }
+
+    /// Takes what comes next.
+    fn take(&mut self) -> Option<Queued> {
+        while let Some(Some(Output::Exit(_))) = self.queue.front() {
+            let exit = self.queue.pop_front().flatten();
+            self.exit = exit.map(|exit| (exit, Instant::now() + REST_TIMEOUT));
+        }
+        let is_last = match self.queue.front() {
+            Some(output) => output.is_none(),
+            None => self.is_over,
+        };
+        let is_due = |(_, at): &mut (Output, Instant)| is_last || *at <= Instant::now();
+        match self.exit.take_if(is_due) {
+            Some((exit, _)) => Some(Some(exit)),
+            None => self.queue.pop_front(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use tokio::time::timeout;
 
     use super::*;
+    use gtop_local::process::Exit;
 
     /// Long enough for a task that does not wait to finish.
     const MOMENT: Duration = Duration::from_secs(1);
 
     #[expect(clippy::unnecessary_wraps, reason = "`push` takes the end of the output as `None`")]
-    fn chunk(count: usize) -> Option<Output> {
+    fn chunk(count: usize) -> Queued {
         Some(Output::Stdout(count.to_string().into_bytes()))
     }
 
@@ -157,5 +186,53 @@ mod tests {
         let all = async { tokio::join!(full.push(OWN, chunk(99)), empty.next(), closing) };
         let ((), read, ()) = timeout(MOMENT * 3, all).await.unwrap();
         assert_eq!(read, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_exit_status_comes_after_the_output() {
+        let exit = || Some(Output::Exit(Exit::Status(3)));
+        let ended = OutputQueue::default();
+        let lost = OutputQueue::default();
+        for queue in [&ended, &lost] {
+            queue.set_channel(OWN);
+            for output in [chunk(0), exit(), chunk(1), chunk(2)] {
+                queue.push(OWN, output).await;
+            }
+            for count in 0..3 {
+                assert_eq!(queue.next().await, Some(chunk(count)));
+            }
+        }
+        ended.push(OWN, None).await;
+        lost.close();
+        for (queue, end) in [(&ended, Some(None)), (&lost, None)] {
+            assert_eq!(timeout(Duration::ZERO, queue.next()).await, Ok(Some(exit())));
+            assert_eq!(timeout(Duration::ZERO, queue.next()).await, Ok(end));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_exit_status_does_not_wait_for_what_a_command_left_running() {
+        let queue = OutputQueue::default();
+        queue.set_channel(OWN);
+        queue.push(OWN, Some(Output::Exit(Exit::Status(0)))).await;
+        let writing = async {
+            loop {
+                queue.push(OWN, chunk(1)).await;
+                tokio::time::sleep(MOMENT / 8).await;
+            }
+        };
+        let reading = async { while queue.next().await == Some(chunk(1)) {} };
+        let until_exit = async {
+            tokio::select! {
+                () = writing => {}
+                () = reading => {}
+            }
+        };
+        timeout(REST_TIMEOUT + MOMENT, until_exit).await.unwrap();
+        let silent = OutputQueue::default();
+        silent.set_channel(OWN);
+        silent.push(OWN, Some(Output::Exit(Exit::Status(0)))).await;
+        let exit = timeout(REST_TIMEOUT + MOMENT, silent.next()).await.unwrap();
+        assert_eq!(exit, Some(Some(Output::Exit(Exit::Status(0)))));
     }
 }
