@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -20,6 +20,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::app::limits;
 use crate::app::prompt_place::PromptPlace;
+use gtop_local::lock::lock;
 use gtop_local::process::run_askpass;
 use gtop_ssh::Secret;
 
@@ -145,7 +146,7 @@ pub(super) fn restore_echo() {
 }
 
 fn saved_modes() -> MutexGuard<'static, Vec<Termios>> {
-    SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&SAVED_MODES)
 }
 
 /// Turns off echo; restores the modes when dropped.

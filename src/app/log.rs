@@ -1,10 +1,11 @@
 //! `--log FILE`: writes one line per event, for diagnosis.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use log::{LevelFilter, Log, Metadata, Record};
 
+use gtop_local::lock::lock;
 use gtop_local::storage::{LogFile, WriteError};
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;
@@ -38,7 +39,7 @@ impl Log for FileLog {
         let at =
             jiff::Timestamp::from_microsecond(self.clock.now().as_micros()).unwrap_or_default();
         let message = sanitize(&record.args().to_string(), 1000);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.file);
         file.write_line(&format!("{at:.3} {:<5} {message}", record.level()));
     }
 

@@ -1,9 +1,10 @@
 //! `--anonymize`: replaces names in everything that is printed or logged, equally in all of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::cli::OutputOptions;
 use gtop_fleet::{Anonymizer, Fleet};
+use gtop_local::lock::lock;
 
 /// Whether names are replaced, and by what; clones share the replacements.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,6 @@ impl Privacy {
     /// Returns the fleet as it may be shown.
     pub(super) fn apply(&self, fleet: Fleet) -> Fleet {
         let Some(anonymizer) = &self.0 else { return fleet };
-        anonymizer.lock().unwrap_or_else(PoisonError::into_inner).anonymize(&fleet)
+        lock(anonymizer).anonymize(&fleet)
     }
 }

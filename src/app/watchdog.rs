@@ -5,8 +5,8 @@
 
 use std::io;
 use std::process;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
+use gtop_local::lock::lock;
 use gtop_local::process::terminate_programs;
 use gtop_local::storage::remove_temporary_folders;
 use gtop_ui as ui;
@@ -45,13 +46,13 @@ static COMMAND_SIGNALS: Mutex<Option<mpsc::Sender<StopReason>>> = Mutex::new(Non
 pub(super) fn signals_for_command() -> mpsc::Receiver<StopReason> {
     // One that waits while another is passed on means that the command does not answer.
     let (sender, receiver) = mpsc::channel(1);
-    *COMMAND_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    *lock(&COMMAND_SIGNALS) = Some(sender);
     receiver
 }
 
 /// Returns true if a signal was taken for a command.
 fn is_for_command(reason: StopReason) -> bool {
-    let sender = COMMAND_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let sender = lock(&COMMAND_SIGNALS);
     sender.as_ref().is_some_and(|sender| sender.try_send(reason).is_ok())
 }
 

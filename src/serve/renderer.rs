@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::export::{ExpositionOptions, exposition, write_json};
 use crate::serve::{ServedContent, give_way};
 use gtop_fleet::Fleet;
+use gtop_local::lock::lock;
 
 /// How long a text is given to others who ask the same.
 const MIN_AGE: Duration = Duration::from_millis(500);
@@ -113,7 +114,7 @@ impl Renderer {
     }
 
     fn request(&self, what: ServedText) -> Option<watch::Receiver<Option<RenderedBody>>> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         entries.retain(|entry| entry.is_new() || entry.in_transit() > 0);
         if let Some(entry) = entries.iter().find(|entry| entry.what == what && entry.is_new()) {
             return Some(entry.rendered.clone());

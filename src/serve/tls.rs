@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -12,6 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::{self, ServerConfig};
 use webpki::{EndEntityCert, KeyUsage};
 
+use gtop_local::lock::lock;
 use gtop_local::storage::{self, FileVersion};
 use gtop_local::time::Clock;
 
@@ -74,7 +75,7 @@ impl Tls {
     /// Returns what accepts a connection, with the certificate as it is now. One that cannot be used does not replace
     /// the one before, and is told once.
     pub(super) fn acceptor(&self, notices: &mpsc::Sender<String>) -> TlsAcceptor {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.loaded);
         let versions = versions(&self.certificates, &self.key);
         if versions != loaded.versions {
             loaded.versions = versions;

@@ -15,7 +15,7 @@ mod srun;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -33,6 +33,7 @@ pub(crate) use crate::transport::srun::StepScript;
 
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
+use gtop_local::lock::lock;
 use gtop_local::process::LocalProcess;
 use gtop_local::storage::WriteError;
 use gtop_model::{NodeName, Privilege};
@@ -333,12 +334,12 @@ impl Transport {
 
     /// Sets which nodes the scheduler has powered down; they are not to be connected to.
     pub fn set_powered_off(&self, nodes: BTreeSet<NodeName>) {
-        *self.0.powered_off.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+        *lock(&self.0.powered_off) = nodes;
     }
 
     /// Returns true if the scheduler has powered the node down.
     pub fn is_powered_off(&self, node: &NodeName) -> bool {
-        self.0.powered_off.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
+        lock(&self.0.powered_off).contains(node)
     }
 
     /// Sets the scheduler's addresses of its nodes.

@@ -13,7 +13,7 @@ mod run;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ pub use crate::process::run::{
 
 pub use crate::process::question::run_askpass;
 
+use crate::lock::lock;
 pub use crate::process::background::BackgroundProgram;
 pub use crate::process::output::OutputTail;
 use crate::text;
@@ -51,7 +52,7 @@ const EXIT_POLLS: u32 = 25;
 static GROUP_LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 fn group_leaders() -> MutexGuard<'static, Vec<Pid>> {
-    GROUP_LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&GROUP_LEADERS)
 }
 
 /// Terminates every running program with its process group, stopped ones too.

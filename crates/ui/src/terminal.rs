@@ -4,9 +4,10 @@
 use std::io::{self, Write as _};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
+use gtop_local::lock::lock;
 use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize};
@@ -193,7 +194,7 @@ impl PanicGuard {
 }
 
 fn keep_panic(panic: String) {
-    let mut kept = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = lock(&PANICS);
     if kept.len() < MAX_KEPT_PANICS {
         kept.push(panic);
     }
@@ -205,7 +206,7 @@ impl Drop for PanicGuard {
             let default = Arc::clone(&self.0);
             panic::set_hook(Box::new(move |panic| default(panic)));
         }
-        let kept = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = std::mem::take(&mut *lock(&PANICS));
         let mut out = io::stderr().lock();
         for panic in kept {
             if writeln!(out, "gtop: {panic}").is_err() {

@@ -1,13 +1,14 @@
 //! Queues requests to nodes until their sessions send them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::collect::park::NoDelay;
+use gtop_local::lock::lock;
 use gtop_model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 
 /// Maximum number of open requests per node, sent or queued.
@@ -50,7 +51,7 @@ pub(super) struct RequestQueue(Mutex<BTreeMap<NodeName, NodeQueue>>);
 impl RequestQueue {
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeName, NodeQueue>> {
         // No operation under the lock can panic halfway.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Adds a queue for a node; the `Notify` fires when a request is queued.

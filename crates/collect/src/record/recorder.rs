@@ -18,6 +18,7 @@ use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
+use gtop_local::lock::lock;
 use gtop_local::time::{Clock, ClockOffset, Timestamp, format_duration};
 use gtop_model::{
     Device, JobList, Link, Mark, MarkKind, NodeName, RecorderState, SessionUpdate, Source,
@@ -231,7 +232,7 @@ fn write_groups(
 impl RecorderShared {
     fn lock(&self) -> MutexGuard<'_, Lines> {
         // A panic elsewhere leaves at most an incomplete line, which readers pass by.
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 
     /// Starts with the roster, and marks that a recording resumes.
@@ -296,7 +297,7 @@ impl RecorderShared {
         let nodes: Vec<_> =
             self.lock().nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect();
         for (name, node) in nodes {
-            let node = node.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = lock(&node);
             let mut text = Vec::new();
             node.write_checkpoint(&mut text, &name, self.clock.now());
             // While the node is locked, no line of it can come before its checkpoint is in the group.
@@ -364,7 +365,7 @@ impl NodeRecorder {
         if matches!(&raw, RawUpdate::Frame(frame) if frame.text.is_empty()) {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let mut text = Vec::new();
         match raw {
             RawUpdate::Session(update) => {

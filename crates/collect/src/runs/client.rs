@@ -1,7 +1,7 @@
 //! Requests about runs: which script serves them, and what its answers mean.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use crate::runs::message::{Answer, Growth, clean};
 use crate::runs::session::{SessionCommand, index_as_session, object};
 use crate::transport::Target;
+use gtop_local::lock::lock;
 use gtop_model::{
     Bytes, DeletionPlan, NodeName, OutputFile, OutputGrowth, OutputId, OutputStream, ProcessKey,
     Run, RunId, RunList, RunRequest, RunRequestError, RunResponse,
@@ -80,7 +81,7 @@ impl Inner {
     }
 
     fn host_commands(&self, node: &NodeName) -> Option<(u64, mpsc::Sender<SessionCommand>)> {
-        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = lock(&self.hosts);
         hosts.get(node).map(|host| (host.session, host.commands.clone()))
     }
 
@@ -88,7 +89,7 @@ impl Inner {
         let mut folders = self.folders.values();
         let folder = folders.find(|(index, ..)| index_as_session(*index) == session);
         folder.map(|(_, _, commands)| commands.clone()).or_else(|| {
-            let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            let hosts = lock(&self.hosts);
             let mut hosts = hosts.values();
             hosts.find(|host| host.session == session).map(|host| host.commands.clone())
         })
@@ -109,7 +110,7 @@ impl RunsClient {
 
     /// Looks at these processes and at no others, and starts the scripts of hosts that need one.
     pub fn watch_processes(&self, wanted: BTreeMap<NodeName, HostProcesses>) {
-        let mut hosts = self.inner.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.inner.hosts);
         for (node, host) in hosts.iter_mut().filter(|(node, _)| !wanted.contains_key(node)) {
             host.watch(node, Arc::default(), Arc::default());
         }
@@ -217,7 +218,7 @@ impl RunsClient {
     }
 
     fn sessions(&self) -> Vec<u64> {
-        let hosts = self.inner.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = lock(&self.inner.hosts);
         let folders = self.inner.folders.values().map(|(index, ..)| index_as_session(*index));
         folders.chain(hosts.values().map(|host| host.session)).collect()
     }
