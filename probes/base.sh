@@ -58,6 +58,12 @@ finish() {  # kills all processes of the probe, and no others
         # Exactly in this form: kill of procps 4.0 takes -9 -PID for all processes.
         kill -s KILL -- "-$$"
     elif [ -n "$leader" ]; then
+        # What a process starts after the list was made is not on it: so all others are stopped first, and those that they
+        # had just started after them.
+        locate_process self
+        for _ in first second; do
+            for pid in $(descendants /proc/[0-9]*/stat); do [ "$pid" = "$known" ] || kill -s STOP "$pid"; done
+        done
         # Not by the built-in kill: this shell is on the list too and would die before its end.
         # shellcheck disable=SC2046
         env kill -s KILL $(descendants /proc/[0-9]*/stat)
