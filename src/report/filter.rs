@@ -65,11 +65,14 @@ pub(super) fn is_user(given: &str, user: &User) -> bool {
     given == user.text() || matches!(user, User::Number(number) if is_number(*number))
 }
 
-/// Returns true if an id is that of a job, of its array, or of the heterogeneous job that it is part of.
+/// Returns true if an id is that of a job, of its array, such as `21` or `21[]`, or of the heterogeneous job that it is
+/// part of.
 pub(super) fn is_named(given: &str, job: Option<&JobId>, shown_id: Option<&str>) -> bool {
+    let array = given.strip_suffix("[]");
     let is_part = |shown: &str| {
-        let rest = shown.strip_prefix(given);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(PART_MARKS))
+        let rest = shown.strip_prefix(array.unwrap_or(given));
+        let is_task = |rest: &str| rest.is_empty() || rest.starts_with(PART_MARKS);
+        rest.is_some_and(|rest| if array.is_some() { rest.starts_with('[') } else { is_task(rest) })
     };
     let Some(job) = job else { return false };
     job.as_str() == given || shown_id.is_some_and(is_part)
@@ -97,7 +100,10 @@ mod tests {
             assert_eq!(jobs(&[given]).has_holder(&task, Some("2_1")), is_counted, "{given}");
         }
         assert!(jobs(&["3"]).has_holder(&holder("ada", "4"), Some("3+1")));
-        assert!(jobs(&["21"]).has_holder(&holder("ada", "21[3].server"), Some("21[3]")));
+        for array in ["21", "21[]"] {
+            assert!(jobs(&[array]).has_holder(&holder("ada", "21[3].server"), Some("21[3]")));
+        }
+        assert!(!jobs(&["17[]"]).has_holder(&task, Some("17")));
         assert!(!jobs(&["2"]).has_holder(&holder("ada", "21[3].server"), Some("21[3]")));
         assert!(jobs(&["9", "17"]).has_holder(&task, None));
         let of_bob = ReportFilter { users: vec!["bob".to_owned()], ..jobs(&["17"]) };

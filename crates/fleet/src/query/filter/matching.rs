@@ -298,7 +298,7 @@ impl Predicate {
 }
 
 /// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
-/// and `2` as a member of its array; `2_[3-5]` stands for several.
+/// and `2` as a member of its array, or `2[]` where ids have brackets; `2_[3-5]` stands for several.
 fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(PART_MARKS).next());
@@ -314,7 +314,15 @@ fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand)
         Operand::Text(_) | Operand::Number(..) | Operand::Unknown => None,
     };
     let task = task.filter(|task| row.job.and_then(|job| job.lists_task(task)) == Some(true));
-    let ids = if comparison.is_order() { [id, None, None, None] } else { [id, shown, whole, task] };
+    let has_brackets = |whole: &&str| {
+        shown.and_then(|shown| shown.strip_prefix(*whole)).is_some_and(|rest| rest.starts_with('['))
+    };
+    let array = whole.filter(has_brackets).map(|whole| format!("{whole}[]"));
+    let ids = if comparison.is_order() {
+        [id, None, None, None, None]
+    } else {
+        [id, shown, whole, array.as_deref(), task]
+    };
     matches_name(ids.into_iter().flatten(), comparison, operand)
 }
 
@@ -864,10 +872,10 @@ mod tests {
         let matches = |text: &str| {
             Filter::new(text).unwrap().matches_waiting_job(&task, Timestamp::default())
         };
-        for text in ["job=21", "job=21[3]", "job=21[3].server", "job!=2"] {
+        for text in ["job=21", "job=21[]", "job=21[3]", "job=21[3].server", "job!=2"] {
             assert!(matches(text), "{text}");
         }
-        for text in ["job=2", "job=21[4]", "job!=21", "job=3"] {
+        for text in ["job=2", "job=2[]", "job=21[4]", "job!=21", "job!=21[]", "job=3"] {
             assert!(!matches(text), "{text}");
         }
     }
