@@ -75,6 +75,10 @@ mod tests {
                 vec![("GTOP_GPU_UTIL_THRESH", "20,60")],
                 vec!["gpu-util-thresh=20,60 GTOP_GPU_UTIL_THRESH"],
             ),
+            (
+                vec![("GTOP_EXCLUDE", "gpu[1,3], n[2-4,7]x[0,1],c")],
+                vec!["exclude=gpu[1,3],n[2-4,7]x[0,1],c GTOP_EXCLUDE"],
+            ),
             (vec![("GTOP_ASCII", "1"), ("GTOP_THEME", "")], vec!["ascii=true GTOP_ASCII"]),
             (
                 vec![("NVITOP_MONITOR_MODE", "compact, colorful,nonsense,light,readonly")],

@@ -173,7 +173,7 @@ impl SettingKind {
                 Some(SettingValue::Text(text.to_owned()))
             }
             Self::List(_) | Self::DistinctList(..) => {
-                let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+                let words = split_list(text).map(str::trim).filter(|word| !word.is_empty());
                 return self.check_list(words.map(str::to_owned).collect());
             }
             Self::Columns(_) => return self.check_list(words().collect()),
@@ -202,6 +202,9 @@ impl SettingKind {
                     .to_owned()
             }
             Self::Text(_) => "expected a string in quotes".to_owned(),
+            Self::List(check) if check("a").is_err() && check("1").is_ok() => {
+                "expected a list such as [\"1\", \"2\"]".to_owned()
+            }
             Self::List(_) | Self::DistinctList(..) | Self::Columns(_) => {
                 "expected a list such as [\"a\", \"b\"]".to_owned()
             }
@@ -273,6 +276,19 @@ impl SettingKind {
         }
         Ok(SettingValue::List(words))
     }
+}
+
+/// Splits a list at its commas, except those in brackets: `gpu[1,3]` is one entry.
+fn split_list(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    text.split(move |letter| {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
 }
 
 fn parse_percent(text: &str) -> Option<u8> {
