@@ -15,7 +15,7 @@ fn main() -> Result<(), ApiError> {
         }
         for device in node.devices().filter(|device| device.is_idle_held() == Some(false)) {
             if device.number("util").is_some_and(|util| util < 5.0) {
-                println!("{} {}", node.name(), device.text("model").unwrap_or_default());
+                println!("{} {}", node.name(), device.text("name").unwrap_or_default());
             }
         }
     }

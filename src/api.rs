@@ -35,6 +35,10 @@ pub use recording::Recording;
 #[cfg(feature = "record")]
 mod recording;
 
+/// Limits of the time between samples, as of the setting.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// Time between two queries to the scheduler.
 const SCHEDULER_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -164,10 +168,10 @@ impl MonitorBuilder {
         Self { demo: Some(nodes), ..self }
     }
 
-    /// Sets the time between samples; default: a second.
+    /// Sets the time between samples, 50 ms to an hour; default: a second.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.options.interval = interval;
+        self.options.interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
         self
     }
 
@@ -175,7 +179,12 @@ impl MonitorBuilder {
     ///
     /// # Errors
     ///
-    /// If a node cannot be named so, or the machine refuses a thread.
+    /// If a node cannot be named so, no scheduler's program is here to ask for your jobs, or the machine refuses a thread.
+    ///
+    /// # Panics
+    ///
+    /// Within an asynchronous runtime, as it waits for the first answer of the scheduler: call it, and what else waits, from
+    /// a thread of its own.
     pub fn start(self) -> Result<Monitor, ApiError> {
         raise_open_files();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -204,7 +213,13 @@ impl MonitorBuilder {
         if !self.has_jobs {
             return Ok(Discovery::from_roster(Roster::new(roster.targets)));
         }
-        let kind = SchedulerKind::here().unwrap_or_default();
+        let kind = SchedulerKind::here().ok_or_else(|| {
+            let programs = SchedulerKind::ALL.map(|kind| kind.profile().program);
+            ApiError(format!(
+                "no scheduler is here: its {} is not on the PATH",
+                programs.join(" or ")
+            ))
+        })?;
         let filter = JobFilter { users: vec![own_uid()], ..JobFilter::default() };
         let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
         let scheduler = Scheduler::new(kind, filter, SCHEDULER_INTERVAL, fixed);
@@ -336,7 +351,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Returns the text of a metric, such as `"model"`; `None` if it is unknown or old, or if no metric has this
+    /// Returns the text of a metric, such as `"name"`; `None` if it is unknown or old, or if no metric has this
     /// word.
     pub fn text(self, metric: &str) -> Option<String> {
         self.value(metric)?.text().map(|text| text.to_string())

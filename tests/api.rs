@@ -22,6 +22,7 @@ fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
     assert_eq!(device.number("util"), device.number("utilization_percent"));
     assert!(device.number("util").is_some_and(|util| (0.0..=100.0).contains(&util)));
     assert_eq!(device.number("no-such-metric"), None);
+    assert!(device.text("name").is_some_and(|name| !name.is_empty()));
     assert!(snapshot.jobs().count() > 0);
     for job in snapshot.jobs() {
         assert!(!job.id().is_empty());
@@ -35,6 +36,8 @@ fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
 fn nodes_are_named_without_the_command_line() {
     let mut monitor =
         Monitor::builder().demo(2).interval(Duration::from_millis(500)).start().unwrap();
+    // An interval beyond the limits is the limit.
+    drop(Monitor::builder().demo(1).interval(Duration::MAX).start().unwrap());
     let snapshot = monitor.complete_snapshot(LIMIT);
     assert!(snapshot.nodes().all(|node| node.fault().is_none() && node.devices().count() > 0));
     assert_eq!(snapshot.nodes().count(), 2);
