@@ -313,11 +313,15 @@ impl PbsPoller {
         let jobs = jobs.filter(is_wanted).map(|job| Job { listed_at: self.list.at, ..job });
         self.list.jobs = jobs.collect();
         let queues = &self.filter.partitions;
-        let is_in_queue = |node: &SchedulerNode| {
-            queues.is_empty()
-                || node.partitions.iter().any(|one| queues.iter().any(|name| **name == **one))
+        let is_of = |node: &SchedulerNode| {
+            node.partitions.iter().any(|one| queues.iter().any(|name| **name == **one))
         };
         let known = &self.known_nodes.nodes;
+        // Jobs of a queue that has no nodes of its own run on those of no queue.
+        let has_own = known.values().any(&is_of);
+        let is_in_queue = |node: &SchedulerNode| {
+            queues.is_empty() || is_of(node) || (!has_own && node.partitions.is_empty())
+        };
         let all = known.iter().filter(|(_, node)| is_in_queue(node)).map(|(name, _)| name);
         self.watched.update(&self.list.jobs, all);
         let expected = self.watched.expected(&self.list.jobs);
@@ -568,5 +572,24 @@ mod tests {
         let notes: Vec<&str> = listing.jobs.notes.iter().map(|note| &**note).collect();
         assert!(notes[0].contains("--qos"), "{notes:?}");
         assert_eq!(notes[1], "job 5 is not in the queue");
+    }
+
+    #[tokio::test]
+    async fn a_queue_without_nodes_of_its_own_runs_on_those_of_no_queue() {
+        let watched = |queue: &str| {
+            let filter = JobFilter { partitions: vec![queue.to_owned()], ..JobFilter::default() };
+            let mut poller = PbsPoller::new(filter, Duration::from_secs(30), Vec::new());
+            poller.watched.has_all = true;
+            let node = |queue: Option<&str>| SchedulerNode {
+                partitions: queue.into_iter().map(Into::into).collect(),
+                ..SchedulerNode::default()
+            };
+            let name = |name: &str| NodeName::new(name).unwrap();
+            let nodes = [(name("any"), node(None)), (name("own"), node(Some("debug")))];
+            poller.known_nodes.nodes = nodes.into();
+            poller.update_nodes(Clock::system().now());
+            poller.watched.names().iter().map(NodeName::as_str).collect::<String>()
+        };
+        assert_eq!((watched("workq").as_str(), watched("debug").as_str()), ("any", "own"));
     }
 }
