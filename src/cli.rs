@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{SettingSources, Settings};
 use crate::setting_table;
 use crate::setting_table::{JobSettings, NodeSettings, TransportChoice};
+use gtop_collect::scheduler::SchedulerKind;
 use gtop_local::text::sanitize;
 
 mod args;
@@ -291,7 +292,11 @@ impl Cli {
         let local = "--transport local watches this machine only; leave the hosts out";
         let local = (self.connection.transport_kind() == TransportChoice::Local && names_nodes)
             .then_some(local);
-        self.connection.conflict().or(local)
+        let steps = "--transport srun runs steps of Slurm jobs; leave out the other --scheduler";
+        let is_other = self.jobs.named_scheduler().is_some_and(|kind| kind != SchedulerKind::Slurm);
+        let steps = (self.connection.transport_kind() == TransportChoice::Srun && is_other)
+            .then_some(steps);
+        self.connection.conflict().or(local).or(steps)
     }
 }
 

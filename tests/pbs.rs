@@ -139,6 +139,14 @@ fn an_id_of_no_scheduler_is_refused_with_the_forms_of_all() {
 }
 
 #[test]
+fn steps_of_another_scheduler_are_refused() {
+    let words = ["--scheduler", "pbs", "--transport", "srun", "--once"];
+    let (status, _, err) = gtop_with("", "", &words);
+    assert_eq!(status, 2);
+    assert!(err.contains("--transport srun runs steps of Slurm jobs"), "{err}");
+}
+
+#[test]
 fn a_screen_of_its_jobs_names_no_other_scheduler() {
     let words = ["--scheduler", "pbs", "--all-users", "--once", "--deadline", "4"];
     let (_, out, err) = gtop("qstat-t-f-F-json.json", "pbsnodes-offline-F-json.json", &words);

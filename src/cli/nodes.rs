@@ -141,7 +141,8 @@ impl JobOptions {
         named.map_or_else(SchedulerKind::here, |kind| kind.has_program().then_some(kind))
     }
 
-    fn named_scheduler(&self) -> Option<SchedulerKind> {
+    /// Returns the named scheduler.
+    pub(super) fn named_scheduler(&self) -> Option<SchedulerKind> {
         self.slurm.then_some(SchedulerKind::Slurm).or(self.scheduler)
     }
 
