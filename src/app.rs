@@ -173,6 +173,8 @@ enum AppError {
     NoHost,
     #[error("no node given; use gtop login NODES, or gtop -- login to watch a node called login")]
     NoLoginNode,
+    #[error("{0} is a page of metrics: there is no login to it, and no probe; name a host")]
+    OnlyPage(String),
     #[error(
         "there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
     )]
@@ -266,6 +268,7 @@ impl AppError {
                 | Self::Template(_)
                 | Self::NoHost
                 | Self::NoLoginNode
+                | Self::OnlyPage(_)
                 | Self::LoginUnused
                 | Self::NoJob
                 | Self::NoFolderHost(..)

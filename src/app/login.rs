@@ -91,7 +91,7 @@ pub(super) fn run(
     if env.cli.connection.transport_kind() == TransportChoice::Native {
         return Err(AppError::LoginUnused);
     }
-    let targets = login_targets(env)?;
+    let (targets, page) = login_targets(env)?;
     let names_nodes =
         !env.cli.hosts.is_empty() || env.cli.nodes.names_nodes() || env.cli.jobs.is_requested();
     if options.close {
@@ -99,19 +99,27 @@ pub(super) fn run(
         return Ok(env.runtime.block_on(close(env, targets, out))?);
     }
     if targets.is_empty() {
-        return Err(AppError::NoLoginNode);
+        return Err(match page {
+            Some(page) => AppError::OnlyPage(page),
+            None => AppError::NoLoginNode,
+        });
     }
     let max_connecting = env.cli.connection.max_connecting;
     let logging_in = log_in_to_all(&env.transport, max_connecting, options.persist(), targets, out);
     env.runtime.block_on(logging_in)
 }
 
-/// Returns the nodes that are reached by SSH.
-fn login_targets(env: &Env) -> Result<Vec<Target>, AppError> {
+/// Returns the nodes that are reached by SSH, and the address of a page if there is one.
+fn login_targets(env: &Env) -> Result<(Vec<Target>, Option<String>), AppError> {
     let (discovery, _) = targets::discovery(env)?;
     env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
-    let targets = discovery.rosters().borrow().targets.clone();
-    Ok(targets.into_iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).collect())
+    let mut targets = discovery.rosters().borrow().targets.clone();
+    let page = targets.iter().find_map(|target| match &target.reach {
+        Reach::Page(url) => Some(url.to_string()),
+        Reach::Local | Reach::Ssh(_) => None,
+    });
+    targets.retain(|target| matches!(target.reach, Reach::Ssh(_)));
+    Ok((targets, page))
 }
 
 /// Ends the connections to some nodes, or all that gtop has opened.

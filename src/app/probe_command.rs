@@ -8,6 +8,7 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::{ProbeOptions, ScriptChoice};
 use crate::setting_table::{IntervalSettings, NodeSettings, TransportChoice};
 use gtop_collect::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
+use gtop_collect::transport::Reach;
 use gtop_local::process::account::Account;
 use gtop_model::Privilege;
 
@@ -70,6 +71,9 @@ fn listing(env: &Env, options: &ProbeOptions) -> Result<Listing, AppError> {
     let host = options.host.as_deref().unwrap_or(NODE).to_owned();
     let targets = named_roster(env, &[host])?.targets;
     let target = targets.first().ok_or(AppError::NoHost)?;
+    if let Reach::Page(url) = &target.reach {
+        return Err(AppError::OnlyPage(url.to_string()));
+    }
     let node = target.name.as_str().to_owned();
     let transport = env.cli.connection.transport_kind();
     let privilege = env.transport.privilege(target);

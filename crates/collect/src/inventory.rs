@@ -276,8 +276,8 @@ impl Roster {
         self.insert(Target { name, reach })
     }
 
-    /// Removes the nodes of these sets, whatever their source: by name, by label, or by host without
-    /// user and port.
+    /// Removes the nodes of these sets, whatever their source: by name, by label, by host without user and port, or by the
+    /// address of a page.
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
         let excluded = self.names_of(sets, "--exclude: ")?;
         self.targets.retain(|target| !target.is_in(&excluded));
@@ -294,6 +294,10 @@ impl Roster {
         for set in sets {
             names.extend(self.expand(set).map_err(InventoryError::at(place))?);
         }
+        // A page has several addresses, too: with its port or without.
+        let page = |name: &String| PageUrl::parse(strip_scheme(name, HTTP)?).ok();
+        let pages: Vec<String> = names.iter().filter_map(page).map(|url| url.to_string()).collect();
+        names.extend(pages);
         Ok(names)
     }
 
@@ -576,6 +580,11 @@ mod tests {
         roster.exclude(&["gpu[02-03]".to_owned(), "gpu05,gpu07,other".to_owned()]).unwrap();
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
         assert_eq!(names, ["gpu01", "gpu04", "gpu06"]);
+        let pages = ["http://gpu08:9100/metrics", "http://gpu09/", "http://gpu10:9100/metrics"];
+        roster.add_arguments(&pages.map(str::to_owned)).unwrap();
+        roster.exclude(&["http://gpu08:9100/metrics,http://gpu09:80".to_owned()]).unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu01", "gpu04", "gpu06", "gpu10"]);
         let error = roster.exclude(&["gpu[".to_owned()]).unwrap_err().to_string();
         assert!(error.starts_with("--exclude: '[' without ']'"), "{error}");
     }

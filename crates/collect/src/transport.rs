@@ -67,11 +67,12 @@ pub enum Reach {
 }
 
 impl Target {
-    /// Returns true if these names have the node: by name, by label, or by host without user and port.
+    /// Returns true if these names have the node: by name, by label, by host without user and port, or by the address of a
+    /// page.
     pub fn is_in(&self, names: &BTreeSet<String>) -> bool {
         let is_host = match &self.reach {
             Reach::Ssh(ssh) => names.contains(&ssh.host),
-            Reach::Page(url) => names.contains(url.host()),
+            Reach::Page(url) => names.contains(url.host()) || names.contains(&url.to_string()),
             Reach::Local => false,
         };
         is_host || names.contains(self.name.label()) || names.contains(self.name.host())
