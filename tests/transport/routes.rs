@@ -97,6 +97,22 @@ async fn a_chain_of_two_gateways_leads_to_the_node() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_unlocked_opens_the_gateway_at_once() {
+    let Some(lab) = Lab::new().await else { return };
+    let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
+    trust_all(&lab, &[&bastion, &far]);
+    write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
+    let key = lab.path("id");
+    let path = key.to_str().unwrap();
+    run("ssh-keygen", &["-q", "-p", "-f", path, "-P", "", "-N", "open sesame"]).await;
+    let transport = lab.transport();
+    let fault = hello(&transport, "node").await.unwrap_err();
+    assert!(matches!(ssh_root(&fault), Some(ssh::Fault::KeyEncrypted { .. })), "{fault}");
+    transport.unlock(&key, "open sesame".to_owned()).await.unwrap();
+    assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
+}
+
+#[tokio::test]
 async fn a_loop_of_gateways_is_refused() {
     let Some(lab) = Lab::new().await else { return };
     for hosts in [

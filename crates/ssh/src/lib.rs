@@ -270,7 +270,10 @@ impl Client {
     /// passphrase.
     pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
         let (file, passphrase) = (file.to_owned(), passphrase.into());
-        self.run_blocking(move |shared| shared.key_cache.unlock(&file, &passphrase)).await?
+        self.run_blocking(move |shared| shared.key_cache.unlock(&file, &passphrase)).await??;
+        // A gateway that the key opens is tried again at once.
+        self.0.gateways.forget_failures();
+        Ok(())
     }
 
     /// Returns what a connection to a host with a fixed profile needs.
