@@ -3,6 +3,12 @@
 //!
 //! A part of gtop: its interface changes with it.
 
+// Without a feature, what only it uses is there for nobody.
+#![cfg_attr(
+    not(all(feature = "demo", feature = "record", feature = "scrape")),
+    allow(dead_code, unused_imports, reason = "a feature uses it")
+)]
+
 pub mod collect;
 pub mod inventory;
 pub mod probe;
