@@ -180,8 +180,16 @@ impl Setup {
         let to = match entry.steps.iter().position(|value| *value == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
             Some(at) => (at + count - 1) % count,
-            None if is_forward => 0,
-            None => count.saturating_sub(1),
+            None => {
+                // A number that was typed stands between two steps.
+                let number = |text: &str| text.parse::<f64>().ok();
+                let above = entry.steps.iter().position(|step| number(step) > number(&entry.value));
+                if is_forward {
+                    above.unwrap_or(0)
+                } else {
+                    above.filter(|above| *above > 0).unwrap_or(count).saturating_sub(1)
+                }
+            }
         };
         if let Some(value) = entry.steps.get(to) {
             return self.set((*value).to_owned());
@@ -358,8 +366,8 @@ mod tests {
                 vec![Key::Letter(' '), Key::Letter(' '), named(NamedKey::Enter)],
                 change("theme", "dark"),
             ),
-            (vec![named(NamedKey::Down), named(NamedKey::Right)], change("interval", "0.5")),
-            (vec![Key::Letter('j'), named(NamedKey::Left)], change("interval", "1")),
+            (vec![named(NamedKey::Down), named(NamedKey::Right)], change("interval", "1")),
+            (vec![Key::Letter('j'), named(NamedKey::Left)], change("interval", "0.5")),
             (
                 vec![
                     named(NamedKey::Down),
