@@ -230,7 +230,7 @@ impl Cli {
             return;
         }
         if self.nodes.exclude.is_empty() {
-            self.nodes.exclude = settings.read::<NodeSettings>().exclude;
+            self.nodes.exclude = settings.read::<NodeSettings>().exclude.value;
         }
         let names_something = !matches!(
             &self.command,
@@ -240,7 +240,7 @@ impl Cli {
             || self.nodes.local
             || self.jobs.is_requested();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
-            self.hosts = settings.read::<NodeSettings>().hosts;
+            self.hosts = settings.read::<NodeSettings>().hosts.value;
             self.jobs.slurm = settings.read::<JobSettings>().slurm;
         }
     }

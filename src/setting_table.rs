@@ -54,10 +54,12 @@ pub const JOBS: &str = "Jobs";
 settings! {
     /// Which nodes are watched, and how.
     pub struct NodeSettings {
-        pub hosts: Vec<String> = list(check::any, "HOST")
+        pub hosts: Given<Vec<String>> = list(check::any, "HOST")
+            .with_origin()
             .help("Nodes to watch if the command line names none, such as gpu[01-16] or @a100")
             .without_option(),
-        pub exclude: Vec<String> = list(check::any, "SET")
+        pub exclude: Given<Vec<String>> = list(check::any, "SET")
+            .with_origin()
             .help("Exclude these nodes from every source: a node set such as gpu[03,07], or @down")
             .without_option(),
         pub sudo: Given<Vec<String>> = list(check::any, "SET")

@@ -186,7 +186,7 @@ fn another_file_can_be_given_and_setup_is_in_the_same_folder() {
 fn errors_have_a_line_a_key_and_a_suggestion() {
     let home = Home::with("interval = 2\nintervall = 3\n[keys]\nfreze = \"F\"\nhelp = \"q\"\n");
     home.write("setup.toml", "theme = \"blue\"\n");
-    let done = home.run("config check", &[("GTOP_REDRAW", "often")]);
+    let done = home.run("config check", &[("GTOP_REDRAW", "often"), ("GTOP_EXCLUDE", "b,gpu[1")]);
     assert_eq!(done.status.code(), Some(1));
     let output = out(&done);
     for words in [
@@ -195,6 +195,7 @@ fn errors_have_a_line_a_key_and_a_suggestion() {
         "q is bound to help and to quit",
         "setup.toml:1: theme: expected one of auto, dark, light, mono, colour-blind, hot",
         "GTOP_REDRAW: expected seconds between 0.02 and 3600",
+        "GTOP_EXCLUDE: exclude: '[' without ']'",
     ] {
         assert!(output.contains(words), "{words}: {output}");
     }

@@ -5,6 +5,8 @@ use std::io::Write;
 use crate::app::{AppError, ExitReason, check_settings};
 use crate::cli::{Cli, ConfigAction};
 use crate::config::{self, ConfigPaths, Settings};
+use crate::setting_table::NodeSettings;
+use gtop_collect::inventory::user_groups;
 use gtop_model::nodeset;
 
 /// Runs a `gtop config` subcommand.
@@ -15,15 +17,16 @@ pub(super) fn run(
     settings: &Settings,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let paths = paths.ok_or(AppError::NoHome)?;
+    let paths = paths.ok_or(AppError::NoHome);
     match action {
         ConfigAction::Init => {
-            let path = paths.create_config(&config::init_text(settings.declared))?;
+            let path = paths?.create_config(&config::init_text(settings.declared))?;
             writeln!(out, "created {}; every setting in it is commented out", path.display())?;
         }
-        ConfigAction::Path => writeln!(out, "{}", paths.config().display())?,
+        ConfigAction::Path => writeln!(out, "{}", paths?.config().display())?,
+        // Options and variables are settings, too.
         ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
-        ConfigAction::Check => return check(paths, cli, settings, out),
+        ConfigAction::Check => return check(paths?, cli, settings, out),
     }
     Ok(ExitReason::Done)
 }
@@ -44,11 +47,17 @@ fn check(
     for cycle in &cycles {
         writeln!(out, "{}: [groups]: {cycle}", paths.config().display())?;
     }
+    let bad_sets = bad_node_sets(settings);
+    for error in &bad_sets {
+        writeln!(out, "{error}")?;
+    }
     let checked = check_settings(cli, settings);
     if let Err(error) = &checked {
         writeln!(out, "{error}")?;
     }
-    if checked.is_err() || !settings.problems.is_empty() || !cycles.is_empty() {
+    if checked.is_err()
+        || !(settings.problems.is_empty() && bad_sets.is_empty() && cycles.is_empty())
+    {
         return Ok(ExitReason::Failed);
     }
     for path in [paths.config(), paths.setup()] {
@@ -56,4 +65,17 @@ fn check(
         writeln!(out, "{}: {state}", path.display())?;
     }
     Ok(ExitReason::Done)
+}
+
+/// Returns what is wrong with the node sets among the settings, with the origin of each.
+fn bad_node_sets(settings: &Settings) -> Vec<String> {
+    let groups = user_groups().with_config_groups(settings.groups.clone());
+    let NodeSettings { hosts, exclude, sudo, .. } = settings.read();
+    let mut wrong = Vec::new();
+    for given in [hosts, exclude, sudo] {
+        let place = format!("{}: {}", given.origin, given.name);
+        let errors = given.value.iter().filter_map(|set| nodeset::expand_with(set, &groups).err());
+        wrong.extend(errors.map(|error| format!("{place}: {error:#}")));
+    }
+    wrong
 }
