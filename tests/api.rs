@@ -1,5 +1,9 @@
 //! The library, as another program uses it.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use gtop::api::Monitor;
@@ -49,6 +53,32 @@ fn nodes_are_named_without_the_command_line() {
     assert_eq!(faults, [true, false]);
     let error = Monitor::builder().nodes(["gpu["]).start().unwrap_err().to_string();
     assert!(error.contains("'['"), "{error}");
+}
+
+#[test]
+fn the_second_page_is_read_soon_however_long_the_interval() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (requests, requested) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            let page = "node_load1 0.5\n";
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
+            stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes()).unwrap();
+            if requests.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    let hour = Duration::from_secs(3600);
+    let url = format!("http://{address}/metrics");
+    let _monitor = Monitor::builder().nodes([url]).interval(hour).start().unwrap();
+    for _ in 0..2 {
+        requested.recv_timeout(LIMIT).unwrap();
+    }
 }
 
 #[test]

@@ -235,6 +235,11 @@ mod tests {
         ] {
             assert!(NodeName::new(bad).is_err(), "{bad:?}");
         }
+        for (name, host) in
+            [("ada@gpu01:22", "gpu01:22"), ("ada@site.org@gpu01", "gpu01"), ("gpu01", "gpu01")]
+        {
+            assert_eq!(NodeName::new(name).unwrap().without_login(), host);
+        }
         assert!(NodeName::new(&"a".repeat(256)).is_err());
     }
 

@@ -629,7 +629,7 @@ mod tests {
         assert!(is_current(None, None) && is_current(Some(5), None));
         assert!(!is_current(None, Some(5)) && !is_current(Some(5), Some(6)));
         // It answered after that, so the error is about what was asked for.
-        assert!(is_current(Some(5), Some(4)));
+        assert!(is_current(Some(5), Some(4)) && is_current(Some(5), Some(5)));
     }
 
     #[test]

@@ -566,9 +566,13 @@ mod tests {
         let mut poller = PbsPoller::new(filter, Duration::from_secs(30), Vec::new());
         let clock = Clock::system();
         assert_eq!(poller.listing(clock.now()).jobs.notes.len(), 1);
+        let error = SchedulerError::of_stderr(&PROFILE.words, PATTERNS, "qstat", "odd");
+        poller.apply_jobs(TimedAnswer { value: Err(error), took: Duration::ZERO }, clock.now());
+        assert!(poller.listing(clock.now()).jobs.error.is_some());
         let answer = TimedAnswer { value: Ok(ListedJobs::default()), took: Duration::ZERO };
         poller.apply_jobs(answer, clock.now());
         let listing = poller.listing(clock.now());
+        assert_eq!(listing.jobs.error, None);
         let notes: Vec<&str> = listing.jobs.notes.iter().map(|note| &**note).collect();
         assert!(notes[0].contains("--qos"), "{notes:?}");
         assert_eq!(notes[1], "job 5 is not in the queue");

@@ -339,3 +339,33 @@ pub(super) fn bit(unit: usize) -> UnitSet {
 fn capability_number(path: &str) -> Option<u32> {
     path.strip_prefix("/dev/nvidia-caps/nvidia-cap")?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placing::examples::nvidia_node;
+    use gtop_local::time::Timestamp;
+    use gtop_model::{DeviceFault, SchedulerProfile};
+
+    #[test]
+    fn a_device_that_is_gone_is_none_of_the_units() {
+        let mut node = nvidia_node(&[("a", Some(0)), ("b", Some(1)), ("c", Some(2))]);
+        let rule = &SchedulerProfile::example().numbering;
+        assert_eq!(NodeUnits::of(&node, rule).position("c"), Some(2));
+        node.devices[1].fault = Some(DeviceFault::Gone(Timestamp::default()));
+        let units = NodeUnits::of(&node, rule);
+        assert_eq!((units.len(), units.position("b"), units.position("c")), (2, None, Some(1)));
+    }
+
+    #[test]
+    fn the_beginning_of_a_uuid_names_a_device_if_it_tells_it_from_others() {
+        let node = nvidia_node(&[("GPU-1a", Some(0)), ("GPU-1b", Some(1))]);
+        let rule = &SchedulerProfile::example().numbering;
+        let units = NodeUnits::of(&node, rule);
+        let named = ["GPU-1b", "GPU-1", "GPU-", "MIG-1"].map(|name| units.named(name));
+        assert_eq!(named, [bit(1), 0, 0, 0]);
+        let single = nvidia_node(&[("GPU-1a", Some(0))]);
+        let units = NodeUnits::of(&single, rule);
+        assert_eq!(["GPU-1", "GPU-"].map(|name| units.named(name)), [bit(0), 0]);
+    }
+}

@@ -123,6 +123,7 @@ mod tests {
             ("/user.slice/myslurm/job_5", None, None),
             ("/system.slice/slurmd.service", None, None),
             ("/slurm/uid_1/job_$(x)/step_0", None, Some("0")),
+            ("/slurm/uid_1/job_5/step_$(x)", Some("5"), None),
         ] {
             let found = claim::of_group(cgroup).unwrap_or_default();
             assert_eq!(found.job.as_ref().map(JobId::as_str), job, "{cgroup}");
