@@ -256,7 +256,7 @@ fn unhealthy(path: &Path) -> Vec<String> {
     let (header, rows) = read_table(path);
     let (fast, slow) = (queried(&header, COLUMNS), queried(&header, SLOW_COLUMNS));
     let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-    node.devices = devices(csv_of(&fast, &rows), csv_of(&slow, &rows));
+    node.devices = devices(csv_of(&fast, &rows), csv_of(&slow, &rows)).into();
     let name = path.file_name().unwrap().to_string_lossy();
     let text = |device: &Device| {
         let reasons = node.health_reasons(device);

@@ -145,7 +145,7 @@ mod tests {
             ..Device::default()
         };
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-        node.devices = vec![device];
+        node.devices = vec![device].into();
         let fleet = Fleet::new([Arc::new(node)].into());
         let now = Timestamp::default();
         let written = |write: &dyn Fn(&mut Vec<u8>)| {

@@ -238,7 +238,8 @@ mod tests {
             index: Reading::Known(0),
             memory_used: Reading::Known(Bytes(7)),
             ..Device::default()
-        }];
+        }]
+        .into();
         node.device_sources = [Source::new("nvml")].into();
         let space = |path: &str| Space { path: path.into(), total: Bytes(9), free: Bytes(5) };
         node.host.slow.space = ["/", "/media/ada"].map(space).into();
@@ -305,7 +306,8 @@ mod tests {
     #[test]
     fn what_has_the_same_name_or_index_is_told_apart() {
         let mut first = node("ada@a", true, FRESH);
-        first.devices.push(Device { uuid: "GPU-2".into(), ..first.devices[0].clone() });
+        let second = Device { uuid: "GPU-2".into(), ..first.devices[0].clone() };
+        first.devices.push(second);
         first.device_sources = vec![Source::new("nvml"); 2].into();
         let nodes = [first, node("bob@a", true, FRESH)].map(Arc::new);
         let lines = lines(&Fleet::new(nodes.into()), false);

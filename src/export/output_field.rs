@@ -364,7 +364,8 @@ mod tests {
             ..Process::default()
         };
         let mut node = Node::new(NodeName::new("n1").unwrap(), Duration::ZERO);
-        node.devices = vec![device("a", None, 3), device("s", Some("a"), 0), device("b", None, 4)];
+        node.devices =
+            vec![device("a", None, 3), device("s", Some("a"), 0), device("b", None, 4)].into();
         let source = Source::new("nvml");
         node.device_sources = vec![source.clone(); 3].into();
         node.sources = vec![SourceState {

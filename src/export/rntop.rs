@@ -96,7 +96,7 @@ mod tests {
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
         let source = Source::new("nvml");
         node.device_sources = vec![source.clone(); devices.len()].into();
-        node.devices = devices;
+        node.devices = devices.into();
         node.sources.push(SourceState {
             source,
             taken_at: Some(at(taken_at)),

@@ -568,7 +568,7 @@ mod tests {
         let zero = gtop_model::Bytes(0);
         node.host.slow.space =
             [Space { path: text("/scratch/alice"), total: zero, free: zero }].into();
-        node.devices = vec![device("GPU-beef"), device("GPU-beef-2"), device("index-3")];
+        node.devices = vec![device("GPU-beef"), device("GPU-beef-2"), device("index-3")].into();
         node.holdings = Arc::new(NodeHoldings::example(&[("GPU-beef", "alice", Some("4711"))]));
         node.evidence = Some(Arc::new(DeviceEvidence {
             job_devices: [JobDeviceFiles {

@@ -52,10 +52,12 @@ fn apply_devices(
     let mut has_identities = reading.list.iter().any(is_identity);
     let is_none_missing = missing.on_list(node, source);
     if is_none_missing && has_same_devices(node, source, &reading.list) {
-        for (device, newer) in node.devices.iter_mut().zip(reading.list) {
-            device.update_from(newer);
+        let mut devices = reading.list;
+        for (device, known) in devices.iter_mut().zip(&node.devices) {
+            device.complete_from(known);
             update_rates(device, at);
         }
+        node.devices = devices.into();
     } else {
         has_identities = true;
         rebuild_devices(node, missing, source, &reading, at);
@@ -188,7 +190,7 @@ fn rebuild_devices(
         owner == source || reading.list.iter().any(|newer| newer.uuid == device.uuid)
     };
     let (own_devices, mut merged): (Vec<_>, Vec<_>) =
-        known.into_iter().zip(sources.iter().cloned()).partition(is_own);
+        known.iter().cloned().zip(sources.iter().cloned()).partition(is_own);
     let mut own_devices: Vec<Device> = own_devices.into_iter().map(|(device, _)| device).collect();
     let before_reboot = missing.take_before_reboot(source, &reading.list);
     let is_same_boot = before_reboot.is_empty();
@@ -246,8 +248,8 @@ fn rebuild_devices(
     node.history.drop_series(&is_removed);
     node.lasting.forget(&is_removed);
     sort_devices(&mut merged);
-    let (devices, sources): (_, Vec<_>) = merged.into_iter().unzip();
-    (node.devices, node.device_sources) = (devices, sources.into());
+    let (devices, sources): (Vec<_>, Vec<_>) = merged.into_iter().unzip();
+    (node.devices, node.device_sources) = (devices.into(), sources.into());
 }
 
 /// Returns true if `newer` is the device `known`. A lost device may have no UUID; its PCI id or index then
@@ -270,22 +272,23 @@ fn is_same_device(known: &Device, newer: &Device) -> bool {
             && (is_named_now() || (newer.fault.is_some() && has_same_pci_or_index())))
 }
 
-fn merge_device(before: Option<Device>, newer: Device) -> Device {
-    let Some(mut device) = before else { return newer };
+fn merge_device(before: Option<Device>, mut newer: Device) -> Device {
+    let Some(before) = before else { return newer };
     if newer.fault.is_some() {
         // The readings of a lost device no longer hold; its identity stays.
-        let fault = newer.fault.clone();
-        let mut lost = device.without_readings();
-        if lost.uuid == newer.uuid {
-            lost.update_from(newer.without_readings());
+        let fault = newer.fault.take();
+        let known = before.without_readings();
+        if known.uuid != newer.uuid {
+            return Device { fault, ..known };
         }
+        let mut lost = newer.without_readings();
+        lost.complete_from(&known);
         return Device { fault, ..lost };
     }
-    if device.uuid != newer.uuid {
-        return newer;
+    if before.uuid == newer.uuid {
+        newer.complete_from(&before);
     }
-    device.update_from(newer);
-    device
+    newer
 }
 
 /// Gives faulty devices, which report nothing themselves, the last Xid that was reported of them.
@@ -336,15 +339,14 @@ fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
     let by_key = LazyCell::new(|| {
         own_uses.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>()
     });
-    let merge_use = |(index, newer): (usize, DeviceUse)| {
+    let merge_use = |(index, mut newer): (usize, DeviceUse)| {
         // Fast path: nearly always the same uses in the same order.
         let is_same_use =
             |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
         let at_same_index = own_uses.get(index).filter(is_same_use);
         if let Some(known) = at_same_index.or_else(|| by_key.get(&key(&newer))) {
-            let mut used = (*known).clone();
-            used.update_from(newer);
-            return used;
+            newer.complete_from(known);
+            return newer;
         }
         let known_device = devices.iter().find(|device| device.uuid == newer.device);
         let device = known_device.map_or(newer.device, |device| Arc::clone(&device.uuid));

@@ -487,7 +487,7 @@ mod tests {
         let mut node = node(1);
         assert_eq!(node.health(&node.devices[0]), Health::Ok);
         // No value is no fault.
-        node.devices = vec![Device::default()];
+        node.devices = vec![Device::default()].into();
         assert_eq!(node.health(&node.devices[0]), Health::Ok);
     }
 

@@ -212,7 +212,7 @@ mod tests {
             hidden_memory: bytes(100),
             ..Device::default()
         };
-        node.devices = vec![device];
+        node.devices = vec![device].into();
         node.device_sources = [Source::new("nvml")].into();
         node.mark_sampled(&Source::new("nvml").processes(), Timestamp::default());
         count_hidden(&mut node);

@@ -184,7 +184,8 @@ mod tests {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let utilization =
             share.map_or_else(Reading::default, |share| Reading::checked(Percent::new(share)));
-        node.devices = vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }];
+        node.devices =
+            vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }].into();
         let using = |mebibytes: u64| DeviceUse {
             device: "GPU-1".into(),
             pid: 7,
@@ -409,7 +410,8 @@ mod tests {
         let mut node = node(Some(0.0), Some(900));
         node.link = Link::Up;
         node.mark_sampled(&Source::host(), at(0));
-        node.devices.push(Device { uuid: "GPU-2".into(), ..node.devices[0].clone() });
+        let second = Device { uuid: "GPU-2".into(), ..node.devices[0].clone() };
+        node.devices.push(second);
         let scheduler = SchedulerNode { allocated: Some(1), ..SchedulerNode::default() };
         node.scheduler = Some(Arc::new(scheduler));
         let devices = DeviceAllocation::Count(1);

@@ -506,7 +506,7 @@ mod tests {
             ..Device::default()
         };
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-        node.devices = vec![device(0), device(1), device(2)];
+        node.devices = vec![device(0), device(1), device(2)].into();
         node.device_sources = vec![gtop_model::Source::new("nvml"); 3].into();
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let selection =

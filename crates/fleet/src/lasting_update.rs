@@ -72,7 +72,8 @@ mod tests {
             memory_reserved: Reading::Known(Bytes(600 << 20)),
             throttle: Reading::Known(Throttle(0)),
             ..Device::default()
-        }];
+        }]
+        .into();
         node.mark_sampled(&Source::new(source).processes(), Timestamp::default());
         node
     }

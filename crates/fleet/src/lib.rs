@@ -38,6 +38,7 @@ use gtop_model::{
 };
 
 mod anonymizer;
+mod device_list;
 mod devices;
 mod event_record;
 mod headline;

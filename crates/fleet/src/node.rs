@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::device_list::DeviceList;
 use crate::event_record::EventRecord;
 use crate::health::NodeHealth;
 use crate::history::History;
@@ -52,7 +53,7 @@ pub struct Node {
     /// Host readings and rates.
     pub host: Host,
     /// Devices in the driver's order, slices after their device.
-    pub devices: Vec<Device>,
+    pub devices: DeviceList,
     /// The selection hides devices of it.
     pub has_hidden_devices: bool,
     /// Who has its devices.
@@ -166,7 +167,7 @@ impl Node {
             hello: None,
             sources: Vec::new(),
             host: Host::default(),
-            devices: Vec::new(),
+            devices: DeviceList::default(),
             has_hidden_devices: false,
             holdings: Arc::default(),
             evidence: None,

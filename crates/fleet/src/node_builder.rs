@@ -12,10 +12,10 @@ use crate::node::{Host, Node, Process};
 use crate::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 use gtop_model::{
-    Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
-    NodeName, NodeUpdate, Percent, ProcessKey, ProcessReading, ProcessState, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate, Source, SourceFault,
-    SourceFaultKind, TransportKind, max_interval,
+    Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading,
+    HostSlowReading, Link, NodeName, NodeUpdate, Percent, ProcessKey, ProcessReading, ProcessState,
+    ProcessStatics, ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate,
+    Source, SourceFault, SourceFaultKind, TransportKind, max_interval,
 };
 
 /// Once its newest values have come so often again, a node has told what it has to tell.
@@ -333,9 +333,11 @@ impl NodeBuilder {
         let node = changed(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
             node.mark_sampled(&Source::host_slow(), at);
-            node.host.slow.temperature.update_from(slow.temperature);
-            if !slow.space.is_empty() {
-                node.host.slow.space = slow.space;
+            let HostSlowReading { mut temperature, space } = slow;
+            temperature.complete_from(&node.host.slow.temperature);
+            node.host.slow.temperature = temperature;
+            if !space.is_empty() {
+                node.host.slow.space = space;
             }
         }
         node.probe_cost = sample.cost.or(node.probe_cost);
@@ -347,8 +349,10 @@ impl NodeBuilder {
         for backend in sample.backends {
             apply_backend(node, &mut self.missing, backend, sample.clock);
         }
-        for device in node.devices.iter_mut().filter(|_| is_partial) {
-            device.is_partial |= !known.contains(&device.uuid);
+        if is_partial {
+            for device in &mut node.devices {
+                device.is_partial |= !known.contains(&device.uuid);
+            }
         }
         node.place_kernel_events();
         for (source, fault) in sample.faults {
@@ -370,7 +374,7 @@ impl NodeBuilder {
         self.update_settled();
     }
 
-    fn apply_host(&mut self, at: Timestamp, node_time: NodeTime, host: HostReading) {
+    fn apply_host(&mut self, at: Timestamp, node_time: NodeTime, mut host: HostReading) {
         let node = changed(&mut self.node);
         node.mark_sampled(&Source::host(), at);
         let now = HostCounters {
@@ -411,7 +415,8 @@ impl NodeBuilder {
             node.history.record(&self.host_subject, Metric::Cpu, at, share);
         }
         update_boot_time(&mut node.host.fast.booted_at, host.booted_at);
-        node.host.fast.update_from(host);
+        host.complete_from(&node.host.fast);
+        node.host.fast = host;
     }
 
     fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
@@ -427,10 +432,11 @@ impl NodeBuilder {
             let before = self.tracked_process(process.key);
             let known = before.map(|before| Arc::clone(&before.statics));
             let statics = process.statics.or(known).unwrap_or_default();
-            let mut state = before.map_or_else(Reading::default, |before| before.state);
-            state.update_from(process.state);
-            let mut threads = before.map_or_else(Reading::default, |before| before.threads);
-            threads.update_from(process.threads);
+            let (mut state, mut threads) = (process.state, process.threads);
+            if let Some(before) = before {
+                state.complete_from(&before.state);
+                threads.complete_from(&before.threads);
+            }
             let load = process.cpu_ticks.get().map(|ticks| {
                 cpu_load(before.and_then(|before| before.load), ticks, at, per_second)
             });
@@ -605,14 +611,15 @@ fn uuids(node: &Node) -> Vec<Arc<str>> {
 }
 
 /// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.
-fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
+fn update_boot_time(known: &mut Reading<Timestamp>, mut newer: Reading<Timestamp>) {
     const CLOCK_STEP: Duration = Duration::from_secs(2);
     if let (Some(known_at), Some(newer_at)) = (known.get(), newer.get())
         && known_at.since(newer_at).max(newer_at.since(known_at)) < CLOCK_STEP
     {
         return;
     }
-    known.update_from(newer);
+    newer.complete_from(known);
+    *known = newer;
 }
 
 #[cfg(test)]
@@ -1133,7 +1140,7 @@ mod tests {
         let mut builder = builder();
         builder.on_sample(devices_sample(0, vec![device("GPU-a", 0, 5.0)]));
         builder.on_hello(hello("boot-2"));
-        assert_eq!(builder.node().devices, []);
+        assert!(builder.node().devices.is_empty());
         assert_eq!(builder.node().link, Link::Up);
     }
 

@@ -489,7 +489,8 @@ mod tests {
             uuid: "GPU-1".into(),
             utilization: Reading::checked(Percent::new(0.0)),
             ..Device::default()
-        }];
+        }]
+        .into();
         Arc::new(node)
     }
 

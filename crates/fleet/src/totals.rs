@@ -370,7 +370,7 @@ mod tests {
         };
         let counts = |device: Device| {
             let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
-            node.devices = vec![device];
+            node.devices = vec![device].into();
             let totals = Totals::of_devices(&node);
             assert_eq!(totals.idle_held, 0);
             (totals.devices, totals.in_use, totals.free, totals.unknown_devices)
@@ -433,7 +433,8 @@ mod tests {
                 device("broken", Some(0.0), Some(DeviceFault::Lost)),
                 device("unknown", None, None),
                 Device { parent: Some("unknown".into()), ..device("slice", None, None) },
-            ];
+            ]
+            .into();
             Arc::new(node)
         };
         let fault = Fault::new(FaultKind::Silent, "");
@@ -490,7 +491,7 @@ mod tests {
             ..Device::default()
         };
         let mut node = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
-        node.devices = vec![whole, slice("MIG-0", 60.0), slice("MIG-1", 0.0), other];
+        node.devices = vec![whole, slice("MIG-0", 60.0), slice("MIG-1", 0.0), other].into();
         let counts =
             |totals: &Totals| (totals.devices, totals.physical_devices, totals.busy, totals.free);
         let sums = |totals: &Totals| {

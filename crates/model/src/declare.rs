@@ -46,11 +46,11 @@ macro_rules! table {
     };
 }
 
-/// Declares a struct that is updated field by field: a reading that was not sampled again stays as it is.
+/// Declares a struct that is completed field by field: a reading that was not sampled again is that of the struct before.
 ///
-/// Fields with another rule are marked: `kept` stays, `replaced` takes the newer value in any case, `unless_none` if
-/// there is one, and `merged` updates a group of readings.
-macro_rules! updated {
+/// Fields with another rule are marked: `kept` is that before in any case, `replaced` the newer one, `unless_none` that if
+/// there is one, and `merged` completes a group of readings.
+macro_rules! completed {
     ($(#[$about:meta])* $seen:vis struct $name:ident {
         $($(#[$own:meta])* $open:vis $field:ident: $kind:ty $(=> $rule:ident)?,)*
     }) => {
@@ -60,30 +60,32 @@ macro_rules! updated {
         }
 
         impl $name {
-            /// Updates the values that `newer` sampled and keeps the rest.
-            pub fn update_from(&mut self, newer: Self) {
-                $(crate::declare::update_field!(self, newer, $field $($rule)?);)*
+            /// Takes what was not sampled again from `earlier`.
+            pub fn complete_from(&mut self, earlier: &Self) {
+                $(crate::declare::complete_field!(self, earlier, $field $($rule)?);)*
             }
         }
     };
 }
 
-/// Updates one field by its rule.
-macro_rules! update_field {
-    ($known:ident, $newer:ident, $field:ident) => {
-        $known.$field.update_from($newer.$field)
+/// Completes one field by its rule.
+macro_rules! complete_field {
+    ($newer:ident, $earlier:ident, $field:ident) => {
+        $newer.$field.complete_from(&$earlier.$field)
     };
-    ($known:ident, $newer:ident, $field:ident kept) => {};
-    ($known:ident, $newer:ident, $field:ident replaced) => {
-        $known.$field = $newer.$field
+    ($newer:ident, $earlier:ident, $field:ident kept) => {
+        $newer.$field.clone_from(&$earlier.$field)
     };
-    ($known:ident, $newer:ident, $field:ident merged) => {
-        if let Some(newer) = $newer.$field {
-            newer.merge_into(&mut $known.$field);
+    ($newer:ident, $earlier:ident, $field:ident replaced) => {};
+    ($newer:ident, $earlier:ident, $field:ident merged) => {
+        if let Some(earlier) = &$earlier.$field {
+            earlier.complete(&mut $newer.$field);
         }
     };
-    ($known:ident, $newer:ident, $field:ident unless_none) => {
-        $known.$field = $newer.$field.or_else(|| $known.$field.take())
+    ($newer:ident, $earlier:ident, $field:ident unless_none) => {
+        if $newer.$field.is_none() {
+            $newer.$field.clone_from(&$earlier.$field);
+        }
     };
 }
 
@@ -112,4 +114,4 @@ macro_rules! units {
 }
 
 pub(crate) use table;
-pub(super) use {units, update_field, updated};
+pub(super) use {complete_field, completed, units};

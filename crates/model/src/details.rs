@@ -7,13 +7,13 @@ use crate::reading::{Reading, Reason};
 use crate::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 use gtop_local::time::NodeTime;
 
-/// Declares a group of readings that are updated one by one.
+/// Declares a group of readings that are completed one by one.
 macro_rules! readings {
     (
         $(#[$doc:meta])*
         $group:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }
     ) => {
-        crate::declare::updated! {
+        crate::declare::completed! {
             $(#[$doc])*
             #[derive(Clone, Debug, Default, PartialEq)]
             pub struct $group {
@@ -27,13 +27,13 @@ macro_rules! readings {
                 (self != Self::default()).then(|| Arc::new(self))
             }
 
-            /// Updates an earlier group.
-            pub(super) fn merge_into(self: Arc<Self>, known: &mut Option<Arc<Self>>) {
-                match known {
-                    // An equal group stays shared with earlier snapshots.
-                    Some(known) if *known == self => {}
-                    Some(known) => Arc::make_mut(known).update_from(Arc::unwrap_or_clone(self)),
-                    None => *known = Some(self),
+            /// Completes a newer group; one that tells the same is shared with earlier snapshots.
+            pub(super) fn complete(self: &Arc<Self>, newer: &mut Option<Arc<Self>>) {
+                if let Some(newer) = newer {
+                    Arc::make_mut(newer).complete_from(self);
+                }
+                if newer.as_ref().is_none_or(|newer| newer == self) {
+                    *newer = Some(Arc::clone(self));
                 }
             }
         }
@@ -302,9 +302,17 @@ mod tests {
             xids: Reading::Known(xids),
             ..DeviceDetails::default()
         };
-        let mut known = group(Some(5.0), 1).shared();
-        group(None, 2).shared().unwrap().merge_into(&mut known);
+        let known = group(Some(5.0), 1).shared().unwrap();
+        let completed = |newer: DeviceDetails| {
+            let mut newer = newer.shared();
+            known.complete(&mut newer);
+            newer.unwrap()
+        };
         assert_eq!(DeviceDetails::default().shared(), None);
-        assert_eq!(known, group(Some(5.0), 2).shared());
+        assert_eq!(*completed(group(None, 2)), group(Some(5.0), 2));
+        // What tells nothing new stays shared.
+        for newer in [DeviceDetails::default(), group(None, 1)] {
+            assert!(Arc::ptr_eq(&completed(newer), &known));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::declare::updated;
+use crate::declare::completed;
 use crate::details::{DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics};
 use crate::reading::{Reading, Reason};
 use crate::tpu::TpuDetails;
@@ -101,7 +101,7 @@ impl DeviceFault {
     }
 }
 
-updated! {
+completed! {
     /// One device. Every value may be unknown.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Device {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::declare::updated;
+use crate::declare::completed;
 use crate::id::JobId;
 use crate::pci::{PciFunction, UnreadableDevices};
 use crate::reading::Reading;
@@ -89,7 +89,7 @@ pub struct Counter {
     pub outward: u64,
 }
 
-updated! {
+completed! {
     /// Share of the last 10 s in which some task waited (`/proc/pressure`, `some avg10`).
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct Pressure {
@@ -113,7 +113,7 @@ pub struct Space {
     pub free: Bytes,
 }
 
-updated! {
+completed! {
     /// The fast group of a host, sampled each tick.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct HostReading {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::declare::{table, updated};
+use crate::declare::{completed, table};
 use crate::id::{JobId, ProcessKey};
 use crate::reading::{Reading, Reason};
 use crate::unit::{Bytes, Percent};
@@ -196,7 +196,7 @@ impl UseKind {
     }
 }
 
-updated! {
+completed! {
     /// One process's use of one device.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct DeviceUse {

@@ -96,10 +96,13 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Replaces this by `newer`, if that was sampled.
-    pub fn update_from(&mut self, newer: Self) {
-        if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
-            *self = newer;
+    /// Becomes `earlier` if it was not sampled again.
+    pub fn complete_from(&mut self, earlier: &Self)
+    where
+        T: Clone,
+    {
+        if matches!(self, Self::Unknown(Reason::NotSampled)) {
+            self.clone_from(earlier);
         }
     }
 
@@ -145,10 +148,11 @@ mod tests {
 
     #[test]
     fn an_unsampled_value_keeps_the_last_one_and_an_unavailable_one_does_not() {
-        let mut value = Reading::Known(3);
-        value.update_from(Reading::default());
+        let mut value = Reading::default();
+        value.complete_from(&Reading::Known(3));
         assert_eq!(value, Reading::Known(3));
-        value.update_from(Reading::Unknown(Reason::NotAvailable));
+        value = Reading::Unknown(Reason::NotAvailable);
+        value.complete_from(&Reading::Known(3));
         assert_eq!(value.reason(), Some(Reason::NotAvailable));
     }
 }

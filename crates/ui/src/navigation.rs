@@ -571,7 +571,8 @@ mod tests {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.devices = ["GPU-a", "GPU-b"]
                 .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
-                .to_vec();
+                .to_vec()
+                .into();
             Arc::new(node)
         };
         let nodes: Vec<_> = names.iter().map(node).collect();

@@ -350,7 +350,7 @@ mod tests {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         node.link = Link::Up;
         node.device_sources = vec![Source::new("nvml"); devices.len()].into();
-        node.devices = devices;
+        node.devices = devices.into();
         node.sources = [SourceState {
             source: Source::new("nvml"),
             taken_at: Some(NOW),

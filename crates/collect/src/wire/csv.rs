@@ -27,12 +27,12 @@ const MAX_PID: u32 = 1 << 22;
 /// Decodes the rows of both queries and the messages between them.
 pub(crate) fn decode_devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
     let mut devices = parse_rows(csv);
-    for added in more.into_iter().flat_map(parse_rows) {
+    for mut added in more.into_iter().flat_map(parse_rows) {
         let known = devices.iter_mut().find(|device| device.uuid == added.uuid);
         if let Some(known) = known {
-            let fault = known.fault.take();
-            known.update_from(added);
-            known.fault = fault.or(known.fault.take());
+            added.complete_from(known);
+            added.fault = known.fault.take().or(added.fault);
+            *known = added;
         }
     }
     for line in csv.noise.iter().take(MAX_DEVICES) {

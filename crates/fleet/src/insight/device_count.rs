@@ -85,7 +85,7 @@ mod tests {
             absent: None,
         };
         node.sources = vec![source(Source::host()), source(Source::new("nvml"))];
-        node.devices = vec![device(0x18), device(0x29)];
+        node.devices = vec![device(0x18), device(0x29)].into();
         node.device_sources = vec![Source::new("nvml"); 2].into();
         let bus_devices = [0x18, 0x29, 0x3a].map(|bus| format!("0000:{bus:02x}:00.0").into());
         node.hello = Some(Arc::new(Hello { bus_devices: bus_devices.into(), ..Hello::default() }));
@@ -121,7 +121,7 @@ mod tests {
             Some(Box::new(SourceFault { kind, call, message, duration, at: NOW, code: None }))
         };
         let refused = |node: &mut Node| {
-            (node.devices, node.device_sources) = (Vec::new(), Arc::default());
+            (node.devices, node.device_sources) = Default::default();
             node.scheduler = None;
             node.sources[1].absent = Some("NVML: error 999 at the start".into());
             node.sources[1].fault = fault(SourceFaultKind::NoStart);

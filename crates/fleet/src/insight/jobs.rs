@@ -207,7 +207,7 @@ mod tests {
     fn a_job_whose_devices_are_not_known_is_shown_if_it_could_match() {
         let name = NodeName::new("gpu01").unwrap();
         let mut node = Node::new(name.clone(), Duration::ZERO);
-        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
+        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }].into();
         let partitions = vec!["gpu".into(), "high".into()];
         node.scheduler = Some(Arc::new(SchedulerNode { partitions, ..SchedulerNode::default() }));
         let allocation = Allocation { node: name, devices: DeviceAllocation::Count(1) };

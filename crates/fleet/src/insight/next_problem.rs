@@ -155,7 +155,7 @@ mod tests {
             absent: None,
         });
         let device = |uuid: &str| Device { uuid: uuid.into(), ..Device::default() };
-        node.devices = vec![device("GPU-0"), device("GPU-1")];
+        node.devices = vec![device("GPU-0"), device("GPU-1")].into();
         change(&mut node);
         Arc::new(node)
     }

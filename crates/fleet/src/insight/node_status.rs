@@ -419,7 +419,7 @@ mod tests {
             source(&mut slow, Some(ago), None);
             slow.sources[1].interval = Duration::from_secs(30);
             let utilization = Reading::checked(Percent::new(0.0));
-            slow.devices = vec![Device { utilization, ..Device::default() }];
+            slow.devices = vec![Device { utilization, ..Device::default() }].into();
             slow.device_sources = vec![Source::new("nvml")].into();
             assert_eq!(notes_text(&slow), text);
         }
@@ -449,7 +449,7 @@ mod tests {
             ..Device::default()
         };
         busy.devices =
-            vec![errors, throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
+            vec![errors, throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost].into();
         busy.device_sources = vec![Source::host(); 5].into();
         assert_eq!(notes_text(&busy), "#7 lost · #2 ECC · #3,5 !THERM · #6 !SLOW");
         // What the driver says is told whole.
@@ -563,7 +563,7 @@ mod tests {
     fn an_idle_node_is_free_and_one_of_unknown_load_is_not() {
         let mut idle = node(Link::Up);
         source(&mut idle, Some(0), None);
-        idle.devices = vec![Device::default()];
+        idle.devices = vec![Device::default()].into();
         idle.device_sources = vec![Source::host()].into();
         assert_eq!(notes_text(&idle), "");
         idle.devices[0].utilization = Reading::checked(Percent::new(0.0));

@@ -388,7 +388,7 @@ mod tests {
         };
         node.sources = [Source::host(), nvml()].map(sampled).into();
         node.device_sources = vec![nvml(); devices.len()].into();
-        node.devices = devices;
+        node.devices = devices.into();
         node
     }
 
@@ -1035,7 +1035,7 @@ mod tests {
         let found = picks(&cut(1), &wanted(1, Spread::Anywhere));
         assert_eq!(text(&found), "gpu01:0", "one whole device is enough");
         assert!(reason(&found, "MIG-1").starts_with("MIG slices and whole devices"));
-        let mut busy = node("gpu01", cut(1).nodes[0].devices.clone());
+        let mut busy = node("gpu01", cut(1).nodes[0].devices.to_vec());
         run_process(&mut busy, 5, "bob", None, "GPU-0");
         let found = picks(&fleet(vec![busy]), &wanted(1, Spread::Anywhere));
         assert_eq!(text(&found), "gpu01:MIG-0", "the whole device is in use");
@@ -1043,7 +1043,7 @@ mod tests {
         assert_eq!((text(&two).as_str(), two.is_enough), ("gpu01:MIG-0", false));
         assert!(reason(&two, "MIG-1").starts_with("CUDA shows a program one"));
         let jobs = vec![job("7", "bob", DeviceAllocation::None)];
-        let mut held = node("gpu01", cut(1).nodes[0].devices.clone());
+        let mut held = node("gpu01", cut(1).nodes[0].devices.to_vec());
         run_process(&mut held, 5, "bob", Some("7"), "GPU-1");
         // Drivers may report only the device of a slice's process.
         assert_eq!(text(&picks(&with_jobs(vec![held], jobs), &PickRequest::default())), "gpu01:0");

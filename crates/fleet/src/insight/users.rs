@@ -329,7 +329,7 @@ mod tests {
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
         node.link = Link::Up;
         node.device_sources = vec![Source::host(); devices.len()].into();
-        node.devices = devices;
+        node.devices = devices.into();
         node.sources.push(SourceState {
             source: Source::host(),
             taken_at: Some(taken_at),

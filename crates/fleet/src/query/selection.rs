@@ -185,7 +185,7 @@ impl DisplaySelection {
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
         let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| matches(device)).unzip();
-        (filtered.devices, filtered.device_sources) = (kept, sources.into());
+        (filtered.devices, filtered.device_sources) = (kept.into(), sources.into());
         let is_hidden = |uuid: &str| node.device(uuid).is_some_and(|device| !matches(device));
         filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !is_hidden(uuid)));
         let uses = node.uses.iter().filter(|used| !is_hidden(&used.device));
@@ -236,7 +236,8 @@ mod tests {
             device("MIG-s0", Some("GPU-aa11"), 0),
             device("MIG-s1", Some("GPU-aa11"), 1),
             device("GPU-bb22", None, 1),
-        ];
+        ]
+        .into();
         node.device_sources = vec![Source::new("nvml"); 4].into();
         let using = |device: &str, pid, kind| DeviceUse {
             device: device.into(),

@@ -692,7 +692,7 @@ mod tests {
             name: Reading::Known(format!("NVIDIA RTX PRO 6000 Blackwell {name} Edition").into()),
             ..Device::default()
         };
-        node.devices = vec![device("Server"), device("Workstation")];
+        node.devices = vec![device("Server"), device("Workstation")].into();
         let mut display = DisplayOptions::default();
         let mut shown = BTreeSet::new();
         for has_index in [true, false] {
@@ -722,7 +722,7 @@ mod tests {
     fn a_wider_table_drops_no_chosen_column() {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let uuid = "GPU-00000000-0000-0000-0000-000000000000";
-        node.devices = vec![Device { uuid: uuid.into(), ..Device::default() }];
+        node.devices = vec![Device { uuid: uuid.into(), ..Device::default() }].into();
         let mut display = DisplayOptions::default();
         let chosen = ["uuid", "util", "membar", "last", "mem", "power", FLAGS];
         display.columns.node = chosen.map(str::to_owned).to_vec();

@@ -390,7 +390,7 @@ mod tests {
         let stuck = node(|node| {
             let nvml = Source::new("nvml");
             node.link = Link::Up;
-            node.devices = vec![Device::default()];
+            node.devices = vec![Device::default()].into();
             node.device_sources = vec![nvml.clone()].into();
             node.sources = vec![state(Source::host(), 1), state(nvml, 42)];
         });
@@ -425,7 +425,8 @@ mod tests {
                 utilization: Reading::Known(Percent::new(97.0).unwrap()),
                 power: Reading::Unknown(Reason::NotSupported),
                 ..Device::default()
-            }];
+            }]
+            .into();
             node.device_sources = vec![Source::new("nvml")].into();
         });
         let text = text(with_device, |context, node| device(context, node, 0).unwrap());

@@ -331,7 +331,8 @@ mod tests {
             vendor: Reading::Known(Vendor::Google),
             tpu: Some(Arc::new(tpu)),
             ..Device::default()
-        }];
+        }]
+        .into();
         node
     }
 

@@ -201,8 +201,9 @@ mod tests {
         assert_eq!(shared, [[true, true], [true, false], [false, true]]);
         // An equal newer sample keeps them shared.
         let before = list[0].statics.clone().unwrap();
-        list[0].update_from(device_of("H100", 0));
-        assert!(Arc::ptr_eq(&before, list[0].statics.as_ref().unwrap()));
+        let mut newer = device_of("H100", 0);
+        newer.complete_from(&list[0]);
+        assert!(Arc::ptr_eq(&before, newer.statics.as_ref().unwrap()));
     }
 
     #[test]

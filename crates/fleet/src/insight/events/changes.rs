@@ -432,7 +432,7 @@ mod tests {
             ecc_uncorrected: Reading::Known(0),
             ..Device::default()
         };
-        node.devices = vec![device];
+        node.devices = vec![device].into();
         node.device_sources = vec![Source::host()].into();
         change(&mut node);
         node

@@ -362,7 +362,7 @@ mod tests {
                 name: Reading::Known("NVIDIA H100 80GB".into()),
                 ..Device::default()
             };
-            node.devices = vec![device(0), device(1)];
+            node.devices = vec![device(0), device(1)].into();
             let used = |device: &str, pid| DeviceUse {
                 device: device.into(),
                 pid,

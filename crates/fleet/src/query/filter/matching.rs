@@ -515,7 +515,8 @@ mod tests {
             device("GPU-a", Some(97.0), 0),
             device("GPU-b", Some(1.0), 0x40),
             device("GPU-c", None, 0),
-        ];
+        ]
+        .into();
         node.uses = vec![DeviceUse {
             device: "GPU-a".into(),
             pid: 7,

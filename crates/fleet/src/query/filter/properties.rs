@@ -96,7 +96,7 @@ fn predicate_text(predicate: &Predicate) -> String {
 #[test]
 fn a_filter_that_is_written_and_read_again_is_the_same() {
     let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-    node.devices = vec![Device::default()];
+    node.devices = vec![Device::default()].into();
     let node = Arc::new(node);
     let (mut state, mut read) = (7_u64, 0);
     let mut random = |limit: usize| {

@@ -162,7 +162,8 @@ mod tests {
             utilization: Reading::checked(Percent::new(57.0)),
             temperature: Reading::checked(Celsius::new(62.0)),
             ..Device::default()
-        }];
+        }]
+        .into();
         change(&mut node);
         let holdings = DeviceHoldings::example("ada", Some("7"));
         let (view, options) = (FleetView::default(), DisplayOptions::default());

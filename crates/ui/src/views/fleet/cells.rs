@@ -370,7 +370,8 @@ mod tests {
         let cell = |state, unknown: Option<Reason>| {
             let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
             let utilization = Reading::checked(Percent::new(0.0));
-            node.devices = vec![Device { uuid: "a".into(), utilization, ..Device::default() }];
+            node.devices =
+                vec![Device { uuid: "a".into(), utilization, ..Device::default() }].into();
             let known = SchedulerNode { state, is_responding: true, ..SchedulerNode::default() };
             node.scheduler = Some(Arc::new(known));
             if let Some(reason) = unknown {

@@ -229,7 +229,7 @@ mod tests {
                 fault: None,
                 absent: None,
             });
-            node.devices = vec![device("H100"), device("A100"), device("A100 too")];
+            node.devices = vec![device("H100"), device("A100"), device("A100 too")].into();
             node.devices[2].name = Reading::Known("A100".into());
             let partitions = ["gpu".into(), "serve".into()].into();
             let known = SchedulerNode {
@@ -283,7 +283,7 @@ mod tests {
             ..SchedulerNode::default()
         }));
         // A device that is remembered from when the node let gtop in.
-        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
+        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }].into();
         for (filter, counts) in [("", (8, 5, 3)), ("free", (5, 5, 0)), ("in-use", (3, 0, 3))] {
             let fleet = Fleet::new([Arc::new(node.clone())].into());
             let filter = Filter::new(filter).unwrap();

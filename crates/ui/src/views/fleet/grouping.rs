@@ -327,7 +327,7 @@ mod tests {
             name: Reading::Known(name.into()),
             ..Device::default()
         };
-        mixed.devices = vec![device("A100"), device("H100"), device("H100")];
+        mixed.devices = vec![device("A100"), device("H100"), device("H100")].into();
         let unseen = |name: &str| Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
         let mut without = unseen("b");
         without.sources.push(SourceState {

@@ -296,7 +296,8 @@ mod tests {
                     .map_or_else(Reading::default, |load| Reading::checked(Percent::new(load))),
                 temperature: Reading::checked(Celsius::new(*heat)),
                 ..Device::default()
-            }];
+            }]
+            .into();
             Arc::new(node)
         };
         let nodes: Vec<_> = nodes.iter().map(node).collect();

@@ -302,7 +302,8 @@ mod tests {
             node.device_sources = [Source::host()].into();
             let load = f32::from(i16::try_from(second).unwrap());
             let utilization = Reading::checked(Percent::new(load));
-            node.devices = vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }];
+            node.devices =
+                vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }].into();
             Arc::new(node)
         };
         let view = FleetView::new(Fleet::new((0..nodes).map(node).collect()), at);

@@ -222,7 +222,7 @@ mod tests {
         };
         let slice = |uuid| device(uuid, Some("b"), share);
         node.devices =
-            vec![device("a", None, share), device("b", None, 0.0), slice("b1"), slice("b2")];
+            vec![device("a", None, share), device("b", None, 0.0), slice("b1"), slice("b2")].into();
         node.device_sources = vec![Source::host(); 4].into();
         node.sources.push(SourceState {
             source: Source::host(),

@@ -118,7 +118,8 @@ mod tests {
         let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
         node.devices = ["GPU-1", "GPU-2", "GPU-3"]
             .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
-            .to_vec();
+            .to_vec()
+            .into();
         for now in 900..=second {
             for (uuid, share) in [("GPU-1", 90), ("GPU-2", if now < 1_000 { 70 } else { 10 })] {
                 let share = Percent::of(share, 100).unwrap();
