@@ -230,10 +230,10 @@ pub fn measured_parts<'a>(
     has_value: impl Fn(&Device) -> bool,
 ) -> Vec<(&'a Device, f32)> {
     let included = included_devices(node, positions);
-    let parts = |(device, slices): &(&'a Device, Vec<&'a Device>)| {
-        parts_of(node, device, slices, has_value(device))
-    };
-    included.iter().flat_map(parts).collect()
+    let parts = included
+        .iter()
+        .flat_map(|(device, slices)| parts_of(node, device, slices, has_value(device)));
+    parts.collect()
 }
 
 /// Returns a device if all its slices are included, or else these.
@@ -242,11 +242,10 @@ fn parts_of<'a>(
     device: &'a Device,
     slices: &[&'a Device],
     has_value: bool,
-) -> Vec<(&'a Device, f32)> {
-    if slices.is_empty() || (has_value && slices.len() == node.slices(device).count()) {
-        return vec![(device, 1.0)];
-    }
-    slices.iter().map(|slice| (*slice, node.part_of_device(slice))).collect()
+) -> impl Iterator<Item = (&'a Device, f32)> {
+    let is_whole = slices.is_empty() || (has_value && slices.len() == node.slices(device).count());
+    let (whole, parts) = if is_whole { (Some((device, 1.0)), &[][..]) } else { (None, slices) };
+    whole.into_iter().chain(parts.iter().map(|slice| (*slice, node.part_of_device(slice))))
 }
 
 /// Returns the units at these positions of a node, or all.

@@ -271,7 +271,8 @@ impl Device {
 
     /// Returns the model name without the vendor, as it is shown.
     pub fn model(&self) -> Option<&str> {
-        Some(self.name.known()?.trim_start_matches("NVIDIA "))
+        let name = self.name.known()?;
+        Some(name.strip_prefix("NVIDIA ").unwrap_or(name))
     }
 
     /// Returns memory in use and in total if the device has its own: what may be added up.
