@@ -106,7 +106,7 @@ impl Demo {
 
 fn frame(body: &Body) -> RawUpdate {
     let mut reader = FrameReader::default();
-    reader.push(&encode(body));
+    reader.push(encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
     RawUpdate::Frame(frame)
 }

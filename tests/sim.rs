@@ -118,7 +118,7 @@ fn the_schema_test_finds_errors() {
 /// Decodes a frame from its bytes, as the client does.
 fn decode(body: &Body) -> gtop_model::Sample {
     let mut reader = FrameReader::default();
-    reader.push(&encode(body));
+    reader.push(encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
     let decoded = Decoder::default().decode(&frame.body, Timestamp::from_micros(1));
     let Some(NodeUpdate::Sample(sample)) = decoded else { panic!("no sample") };
@@ -431,7 +431,7 @@ impl LiveSession {
                 return Some(received);
             }
             let data = self.read_bytes().await?;
-            self.reader.push(&data);
+            self.reader.push(data);
         }
     }
 

@@ -56,7 +56,7 @@ fn job(cgroup: &str) -> Option<String> {
     let process = format!(r#"{{"pid":7,"start":1,"cgroup":{cgroup:?},"command":"x"}}"#);
     let sample =
         format!(r#"{{"t":"sample","n":1,"at":1.0,"processes":{{"at":1.0,"list":[{process}]}}}}"#);
-    reader.push(format!("\u{1e}gtop1 {sample}\n").as_bytes());
+    reader.push(format!("\u{1e}gtop1 {sample}\n"));
     let Some(Received::Frame(frame)) = reader.next_frame() else { return None };
     let mut decoder = Decoder::default();
     let Some(NodeUpdate::Sample(sample)) =

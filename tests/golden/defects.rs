@@ -52,7 +52,7 @@ fn node_from_frames(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
     let (mut decoder, mut reader) = (Decoder::default(), FrameReader::default());
     builder.on_link(Link::Up);
     for frame in frames {
-        reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
+        reader.push(format!("\x1egtop1 {frame}\n"));
         let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
         match decoder.decode(&frame.body, NOW) {
             Some(NodeUpdate::Hello(hello)) => builder.on_hello(hello),

@@ -353,7 +353,7 @@ fn answers_to_questions_are_not_recorded() {
 
 fn frame(text: &str) -> RawUpdate {
     let mut reader = FrameReader::default();
-    reader.push(format!("\x1egtop1 {text}\n").as_bytes());
+    reader.push(format!("\x1egtop1 {text}\n"));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{text}") };
     RawUpdate::Frame(frame)
 }

@@ -154,7 +154,7 @@ impl SrunFixture {
     /// Returns all frames a node has written so far.
     fn written_frames(&self, node: &str) -> Vec<Bytes> {
         let mut reader = FrameReader::default();
-        reader.push(&fs::read(self.folder.path().join(format!("output.{node}"))).unwrap());
+        reader.push(fs::read(self.folder.path().join(format!("output.{node}"))).unwrap());
         let mut frames = Vec::new();
         while let Some(received) = reader.next_frame() {
             if let Received::Frame(frame) = received {

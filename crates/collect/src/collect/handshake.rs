@@ -112,7 +112,7 @@ impl Handshake {
             let refusal = SudoRefusal::Python;
             return Err(LoaderError::SudoRefused(refusal, refusal.text().to_owned()));
         }
-        self.reader.push(&rest);
+        self.reader.push(rest);
         Ok(interpreter)
     }
 
@@ -182,7 +182,7 @@ impl Handshake {
                 None => {}
             }
             match self.channel.next().await.map_err(close_fault)? {
-                Output::Stdout(bytes) => self.reader.push(&bytes),
+                Output::Stdout(bytes) => self.reader.push(bytes),
                 Output::Stderr(_) => {}
                 Output::Exit(exit) => return Err(exit_fault(&exit)),
             }
@@ -244,7 +244,7 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
     let mut stderr = StderrTail::default();
     loop {
         match channel.next().await.map_err(close_fault)? {
-            Output::Stdout(bytes) => reader.push(&bytes),
+            Output::Stdout(bytes) => reader.push(bytes),
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 let message = format!("the probe ended at once, {exit}");

@@ -180,7 +180,7 @@ impl ProbeSession {
             tokio::select! {
                 output = self.channel.next() => {
                     let Some(bytes) = self.check_output(output)? else { continue };
-                    self.reader.push(&bytes);
+                    self.reader.push(bytes);
                     if self.deliver_frames(clock, queue, sink).await? {
                         last_frame_at = Instant::now();
                     }

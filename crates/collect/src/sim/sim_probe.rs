@@ -529,7 +529,7 @@ mod tests {
                 match self.reader.next_frame() {
                     Some(Received::Frame(frame)) => return Some(frame.body),
                     Some(Received::Malformed(malformed)) => panic!("{malformed}"),
-                    None => self.reader.push(&self.frames.recv().await?),
+                    None => self.reader.push(self.frames.recv().await?),
                 }
             }
         }

@@ -69,7 +69,7 @@ mod tests {
 
     fn delivery(second: i64, body: &Body) -> Delivery {
         let mut reader = FrameReader::default();
-        reader.push(&encode(body));
+        reader.push(encode(body));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
         let at = Timestamp::from_micros(second * 1_000_000);
         Delivery { at, raw: RawUpdate::Frame(frame) }

@@ -506,7 +506,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/wire");
         let mut reader = FrameReader::default();
         for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
-            reader.push(format!("\x1egtop1 {line}\n").as_bytes());
+            reader.push(format!("\x1egtop1 {line}\n"));
         }
         let (mut decoder, mut lines) = (Decoder::default(), String::new());
         while let Some(Received::Frame(frame)) = reader.next_frame() {
@@ -573,7 +573,7 @@ mod tests {
             r#"{{"t":"event","at":100,"source":"kernel","kind":"xid","device":"","code":79{keys}}}"#
         );
         let mut reader = FrameReader::default();
-        reader.push(format!("\x1egtop1 {sent}\n").as_bytes());
+        reader.push(format!("\x1egtop1 {sent}\n"));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{sent}") };
         let arrival = Timestamp::from_micros(1_000_000_000);
         match Decoder::default().decode(&frame.body, arrival) {

@@ -68,9 +68,14 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// Adds received bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+    /// Adds received bytes. Those that begin a frame become the buffer, which is nearly always all of it.
+    pub fn push(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        if self.buffer.is_empty() {
+            self.buffer = bytes.into();
+        } else {
+            self.buffer.extend_from_slice(&bytes);
+        }
     }
 
     /// Returns the next frame; `None` when more bytes are needed.
@@ -246,7 +251,7 @@ mod tests {
         let mut reader = FrameReader::default();
         let mut found = Vec::new();
         for chunk in chunks {
-            reader.push(chunk);
+            reader.push(chunk.to_vec());
             while let Some(received) = reader.next_frame() {
                 found.push(match received {
                     Received::Frame(frame) => {
@@ -315,12 +320,12 @@ mod tests {
         let mut reported = 0;
         let endless = vec![b'x'; 100_000];
         for _ in 0..64 {
-            reader.push(&endless);
+            reader.push(endless.clone());
             reported += usize::from(reader.next_frame().is_some());
             assert!(reader.buffer.len() <= MAX_LINE_BYTES + 100_000);
         }
         assert_eq!(reported, 1);
-        reader.push(format!("\n{}", bye("after")).as_bytes());
+        reader.push(format!("\n{}", bye("after")));
         assert!(matches!(reader.next_frame(), Some(Received::Frame(_))));
     }
 
@@ -328,7 +333,7 @@ mod tests {
     fn another_schema_version_is_refused_and_an_unknown_kind_is_not() {
         let text = "\x1egtop1 {\"t\":\"hello\",\"v\":2}\n\x1egtop1 {\"t\":\"weather\"}\n";
         let mut reader = FrameReader::default();
-        reader.push(text.as_bytes());
+        reader.push(text);
         assert_eq!(reader.next_frame(), Some(Received::Malformed(MalformedFrame::Version(2))));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!() };
         assert_eq!(frame.body, Body::Other);
@@ -361,7 +366,7 @@ mod tests {
         for environ in ["\"API_KEY=hunter2\"", "[5]", "{\"hunter2\":1}", "[\"hunter2\","] {
             let text = format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"environ\":{environ}}}\n");
             let mut reader = FrameReader::default();
-            reader.push(text.as_bytes());
+            reader.push(text);
             let Some(Received::Malformed(malformed)) = reader.next_frame() else { panic!() };
             let shown = format!("{malformed} {malformed:?} {}", reader.noise());
             assert!(!shown.contains("hunter2"), "{shown}");
@@ -372,7 +377,7 @@ mod tests {
     fn noise_is_bounded() {
         let mut reader = FrameReader::default();
         for _ in 0..1000 {
-            reader.push(b"noise noise noise noise\n");
+            reader.push("noise noise noise noise\n");
             assert_eq!(reader.next_frame(), None);
         }
         assert!(reader.noise().len() <= MAX_NOISE_BYTES);

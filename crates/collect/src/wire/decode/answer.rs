@@ -133,9 +133,7 @@ mod tests {
 
     fn sent(json: &str) -> body::Answer {
         let mut reader = FrameReader::default();
-        reader.push(
-            format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"at\":1.0,{json}}}\n").as_bytes(),
-        );
+        reader.push(format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"at\":1.0,{json}}}\n"));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{json}") };
         assert!(frame.text.is_empty(), "the text of a response is not kept");
         let Body::Answer(answer) = frame.body else { panic!("{json}") };
