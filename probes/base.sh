@@ -62,7 +62,9 @@ finish() {  # kills all processes of the probe, and no others
         # had just started after them.
         locate_process self
         for _ in first second; do
-            for pid in $(descendants /proc/[0-9]*/stat); do [ "$pid" = "$known" ] || kill -s STOP "$pid"; done
+            for pid in $(descendants /proc/[0-9]*/stat); do
+                case $known in '' | "$pid") ;; *) kill -s STOP "$pid" ;; esac
+            done
         done
         # Not by the built-in kill: this shell is on the list too and would die before its end.
         # shellcheck disable=SC2046

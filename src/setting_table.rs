@@ -48,6 +48,9 @@ pub fn merge(sources: SettingSources, variable: impl Fn(&str) -> Option<String>)
 /// In lists of users: the user who runs gtop.
 pub const CURRENT_USER: &str = "@";
 
+/// In sets of nodes for `sudo`: all nodes.
+pub const ALL_NODES: &str = "*";
+
 /// The heading of what selects jobs.
 pub const JOBS: &str = "Jobs";
 
@@ -68,7 +71,7 @@ settings! {
                 "Run the probe as root, through sudo -n, on these nodes: a node set such as @a100; on \
                  all nodes if none is given. It needs a line in sudoers there (gtop probe --sudoers)",
             )
-            .bare("*")
+            .bare(ALL_NODES)
             .global(),
         pub allow_signals: bool = switch()
             .help(

@@ -183,6 +183,17 @@ fn another_file_can_be_given_and_setup_is_in_the_same_folder() {
 }
 
 #[test]
+fn all_nodes_and_sets_of_nodes_are_no_errors() {
+    let home = Home::with("sudo = [\"*\"]\nexclude = [\"gpu[03,07]\"]\n");
+    for sudo in ["*", "gpu[1,3],ada@n[1-2]"] {
+        let checked = home.run("config check", &[("GTOP_SUDO", sudo)]);
+        assert_eq!(checked.status.code(), Some(0), "{}", out(&checked));
+    }
+    assert_eq!(home.run("config check", &[]).status.code(), Some(0));
+    assert_eq!(home.run("--sudo config check", &[]).status.code(), Some(0));
+}
+
+#[test]
 fn errors_have_a_line_a_key_and_a_suggestion() {
     let home = Home::with("interval = 2\nintervall = 3\n[keys]\nfreze = \"F\"\nhelp = \"q\"\n");
     home.write("setup.toml", "theme = \"blue\"\n");

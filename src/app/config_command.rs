@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::app::{AppError, ExitReason, check_settings};
 use crate::cli::{Cli, ConfigAction};
 use crate::config::{self, ConfigPaths, Settings};
-use crate::setting_table::NodeSettings;
+use crate::setting_table::{ALL_NODES, NodeSettings};
 use gtop_collect::inventory::user_groups;
 use gtop_model::nodeset;
 
@@ -74,7 +74,8 @@ fn bad_node_sets(settings: &Settings) -> Vec<String> {
     let mut wrong = Vec::new();
     for given in [hosts, exclude, sudo] {
         let place = format!("{}: {}", given.origin, given.name);
-        let errors = given.value.iter().filter_map(|set| nodeset::expand_with(set, &groups).err());
+        let sets = given.value.iter().filter(|set| *set != ALL_NODES);
+        let errors = sets.filter_map(|set| nodeset::expand_with(set, &groups).err());
         wrong.extend(errors.map(|error| format!("{place}: {error:#}")));
     }
     wrong

@@ -12,7 +12,7 @@ use crate::app::{AppError, log};
 use crate::cli::{Cli, CliCommand};
 use crate::config::{ConfigPaths, Settings};
 use crate::setting_table::{
-    ConnectionSettings, IntervalSettings, NodeSettings, OutputSettings, TransportChoice,
+    ALL_NODES, ConnectionSettings, IntervalSettings, NodeSettings, OutputSettings, TransportChoice,
 };
 use crate::watch::{self, MonitorOptions};
 use gtop_collect::inventory::{Roster, user_groups};
@@ -148,7 +148,7 @@ fn root_nodes(cli: &Cli, settings: &Settings) -> Result<RootNodes, AppError> {
     let sets = sudo.value;
     let nodes = if sets.is_empty() || cli.nodes.demo.is_some() {
         RootNodeNames::None
-    } else if sets.iter().any(|set| set == "*") {
+    } else if sets.iter().any(|set| set == ALL_NODES) {
         RootNodeNames::All
     } else {
         let groups = user_groups().with_config_groups(settings.groups.clone());

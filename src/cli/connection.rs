@@ -24,8 +24,8 @@ impl ConnectionOptions {
         let ConnectionSettings { transport, exec, ssh_binary, max_connecting, .. } =
             settings.read();
         let highest = transport.layer.max(exec.layer).max(ssh_binary.layer);
-        let transport = Some(transport).filter(|given| given.layer == highest);
-        let transport = transport.map(|given| given.value).unwrap_or_default();
+        let transport =
+            if transport.layer == highest { transport.value } else { TransportChoice::Auto };
         let has_exec = exec.layer == highest || transport == TransportChoice::Exec;
         let has_program = ssh_binary.layer == highest || transport == TransportChoice::Ssh;
         Self {

@@ -50,7 +50,7 @@ pub trait SettingField {
 
 /// A type each value of which has a word in settings.
 pub trait Choice: Copy + Default + PartialEq + 'static {
-    /// The values with their words, in the order of help; the first is the default.
+    /// The values with their words, in the order of help. The first is the default, unless the declaration has another.
     const CHOICES: &'static [(ChoiceValue, Self)];
 
     /// Returns the value of a word.
