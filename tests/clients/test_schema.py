@@ -21,7 +21,7 @@ import probe as probe_bench     # noqa: E402  the simulated machines of the benc
 import tpu as tpu_bench         # noqa: E402
 
 STUBS = os.path.join(rig.ROOT, "tests", "stubs")
-GRPC = os.path.join(os.path.dirname(rig.CLIENTS), "grpcio", "bin", "python")
+GRPC = os.path.join(os.path.dirname(rig.CLIENTS), "python-grpcio", "bin", "python")
 
 # For each line with a snapshot, prints a list of at most five validation errors.
 VALIDATOR = """

@@ -27,7 +27,7 @@ IDS = {worker: [worker * 2 + chip % 2 + chip // 2 * 8 for chip in range(CHIPS)] 
 
 def python_with_grpcio():
     """Returns a Python that has grpcio, or None."""
-    installed = os.path.join(TOP, os.environ.get("CARGO_TARGET_DIR", "target"), "grpcio/bin/python")
+    installed = os.path.join(TOP, os.environ.get("CARGO_TARGET_DIR", "target"), "python-grpcio/bin/python")
     for python in (installed, sys.executable):
         if os.path.exists(python) and subprocess.run([python, "-c", "import grpc"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
             return python

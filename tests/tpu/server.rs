@@ -10,7 +10,8 @@ pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub
 
 /// A Python with grpcio: that of the environment made by `tests/run`, or else `python3`.
 static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let installed = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("grpcio/bin/python");
+    let installed =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("python-grpcio/bin/python");
     [installed, "python3".into()].into_iter().find(|python| {
         let status =
             Command::new(python).args(["-c", "import grpc"]).stderr(Stdio::null()).status();
