@@ -126,7 +126,7 @@ def check(blob, options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--floor", default="2.17")
-    parser.add_argument("--limit", type=int, default=17_500_000)
+    parser.add_argument("--limit", type=int, default=20_000_000)
     parser.add_argument("--absent", action="append", default=[])
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("programs", nargs="+")

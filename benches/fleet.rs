@@ -82,12 +82,12 @@ async fn measure_all(args: &[&str]) {
         let mut client = this_program(&["--watch", &nodes.to_string()]).spawn().unwrap();
         assert!(client.wait().await.unwrap().success(), "the measurement of {nodes} nodes failed");
     }
-    // This is target/release/deps/fleet-…; the program is two folders up.
+    // This is target/release/deps/fleet-…; the program is target/dist/gtop.
     let bench = std::env::current_exe().unwrap();
-    let program = bench.parent().and_then(Path::parent).map(|release| release.join("gtop"));
+    let program = bench.ancestors().nth(3).map(|target| target.join("dist/gtop"));
     let size = program.and_then(|program| fs::metadata(program).ok()).map(|file| file.len());
     print(&size.map_or_else(
-        || "program: not built; cargo build --release".to_owned(),
+        || "program: not built; cargo build --profile dist".to_owned(),
         |bytes| format!("program: {} KiB, stripped", bytes / 1024),
     ));
 }

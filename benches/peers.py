@@ -3,7 +3,7 @@
 
     benches/peers.py [--seconds 30] [--rounds 5] NAME=COMMAND…
 
-such as `gtop='target/release/gtop --local' nvitop='nvitop' nvidb='nvidb --no-remote'`. Each runs on a terminal of 120
+such as `gtop='target/dist/gtop --local' nvitop='nvitop' nvidb='nvidb --no-remote'`. Each runs on a terminal of 120
 columns and 40 rows with the NVML stub of tests/stubs, which has eight devices with a process on each. Needs Linux and a
 C compiler. Prints a table in Markdown: the time from the start to the first screen with a device on it (median), then,
 over the seconds after the first five, the processor time as a share of one core, the memory (Pss) and the output; all of

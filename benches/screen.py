@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The screen: how soon first data and answers to keys are on it, bytes per second, CPU time of the whole program.
 
-    cargo build --release && cargo bench --bench fleet --no-run
+    cargo build --profile dist && cargo bench --bench fleet --no-run
     benches/screen.py [PROGRAM [BEFORE]] [--nodes 256,1000] [--seconds 30] [--sizes 80x24,200x60] [--only first,output,keys]
 
 Each program runs in a pseudo-terminal; with two, the figures of both are printed one after the other.
@@ -346,10 +346,10 @@ def main():
     if sys.argv[1:2] == ["--stub"]:
         run_stub(sys.argv[2], float(sys.argv[3]), sys.argv[4])
         return
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("programs", nargs="*", default=[str(target / "gtop")], metavar="PROGRAM")
-    parser.add_argument("--server", default=newest(target / "deps" / "fleet-*"))
+    parser.add_argument("programs", nargs="*", default=[str(target / "dist" / "gtop")], metavar="PROGRAM")
+    parser.add_argument("--server", default=newest(target / "release" / "deps" / "fleet-*"))
     parser.add_argument("--nodes", default="256,1000")
     parser.add_argument("--sizes", default="80x24,200x60")
     parser.add_argument("--seconds", type=float, default=30)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cost of `gtop serve`: time and size of a scrape, and processor time, beside nvitop-exporter on the same devices.
 
-    cargo build --release
+    cargo build --profile dist
     python3 benches/serve.py [--nodes 256] [--seconds 30] [--nvitop-exporter PATH]
 
 The devices are those of the NVML stub, which answers at once; each program watches them once a second and is scraped every
@@ -21,7 +21,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-os.environ.setdefault("GTOP", str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "gtop"))
+os.environ.setdefault("GTOP", str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist" / "gtop"))
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 
 import rig  # noqa: E402

@@ -168,7 +168,7 @@ def main():
     parser.add_argument('--python', default='/usr/bin/python3' if os.path.exists('/usr/bin/python3') else 'python3')
     parser.add_argument('--server', default=sys.executable, help='a Python with grpcio')
     parser.add_argument('--pod', type=int, metavar='HOSTS', help='measure the rate of gtop over a pod of this many hosts')
-    parser.add_argument('--gtop', default=os.path.join(ROOT, os.environ.get('CARGO_TARGET_DIR', 'target'), 'release/gtop'))
+    parser.add_argument('--gtop', default=os.path.join(ROOT, os.environ.get('CARGO_TARGET_DIR', 'target'), 'dist/gtop'))
     parser.add_argument('--seconds', type=float, default=20)
     options = parser.parse_args()
     if options.pod:
