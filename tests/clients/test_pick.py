@@ -252,7 +252,7 @@ class Slurm(unittest.TestCase):
 
     def test_a_hanging_squeue_is_told_and_delays_until_the_deadline_only(self):
         machine = self.machine(DRIVER + "gpu 0\ngpu 1\n", "sleep 1000\n")
-        code, out, err = machine.run(GTOP, "pick", "-n", "1", "--deadline", "5")
+        code, out, err = machine.run(GTOP, "pick", "-n", "1", "--deadline", "15")
         self.assertEqual((code, out), (0, "1\n"))
         self.assertIn("Slurm has not answered", err)
         self.assertIn("devices that a job holds and does not use count as free", err)
