@@ -1,7 +1,8 @@
-//! Golden screens: made-up fleets in each view, size and look, text and style.
+//! Golden screens: made-up fleets in each view, text and style.
 //!
-//! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
-//! runs of equal style. `BLESS=1 cargo test --test it golden::` writes them anew.
+//! A golden file in `tests/golden/screens` holds one scene, or several that belong together: the text as a person sees
+//! it, then for each row the runs of equal style. A scene has a file for the sizes and looks that show most; what
+//! holds in all of them is checked without a file. `BLESS=1 cargo test --test it golden::` writes the files.
 
 use std::time::Duration;
 
@@ -36,11 +37,27 @@ use fleets::NOW;
 use harness::*;
 
 #[test]
+fn every_golden_file_is_written_by_a_test() {
+    let sources = std::fs::read_dir(folder().with_file_name("")).unwrap();
+    let sources = sources.map(|entry| entry.unwrap().path());
+    let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let code: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let code = code + include_str!("golden.rs");
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let name = file.strip_suffix(".txt").unwrap();
+        // The size is added to the name.
+        let start = name.rsplit_once('-').map_or(name, |(start, _)| start);
+        let is_written = [name, start].iter().any(|name| code.contains(&format!("\"{name}\"")));
+        assert!(is_written, "no test writes {file}");
+    }
+}
+
+#[test]
 fn the_fleet_in_every_state() {
-    check_sizes("fleet", &fleets::every_state(), &[], DARK);
-    check_sizes("fleet-rare", &fleets::rare(), &[], DARK);
-    check_sizes("fleet-large", &fleets::large(300), &[KeyCode::End], DARK);
-    check_sizes("fleet-none", &Fleet::default(), &[], DARK);
+    Scene::new("fleet", &fleets::every_state(), []).check(&ALL_SIZES);
+    Scene::new("fleet-rare", &fleets::rare(), []).check(&[WIDE]);
+    Scene::new("fleet-large", &fleets::large(300), [KeyCode::End]).check(&[MEDIUM]);
 }
 
 /// Opens the node at this place of the list.
@@ -53,8 +70,8 @@ fn keys_to_open(index: usize) -> Vec<KeyCode> {
 #[test]
 fn a_node_in_every_state() {
     let fleet = fleets::every_state();
-    for (index, name) in [
-        (0, "busy"),
+    let scene = |(index, name)| Scene::new(name, &fleet, keys_to_open(index));
+    let scenes = [
         (1, "throttled"),
         (3, "stale"),
         (4, "refused"),
@@ -67,14 +84,12 @@ fn a_node_in_every_state() {
         (11, "starting"),
         (12, "waiting"),
         (15, "twice"),
-    ] {
-        check_sizes(&format!("node-{name}"), &fleet, &keys_to_open(index), DARK);
-    }
+    ];
+    check_sheet("node-states", NARROW, &scenes.map(scene));
     let rare = fleets::rare();
-    for (index, name) in [(0, "hostile"), (3, "no-driver"), (4, "empty"), (5, "many")] {
-        check_sizes(&format!("node-{name}"), &rare, &keys_to_open(index), DARK);
-    }
-    check_sizes("node-single", &fleets::single(), &[], DARK);
+    let scene = |(index, name)| Scene::new(name, &rare, keys_to_open(index));
+    check_sheet("node-rare", NARROW, &[(3, "no-driver"), (4, "empty")].map(scene));
+    check_sheet("node-rare", MEDIUM, &[(0, "hostile"), (5, "many")].map(scene));
 }
 
 #[test]
@@ -82,22 +97,20 @@ fn the_row_under_the_cursor_has_details() {
     let fleet = fleets::every_state();
     let mut slices = keys_to_open(6);
     slices.extend([KeyCode::Home, KeyCode::Down]);
-    check_sizes("cursor-device", &fleet, &slices, DARK);
+    Scene::new("cursor-device", &fleet, slices).check(&[MEDIUM]);
     let mut process = keys_to_open(0);
     process.extend([KeyCode::Down, KeyCode::End]);
-    check_sizes("cursor-process", &fleet, &process, DARK);
+    Scene::new("cursor-process", &fleet, process).check(&[NARROW]);
 }
 
 #[test]
 fn help_and_frozen_screens() {
     let fleet = fleets::every_state();
-    check_sizes("help", &fleet, &[KeyCode::Char('h')], DARK);
-    check_sizes("help-ascii", &fleet, &[KeyCode::Char('?')], ASCII);
-    let mut ui = new_ui(fleet, DARK);
-    press(&mut ui, &[KeyCode::Char('w'), KeyCode::Char('z'), KeyCode::F(5)]);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
-    ui.draw(NOW.plus(Duration::from_secs(12)), &mut buffer);
-    check("frozen-120x40", &buffer);
+    Scene::new("help", &fleet, [KeyCode::Char('h')]).check(&[NARROW, WIDE]);
+    Scene::new("help-ascii", &fleet, [KeyCode::Char('?')]).check_look(ASCII, NARROW);
+    let frozen = [KeyCode::Char('w'), KeyCode::Char('z'), KeyCode::F(5)];
+    let frozen = Scene::new("frozen", &fleet, frozen);
+    frozen.at(NOW.plus(Duration::from_secs(12))).check(&[MEDIUM]);
 }
 
 #[test]

@@ -305,8 +305,8 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
         press(&mut ui, &[KeyCode::Char('2')]);
         let shown = screen(&mut ui, (width, height));
         assert!(shown.contains("8421") && shown.contains("llama-70b"), "{shown}");
-        check(&format!("job-list-unanswered-{width}x{height}"), &draw(&mut ui, width, height));
     }
+    Scene::new("job-list-unanswered", &fleet, [KeyCode::Char('2')]).check(&[NARROW]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How load is drawn: graphs that stay when their node is gone, slices, what a small screen tells once, and whose
+//! How load is drawn: graphs that stay when their node is gone, slices, what a small screen shows once, and which
 //! messages are shown.
 
 use std::collections::BTreeSet;
@@ -6,21 +6,27 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop_fleet::Fleet;
+use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, Link};
+use gtop_ui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
-use crate::golden::harness::{DARK, check, draw, new_ui, press, text};
+use crate::golden::harness::{DARK, MEDIUM, Scene, draw, new_ui, press, text};
 
 /// Returns the keys of these letters.
 fn keys_of(letters: &str) -> Vec<KeyCode> {
     letters.chars().map(KeyCode::Char).collect()
 }
 
-/// Shows a busy node for two minutes, then takes its connection away and returns the screen of a minute later.
-fn after_the_connection_is_lost(letters: &str) -> Buffer {
-    let mut ui = new_ui(Fleet::default(), DARK);
+fn a_minute_after() -> Timestamp {
+    NOW.plus(Duration::from_secs(180))
+}
+
+/// Shows a busy node for two minutes, then takes its connection away and shows it for another.
+fn ui_without_connection(theme: Theme, letters: &str) -> Ui {
+    let mut ui = new_ui(Fleet::default(), theme);
     let mut makers = vec![fleets::fully_metered("gpu01").up()];
     for second in 1..=119 {
         let now = NOW.plus(Duration::from_secs(second));
@@ -30,19 +36,17 @@ fn after_the_connection_is_lost(letters: &str) -> Buffer {
     press(&mut ui, &keys_of(letters));
     let fault = Fault::new(FaultKind::SessionLost, "reset");
     let down = makers.remove(0).link(Link::Down { fault, retry_at: None });
-    let now = NOW.plus(Duration::from_secs(180));
-    ui.on_fleet(Fleet::new(vec![down.node()].into()), now);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
-    ui.draw(now, &mut buffer);
-    buffer
+    ui.on_fleet(Fleet::new(vec![down.node()].into()), a_minute_after());
+    ui
 }
 
 #[test]
 fn a_node_that_is_down_keeps_its_last_graphs() {
-    for (name, letters) in [("graphs", "3f"), ("chart", "3g")] {
-        let buffer = after_the_connection_is_lost(letters);
-        check(&format!("node-down-{name}-120x40"), &buffer);
-        let screen = text(&buffer).join("\n");
+    for (name, letters) in [("node-down-graphs", "3f"), ("node-down-chart", "3g")] {
+        let scene = Scene::of(name, move |theme| ui_without_connection(theme, letters));
+        let scene = scene.at(a_minute_after());
+        scene.check(&[MEDIUM]);
+        let screen = text(&scene.draw(DARK, MEDIUM)).join("\n");
         assert!(screen.contains("last seen 1m01s ago"), "{screen}");
         let dots = screen.chars().filter(|letter| ('\u{2801}'..'\u{28ff}').contains(letter));
         assert!(dots.count() > 100, "{screen}");

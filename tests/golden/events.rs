@@ -37,21 +37,20 @@ fn draw_later(ui: &mut Ui, width: u16, height: u16) -> Buffer {
 }
 
 #[test]
-fn events_in_every_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        for (width, height) in SIZES {
-            let mut ui = ui_with_events(theme);
-            let buffer = draw_later(&mut ui, width, height);
-            check(&format!("events-look-{name}-{width}x{height}"), &buffer);
-        }
-    }
+fn events_of_a_fleet_that_changes() {
+    let now = NOW.plus(LATER * 3);
+    Scene::of("events", ui_with_events).at(now).check(&SIZES);
+    Scene::of("events-ascii", ui_with_events).at(now).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn an_event_is_explained_with_its_node() {
-    let mut ui = ui_with_events(DARK);
-    press(&mut ui, &[KeyCode::Down, KeyCode::Char('i')]);
-    check("explain-event-80x24", &draw_later(&mut ui, 80, 24));
+    let explained = |theme| {
+        let mut ui = ui_with_events(theme);
+        press(&mut ui, &[KeyCode::Down, KeyCode::Char('i')]);
+        ui
+    };
+    Scene::of("explain-event", explained).at(NOW.plus(LATER * 3)).check(&[NARROW]);
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn the_explained_event_stays_when_newer_ones_arrive() {
 
 #[test]
 fn events_on_every_kind_of_fleet() {
-    check_fleets("events", KEYS);
+    check_fleets("events-on", KEYS);
 }
 
 #[test]
@@ -100,15 +99,13 @@ fn events_on_many_nodes_share_one_row_that_unfolds() {
 #[test]
 fn what_the_kernel_logged_is_told_with_its_process_and_words() {
     let (fleet, explain) = (fleets::with_kernel_lines(), KeyCode::Char('i'));
-    for (name, keys) in [
+    let scenes = [
         ("events", KEYS),
-        ("device", &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain][..]),
-        ("node", &[KeyCode::Down, KeyCode::Char('3'), explain][..]),
-    ] {
-        let mut ui = new_ui(fleet.clone(), DARK);
-        press(&mut ui, keys);
-        check(&format!("kernel-{name}-120x40"), &draw(&mut ui, 120, 40));
-    }
+        ("device", &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain]),
+        ("node", &[KeyCode::Down, KeyCode::Char('3'), explain]),
+    ];
+    let scenes = scenes.map(|(name, keys)| Scene::new(name, &fleet, keys));
+    check_sheet("kernel", MEDIUM, &scenes);
 }
 
 #[test]

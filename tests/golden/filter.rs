@@ -19,25 +19,22 @@ fn with(mut keys: Vec<KeyCode>, more: &[KeyCode]) -> Vec<KeyCode> {
     keys
 }
 
-fn check_on_all_sizes(name: &str, keys: &[KeyCode]) {
-    for (width, height) in [(80, 24), (120, 40), (200, 50), (40, 12)] {
-        let mut ui = new_ui(fleets::cluster(), DARK);
-        press(&mut ui, keys);
-        check(&format!("filter-{name}-{width}x{height}"), &draw(&mut ui, width, height));
-    }
-}
-
 #[test]
 fn the_prompt_lists_what_can_be_typed() {
-    let tab = KeyCode::Tab;
-    check_on_all_sizes("prompt", &typed("(free or idle-held) util<10"));
-    check_on_all_sizes("words", &with(typed(""), &[tab]));
-    check_on_all_sizes("chosen", &with(typed("free or "), &[tab, tab, tab]));
-    check_on_all_sizes("values", &with(typed("user="), &[tab, KeyCode::Down]));
-    check_on_all_sizes("wrong", &typed("(free or utl<10 busy"));
-    check_on_all_sizes("unfinished", &typed("(free or util<10"));
-    check_on_all_sizes("summary", &with(typed("idle-held or free"), &[KeyCode::Enter]));
-    check_on_all_sizes("nothing", &with(typed("user=nobody"), &[KeyCode::Enter]));
+    let (tab, cluster) = (KeyCode::Tab, fleets::cluster());
+    let scenes = [
+        ("prompt", typed("(free or idle-held) util<10")),
+        ("words", with(typed(""), &[tab])),
+        ("chosen", with(typed("free or "), &[tab, tab, tab])),
+        ("values", with(typed("user="), &[tab, KeyCode::Down])),
+        ("wrong", typed("(free or utl<10 busy")),
+        ("unfinished", typed("(free or util<10")),
+        ("summary", with(typed("idle-held or free"), &[KeyCode::Enter])),
+        ("nothing", with(typed("user=nobody"), &[KeyCode::Enter])),
+    ];
+    let scenes = scenes.map(|(name, keys)| Scene::new(name, &cluster, keys));
+    check_sheet("filter", NARROW, &scenes);
+    Scene::new("filter-words", &cluster, with(typed(""), &[tab])).check(&[SMALL, WIDE]);
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! First sight: gtop on a machine without devices tells what to type next.
+//! First sight: gtop on a machine without devices shows what to type next.
 
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
 use gtop_fleet::{Fleet, Node};
 use gtop_model::{SourceFaultKind, TransportKind};
-use gtop_ui::{DisplayOptions, Keymap, Ui};
+use gtop_ui::{DisplayOptions, Keymap, Theme, Ui};
 
 use crate::golden::fleets::{self, NodeFixture};
-use crate::golden::harness::{ASCII, DARK, check, default_display, draw, new_ui, press, text};
-
-const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
+use crate::golden::harness::{
+    ASCII, DARK, NARROW, SMALL, Scene, default_display, draw, new_ui, press, text,
+};
 
 /// Sends the node's facts and samples of the host; NVML and nvidia-smi are missing.
 fn without_devices() -> NodeFixture {
@@ -26,8 +26,12 @@ fn this_machine(node: &Node) -> Fleet {
 }
 
 fn ui_of(fleet: Fleet, has_scheduler: bool) -> Ui {
+    themed_ui(fleet, has_scheduler, DARK)
+}
+
+fn themed_ui(fleet: Fleet, has_scheduler: bool, theme: Theme) -> Ui {
     let display = DisplayOptions { has_scheduler, ..default_display() };
-    let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
+    let mut ui = new_ui(Fleet::default(), theme).with_options(display, Keymap::default());
     ui.on_fleet(fleet, fleets::NOW);
     ui
 }
@@ -38,14 +42,12 @@ fn screen(fleet: Fleet) -> String {
 
 #[test]
 fn a_machine_without_devices_tells_what_to_type_next() {
-    for (width, height) in SIZES {
-        let mut ui = ui_of(this_machine(&without_devices().node()), false);
-        check(&format!("first-sight-{width}x{height}"), &draw(&mut ui, width, height));
-    }
-    let mut ui = ui_of(this_machine(&without_devices().node()), true);
-    check("first-sight-slurm-80x24", &draw(&mut ui, 80, 24));
-    let mut ui = new_ui(this_machine(&without_devices().node()), ASCII);
-    check("first-sight-ascii-40x12", &draw(&mut ui, 40, 12));
+    let ui = |has_scheduler| {
+        move |theme| themed_ui(this_machine(&without_devices().node()), has_scheduler, theme)
+    };
+    Scene::of("first-sight", ui(false)).check(&[NARROW]);
+    Scene::of("first-sight-slurm", ui(true)).check(&[NARROW]);
+    Scene::of("first-sight-ascii", ui(false)).check_look(ASCII, SMALL);
 }
 
 #[test]

@@ -18,48 +18,43 @@ fn keys_of(letters: &str) -> Vec<KeyCode> {
     letters.chars().map(KeyCode::Char).collect()
 }
 
-fn check_on(
-    name: &str,
-    fleet: &Fleet,
-    keys: &[KeyCode],
-    theme: Theme,
-    (width, height): (u16, u16),
-) {
-    let mut ui = new_ui(fleet.clone(), theme);
-    press(&mut ui, keys);
-    check(&format!("{name}-{width}x{height}"), &draw(&mut ui, width, height));
-}
-
 #[test]
-fn fleet_in_every_theme() {
-    check_themes("fleet", KEYS);
+fn the_fleet_in_other_looks() {
+    let fleet = fleets::every_state();
     let basic = Theme { depth: ColourDepth::Ansi16, ..DARK };
-    check_on("fleet-basic", &fleets::every_state(), KEYS, basic, (120, 40));
+    Scene::new("fleet-basic", &fleet, KEYS).check_look(basic, MEDIUM);
+    Scene::new("fleet-light", &fleet, KEYS).check_look(LIGHT, MEDIUM);
+    Scene::new("fleet-mono", &fleet, KEYS).check_look(MONO, MEDIUM);
+    Scene::new("fleet-ascii", &fleet, KEYS).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn fleet_on_every_kind_of_fleet() {
-    check_fleets("fleet", KEYS);
+    check_fleets("fleet-on", KEYS);
 }
 
 #[test]
-fn the_map_in_every_theme() {
-    check_themes("fleet-map", &keys_of("1m"));
+fn the_map_in_sizes_and_looks() {
+    let scene = |name| Scene::new(name, &fleets::every_state(), keys_of("1m"));
+    scene("fleet-map").check(&ALL_SIZES);
+    scene("fleet-map-light").check_look(LIGHT, MEDIUM);
+    scene("fleet-map-mono").check_look(MONO, NARROW);
+    scene("fleet-map-ascii").check_look(ASCII, NARROW);
 }
 
 #[test]
 fn the_map_on_every_kind_of_fleet() {
-    check_fleets("fleet-map", &keys_of("1m"));
+    check_fleets("fleet-map-on", &keys_of("1m"));
 }
 
 #[test]
 fn the_map_by_every_metric() {
     let cluster = fleets::cluster();
-    for (times, name) in ["util", "mem", "power", "temp", "owner", "job"].into_iter().enumerate() {
-        let keys = keys_of(&format!("m{}", "b".repeat(times)));
-        check_on(&format!("fleet-by-{name}"), &cluster, &keys, DARK, (120, 40));
-        check_on(&format!("fleet-by-{name}-ascii"), &cluster, &keys, ASCII, (80, 24));
-    }
+    let scene =
+        |name, times| Scene::new(name, &cluster, keys_of(&format!("m{}", "b".repeat(times))));
+    let metrics = [("util", 0), ("mem", 1), ("power", 2), ("temp", 3), ("owner", 4), ("job", 5)];
+    check_sheet("fleet-map-by", MEDIUM, &metrics.map(|(name, times)| scene(name, times)));
+    scene("fleet-map-by-owner-ascii", 4).check_look(ASCII, NARROW);
 }
 
 #[test]
@@ -84,30 +79,31 @@ fn the_largest_jobs_get_letters_in_the_map() {
 #[test]
 fn groups_and_folded_groups() {
     let cluster = fleets::cluster();
-    let groups = ["node-name", "partition", "job", "user", "model"];
-    for (times, name) in (1..).zip(groups) {
-        let keys = |more: &str| keys_of(&format!("{}{more}", "g".repeat(times)));
-        check_on(&format!("fleet-group-{name}"), &cluster, &keys(""), DARK, (200, 50));
-        check_on(&format!("fleet-group-{name}-folded"), &cluster, &keys("-"), DARK, (80, 24));
-        check_on(&format!("fleet-group-{name}-map"), &cluster, &keys("m"), DARK, (120, 40));
-    }
-    for (name, theme) in [("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_on(&format!("fleet-group-{name}"), &cluster, &keys_of("ggg"), theme, (120, 40));
-        check_on(&format!("fleet-group-map-{name}"), &cluster, &keys_of("gggm"), theme, (120, 40));
-    }
+    let groups = [("node-name", "g"), ("partition", "gg"), ("job", "ggg"), ("user", "gggg")];
+    let scenes = |more: &str| {
+        let groups = groups.into_iter().chain([("model", "ggggg")]);
+        let scene = |(name, keys)| Scene::new(name, &cluster, keys_of(&format!("{keys}{more}")));
+        groups.map(scene).collect::<Vec<_>>()
+    };
+    check_sheet("fleet-groups", WIDE, &scenes(""));
+    check_sheet("fleet-groups-folded", NARROW, &scenes("-"));
+    check_sheet("fleet-groups-map", MEDIUM, &scenes("m"));
+    Scene::new("fleet-groups-ascii", &cluster, keys_of("ggg")).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn groups_by_partition_count_shared_nodes_once() {
     let fleet = fleets::partitioned();
-    for size in [(80, 24), (120, 40), (200, 50), (40, 12)] {
-        check_on("fleet-partitions", &fleet, &keys_of("gg"), DARK, size);
-        check_on("fleet-partitions-open", &fleet, &keys_of("gg "), DARK, size);
-    }
-    let mut by_free = keys_of("gg");
-    by_free.extend([KeyCode::F(6), KeyCode::Char('f')]);
-    check_on("fleet-partitions-by-free", &fleet, &by_free, DARK, (80, 24));
-    check_on("fleet-partitions-map", &fleet, &keys_of("ggm"), DARK, (120, 40));
+    Scene::new("fleet-partitions", &fleet, keys_of("gg")).check(&[SMALL, WIDE]);
+    let by_free = [keys_of("gg"), vec![KeyCode::F(6), KeyCode::Char('f')]].concat();
+    let scenes = [
+        ("folded", keys_of("gg")),
+        ("open", keys_of("gg ")),
+        ("by free", by_free),
+        ("map", keys_of("ggm")),
+    ];
+    let scenes = scenes.map(|(name, keys)| Scene::new(name, &fleet, keys));
+    check_sheet("fleet-partitions", NARROW, &scenes);
 }
 
 #[test]
@@ -159,25 +155,24 @@ fn the_cursor_of_the_map_explains_its_symbol() {
 #[test]
 fn a_thousand_nodes_fold_to_one_screen() {
     let large = fleets::large(1_000);
-    check_on("fleet-thousand-folded", &large, &keys_of("g-"), DARK, (120, 40));
-    check_on("fleet-thousand-folded-map", &large, &keys_of("mg-"), DARK, (80, 24));
+    Scene::new("fleet-thousand-folded", &large, keys_of("g-")).check(&[MEDIUM]);
+    Scene::new("fleet-thousand-folded-map", &large, keys_of("mg-")).check(&[NARROW]);
 }
 
 #[test]
 fn the_sort_column_shows_its_direction() {
     let cluster = fleets::cluster();
-    let mut keys = vec![KeyCode::F(6), KeyCode::Char('u')];
-    check_on("fleet-sorted", &cluster, &keys, DARK, (120, 40));
-    keys.push(KeyCode::Char('\\'));
-    check_on("fleet-sorted-inverted", &cluster, &keys, DARK, (80, 24));
-    check_on("fleet-sort-menu", &cluster, &[KeyCode::F(6)], DARK, (80, 24));
+    let keys = [KeyCode::F(6), KeyCode::Char('u'), KeyCode::Char('\\')];
+    let scenes = [("menu", 1), ("sorted", 2), ("inverted", 3)];
+    let scenes = scenes.map(|(name, count)| Scene::new(name, &cluster, &keys[..count]));
+    check_sheet("fleet-sort", NARROW, &scenes);
 }
 
 #[test]
 fn filtered_devices_are_blank_in_the_map() {
     let mut keys = keys_of("m/user=bob");
     keys.push(KeyCode::Enter);
-    check_on("fleet-map-filtered", &fleets::cluster(), &keys, DARK, (80, 24));
+    Scene::new("fleet-map-filtered", &fleets::cluster(), keys).check(&[NARROW]);
 }
 
 /// Returns the line that describes the device under the cursor, above the key hints.

@@ -339,7 +339,7 @@ impl NodeFixture {
     }
 }
 
-/// The same fleet, whose nodes do not tell how the scheduler numbers their devices.
+/// The same fleet, whose nodes do not report how the scheduler numbers their devices.
 pub fn without_evidence(fleet: Fleet) -> Fleet {
     let silent = |node: &Arc<Node>| Arc::new(Node { evidence: None, ..Node::clone(node) });
     let (nodes, jobs) = (fleet.nodes.iter().map(silent).collect(), fleet.jobs.clone());
@@ -927,7 +927,7 @@ fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     watched(fleet.with_jobs(Some(Arc::new(list))))
 }
 
-/// Adds since when devices are idle-held, as the histories of the nodes tell.
+/// Adds since when devices are idle-held, by the histories of the nodes.
 fn watched(fleet: Fleet) -> Fleet {
     let waste = Waste::seeded(fleet.machines(), Some(&JobLookup::of(fleet.jobs.as_ref())));
     Fleet { waste: Arc::new(waste), ..fleet }

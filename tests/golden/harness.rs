@@ -1,12 +1,13 @@
 //! Helpers: build a UI, press keys, read the screen as text, and compare it with its golden file.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::Fleet;
+use gtop_local::time::Timestamp;
 use gtop_ui::{ColourDepth, DisplayOptions, GlyphSet, Keymap, Palette, Theme, Ui};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
@@ -25,7 +26,15 @@ pub const LIGHT: Theme = Theme { palette: Palette::Light, ..DARK };
 pub const MONO: Theme = Theme { palette: Palette::Mono, depth: ColourDepth::Ansi16, ..DARK };
 pub const ASCII: Theme = Theme { glyphs: GlyphSet::Ascii, ..MONO };
 
-pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
+/// A width and a height.
+pub type Size = (u16, u16);
+
+pub const SMALL: Size = (40, 12);
+pub const NARROW: Size = (80, 24);
+pub const MEDIUM: Size = (120, 40);
+pub const WIDE: Size = (200, 50);
+pub const SIZES: [Size; 3] = [NARROW, MEDIUM, WIDE];
+pub const ALL_SIZES: [Size; 4] = [SMALL, NARROW, MEDIUM, WIDE];
 
 /// The options with which gtop starts.
 pub fn default_display() -> DisplayOptions {
@@ -54,8 +63,12 @@ pub fn press(ui: &mut Ui, keys: &[KeyCode]) {
 }
 
 pub fn draw(ui: &mut Ui, width: u16, height: u16) -> Buffer {
+    draw_at(ui, (width, height), NOW)
+}
+
+pub fn draw_at(ui: &mut Ui, (width, height): Size, now: Timestamp) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    ui.draw(NOW, &mut buffer);
+    ui.draw(now, &mut buffer);
     buffer
 }
 
@@ -109,66 +122,136 @@ pub fn styles(buffer: &Buffer) -> String {
     all
 }
 
-pub fn check(golden: &str, buffer: &Buffer) {
-    let actual = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/screens")
-        .join(format!("{golden}.txt"));
+/// What is seen, as the UI that shows it in a theme and the time at which it is drawn.
+pub struct Scene {
+    name: &'static str,
+    now: Timestamp,
+    ui: Box<dyn Fn(Theme) -> Ui>,
+}
+
+impl Scene {
+    /// A fleet after some keys.
+    pub fn new(name: &'static str, fleet: &Fleet, keys: impl Into<Vec<KeyCode>>) -> Self {
+        let (fleet, keys) = (fleet.clone(), keys.into());
+        Self::of(name, move |theme| {
+            let mut ui = new_ui(fleet.clone(), theme);
+            press(&mut ui, &keys);
+            ui
+        })
+    }
+
+    pub fn of(name: &'static str, ui: impl Fn(Theme) -> Ui + 'static) -> Self {
+        Self { name, now: NOW, ui: Box::new(ui) }
+    }
+
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        Self { now, ..self }
+    }
+
+    pub fn draw(&self, theme: Theme, size: Size) -> Buffer {
+        draw_at(&mut (self.ui)(theme), size, self.now)
+    }
+
+    /// Compares the scene with its golden file of each size, and checks all sizes and looks.
+    pub fn check(&self, sizes: &[Size]) {
+        for size in sizes {
+            let name = format!("{}-{}x{}", self.name, size.0, size.1);
+            check(&name, &self.draw(DARK, *size));
+        }
+        self.check_looks();
+    }
+
+    /// Compares the scene with a golden file of this look.
+    pub fn check_look(&self, theme: Theme, size: Size) {
+        check(self.name, &self.draw(theme, size));
+    }
+
+    /// Checks what holds in every size and look: palettes change only colours, the monochrome one has none, and ASCII is
+    /// ASCII.
+    fn check_looks(&self) {
+        let mut looks = [DARK, LIGHT, MONO, ASCII].map(&self.ui);
+        for size in ALL_SIZES {
+            let [dark, light, mono, ascii] = looks.each_mut().map(|ui| draw_at(ui, size, self.now));
+            let place = format!("{} {size:?}", self.name);
+            for other in [&light, &mono].map(shapes) {
+                let mut lines = shapes(&dark).into_iter().zip(other);
+                assert_eq!(lines.find(|(dark, other)| dark != other), None, "{place}");
+            }
+            for cell in mono.content.iter().chain(&ascii.content) {
+                assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "{place}");
+            }
+            assert!(text(&ascii).iter().all(|line| line.is_ascii()), "{place}: {ascii:?}");
+        }
+    }
+}
+
+/// Returns the text of a screen without what depends on the palette: the empty part of bars, which needs shades, and the
+/// names of colours in the help.
+pub fn shapes(buffer: &Buffer) -> Vec<String> {
+    let mut lines = text(buffer);
+    lines.retain(|line| !line.contains("load: "));
+    lines.into_iter().map(|line| line.replace('▁', " ").trim_end().to_owned()).collect()
+}
+
+/// Compares scenes that belong together with one golden file, at one size, and checks all sizes and looks.
+pub fn check_sheet(name: &str, (width, height): Size, scenes: &[Scene]) {
+    let mut sheet = String::new();
+    for scene in scenes {
+        let screen = described(&scene.draw(DARK, (width, height)));
+        write!(sheet, "=== {}\n{screen}", scene.name).unwrap();
+    }
+    check_text(&format!("{name}-{width}x{height}"), &sheet);
+    scenes.iter().for_each(Scene::check_looks);
+}
+
+fn described(buffer: &Buffer) -> String {
+    format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer))
+}
+
+/// Compares a screen with its golden file.
+pub fn check(name: &str, buffer: &Buffer) {
+    check_text(name, &described(buffer));
+}
+
+/// Returns the folder of the golden files.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/screens")
+}
+
+/// Compares a text with its golden file.
+pub fn check_text(name: &str, actual: &str) {
+    let path = folder().join(format!("{name}.txt"));
     if std::env::var_os("BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &actual).unwrap();
+        std::fs::write(&path, actual).unwrap();
         return;
     }
-    let golden_text = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs =
-        golden_text.lines().zip(actual.lines()).find(|(golden_line, line)| golden_line != line);
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = golden.lines().zip(actual.lines()).find(|(golden, line)| golden != line);
     assert!(
-        golden_text == actual,
+        golden == actual,
         "{} differs from the screen; if the change is intended, run with BLESS=1. First difference:\n{differs:#?}\n\n{actual}",
         path.display()
     );
 }
 
-pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme) {
-    for (width, height) in SIZES {
-        let mut ui = new_ui(fleet.clone(), theme);
-        press(&mut ui, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, width, height));
-    }
-}
-
-/// Checks a view on the smallest screen that shows all of its parts.
-pub fn check_small(name: &str, fleet: &Fleet, keys: &[KeyCode]) {
-    let mut ui = new_ui(fleet.clone(), DARK);
-    press(&mut ui, keys);
-    check(&format!("{name}-40x12"), &draw(&mut ui, 40, 12));
-}
-
-/// Checks a view in each size and theme, on the fleet with every state.
-pub fn check_themes(view: &str, keys: &[KeyCode]) {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, theme);
-    }
-    check_small(&format!("{view}-look-dark"), &fleets::every_state(), keys);
-}
-
 /// Checks a view on an empty fleet, one node, a thousand, a stale fleet, and hostile names.
-pub fn check_fleets(view: &str, keys: &[KeyCode]) {
+pub fn check_fleets(name: &str, keys: &[KeyCode]) {
     let late = NOW.plus(Duration::from_secs(3_600));
-    for (name, fleet, now) in [
-        ("empty", Fleet::default(), NOW),
-        ("one", fleets::single(), NOW),
-        ("thousand", fleets::large(1_000), NOW),
-        ("stale", fleets::every_state(), late),
-        ("hostile", fleets::rare(), NOW),
-    ] {
-        for (theme, width, height) in [(DARK, 80, 24), (LIGHT, 200, 50)] {
-            let mut ui = new_ui(fleet.clone(), theme);
-            ui.on_fleet(fleet.clone(), now);
-            press(&mut ui, keys);
-            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-            ui.draw(now, &mut buffer);
-            check(&format!("{view}-on-{name}-{width}x{height}"), &buffer);
-        }
-    }
+    let stale = fleets::every_state();
+    let keys_later = keys.to_vec();
+    let later = move |theme| {
+        let mut ui = new_ui(stale.clone(), theme);
+        ui.on_fleet(stale.clone(), late);
+        press(&mut ui, &keys_later);
+        ui
+    };
+    let scenes = [
+        Scene::new("empty", &Fleet::default(), keys),
+        Scene::new("one", &fleets::single(), keys),
+        Scene::new("thousand", &fleets::large(1_000), keys),
+        Scene::of("stale", later).at(late),
+        Scene::new("hostile", &fleets::rare(), keys),
+    ];
+    check_sheet(name, NARROW, &scenes);
 }

@@ -5,8 +5,6 @@ use crossterm::event::KeyCode;
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
 
-const FOUR_SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
-
 fn screen(fleet: &gtop_fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> String {
     let mut ui = new_ui(fleet.clone(), DARK);
     draw(&mut ui, size.0, size.1);
@@ -14,25 +12,13 @@ fn screen(fleet: &gtop_fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> Stri
     text(&draw(&mut ui, size.0, size.1)).join("\n")
 }
 
-fn check_at_four_sizes(name: &str, fleet: &gtop_fleet::Fleet, keys: &[KeyCode]) {
-    for (width, height) in FOUR_SIZES {
-        let mut ui = new_ui(fleet.clone(), DARK);
-        draw(&mut ui, width, height);
-        press(&mut ui, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, width, height));
-    }
-}
-
 #[test]
 fn the_help_begins_with_signs_and_columns() {
     let fleet = fleets::every_state();
-    check_at_four_sizes("help-fleet", &fleet, &[KeyCode::Char('?')]);
-    for view in ['2', '3', '4', '5', '6'] {
-        let keys = [KeyCode::Char(view), KeyCode::Char('?')];
-        let mut ui = new_ui(fleet.clone(), DARK);
-        press(&mut ui, &keys);
-        check(&format!("help-view-{view}-80x24"), &draw(&mut ui, 80, 24));
-    }
+    let views = [("job", '2'), ("node", '3'), ("processes", '4'), ("users", '5'), ("events", '6')];
+    let scenes = views
+        .map(|(name, view)| Scene::new(name, &fleet, [KeyCode::Char(view), KeyCode::Char('?')]));
+    check_sheet("help-views", NARROW, &scenes);
 }
 
 #[test]
@@ -54,11 +40,11 @@ fn a_column_is_explained_with_two_keys_at_most() {
 #[test]
 fn rows_are_explained_in_every_view() {
     let fleet = fleets::every_state();
-    check_at_four_sizes("explain-fleet", &fleet, &[KeyCode::Char('i')]);
     let enter = KeyCode::Enter;
     let explain = KeyCode::Char('i');
     let jobs = fleets::with_jobs();
-    for (name, fleet, keys) in [
+    let scenes = [
+        ("fleet", &fleet, &[explain][..]),
         ("group", &fleet, &[KeyCode::Char('g'), KeyCode::Home, explain][..]),
         ("map", &fleet, &[KeyCode::Char('m'), explain][..]),
         ("node", &fleet, &[KeyCode::Char('3'), explain][..]),
@@ -67,11 +53,9 @@ fn rows_are_explained_in_every_view() {
         ("process-page", &fleet, &[KeyCode::Char('4'), KeyCode::Down, enter, explain][..]),
         ("user", &fleet, &[KeyCode::Char('5'), explain][..]),
         ("job", &jobs, &[KeyCode::Char('2'), explain][..]),
-    ] {
-        let mut ui = new_ui(fleet.clone(), DARK);
-        press(&mut ui, keys);
-        check(&format!("explain-{name}-80x24"), &draw(&mut ui, 80, 24));
-    }
+    ];
+    let scenes = scenes.map(|(name, fleet, keys)| Scene::new(name, fleet, keys));
+    check_sheet("explain", NARROW, &scenes);
 }
 
 #[test]
@@ -116,15 +100,16 @@ fn the_wheel_scrolls_an_explanation() {
 #[test]
 fn the_sickest_node_is_one_key_away_and_its_reason_two() {
     let fleet = fleets::every_state();
-    check_at_four_sizes("next-problem", &fleet, &[KeyCode::Char('!')]);
+    Scene::new("next-problem", &fleet, [KeyCode::Char('!')]).check(&[NARROW]);
     let answer = screen(&fleet, &[KeyCode::Char('!'), KeyCode::Char('i')], (80, 24));
     for part in ["✗ session lost", "→ ", "last seen", "state", "down"] {
         assert!(answer.contains(part), "{part} in {answer}");
     }
-    // All but the footer, in which the message leaves little room for hints.
+    // All but the footer, in which the message leaves little space for hints.
     let explanation = answer.rsplit_once('\n').map_or("", |(body, _)| body);
     assert!(!explanation.contains('…'), "{answer}");
-    check_at_four_sizes("explain-down", &fleet, &[KeyCode::Char('!'), KeyCode::Char('i')]);
+    let explain = [KeyCode::Char('!'), KeyCode::Char('i')];
+    Scene::new("explain-down", &fleet, explain).check(&[SMALL, NARROW]);
     let twice = screen(&fleet, &[KeyCode::Char('!'), KeyCode::Char('!')], (80, 24));
     assert!(twice.contains("problem 2 of"), "{twice}");
 }

@@ -8,7 +8,7 @@ use gtop_model::{
 use gtop_ui::{Effect, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
-use crate::golden::harness::{DARK, LIGHT, check, draw, key, new_ui, press, text};
+use crate::golden::harness::{DARK, NARROW, SMALL, Scene, draw, key, new_ui, press, text};
 
 fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
@@ -63,16 +63,15 @@ fn typed(ui: &mut Ui, text: &str) -> Effect {
 }
 
 #[test]
-fn the_question_is_asked_at_every_size_and_on_light_terminals() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT)] {
-        for (width, height) in [(80, 24), (200, 50), (50, 20)] {
-            let mut ui = new_ui(fleets::every_state(), theme);
-            asking(&mut ui, question());
-            press(&mut ui, &[KeyCode::Char('y')]);
-            ui.on_key(key(KeyCode::Enter), NOW);
-            check(&format!("host-keys-{name}-{width}x{height}"), &draw(&mut ui, width, height));
-        }
-    }
+fn the_question_is_asked_in_every_size_and_look() {
+    let asked = |theme| {
+        let mut ui = new_ui(fleets::every_state(), theme);
+        asking(&mut ui, question());
+        press(&mut ui, &[KeyCode::Char('y')]);
+        ui.on_key(key(KeyCode::Enter), NOW);
+        ui
+    };
+    Scene::of("host-keys", asked).check(&[SMALL, NARROW]);
 }
 
 #[test]

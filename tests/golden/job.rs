@@ -6,8 +6,6 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop_fleet::{Fleet, Node};
 use gtop_model::DeviceFault;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -29,22 +27,21 @@ fn screen(fleet: Fleet, keys: &[KeyCode], (width, height): (u16, u16)) -> String
 }
 
 #[test]
-fn job_in_every_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("job-look-{name}"), &fleets::with_jobs(), KEYS, theme);
-    }
-    check_small("job-look-dark", &fleets::with_jobs(), KEYS);
+fn job_in_sizes_and_looks() {
+    Scene::new("job", &fleets::with_jobs(), KEYS).check(&ALL_SIZES);
+    Scene::new("job-light", &fleets::with_jobs(), KEYS).check_look(LIGHT, MEDIUM);
+    Scene::new("job-ascii", &fleets::with_jobs(), KEYS).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn job_on_every_kind_of_fleet() {
-    check_fleets("job", KEYS);
+    check_fleets("job-on", KEYS);
 }
 
 #[test]
 fn jobs_of_every_kind() {
     let down = KeyCode::Down;
-    for (name, fleet, keys) in [
+    let scenes = [
         ("idle", fleets::without_evidence(fleets::with_jobs()), view_keys(&[down, down])),
         ("unknown-devices", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
         ("unlisted", fleets::with_jobs(), view_keys(&[down])),
@@ -54,26 +51,25 @@ fn jobs_of_every_kind() {
         ("hostile", fleets::hostile_jobs(), view_keys(&[])),
         ("cursor", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down])),
         ("power", fleets::with_jobs(), view_keys(&[KeyCode::Char('m'), KeyCode::Char('m')])),
-    ] {
-        check_sizes(&format!("job-{name}"), &fleet, &keys, DARK);
-    }
+    ];
+    let scenes = scenes.map(|(name, fleet, keys)| Scene::new(name, &fleet, keys));
+    check_sheet("job-kinds", NARROW, &scenes);
 }
 
 #[test]
 fn the_list_of_jobs_in_every_size() {
-    for (name, fleet, keys) in [
+    let scenes = [
         ("with-jobs", fleets::with_jobs(), LIST.to_vec()),
         ("without-list", fleets::every_state(), LIST.to_vec()),
         ("hostile", fleets::hostile_jobs(), LIST.to_vec()),
         ("many", fleets::many_jobs(300), [LIST, &[KeyCode::Down, KeyCode::PageDown]].concat()),
         ("queue", fleets::long_queue(400), [LIST, &[KeyCode::End]].concat()),
         ("by-user", fleets::with_jobs(), [LIST, &[KeyCode::F(6), KeyCode::Char('u')]].concat()),
-    ] {
-        check_sizes(&format!("jobs-{name}"), &fleet, &keys, DARK);
-        let mut ui = new_ui(fleet, ASCII);
-        press(&mut ui, &keys);
-        check(&format!("jobs-{name}-ascii-40x12"), &draw(&mut ui, 40, 12));
-    }
+    ];
+    let scenes = scenes.map(|(name, fleet, keys)| Scene::new(name, &fleet, keys));
+    check_sheet("jobs", NARROW, &scenes);
+    Scene::new("jobs", &fleets::with_jobs(), LIST).check(&[SMALL, MEDIUM, WIDE]);
+    Scene::new("jobs-ascii", &fleets::hostile_jobs(), LIST).check_look(ASCII, NARROW);
 }
 
 #[test]
@@ -133,13 +129,14 @@ fn the_fleet_opens_the_job_of_its_node() {
 
 #[test]
 fn a_job_that_ends_while_shown_says_so() {
-    let mut ui = new_ui(fleets::with_jobs(), DARK);
-    press(&mut ui, &view_keys(&[KeyCode::Down, KeyCode::Down]));
     let later = NOW.plus(Duration::from_secs(60));
-    ui.on_fleet(fleets::a_minute_later(), later);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    ui.draw(later, &mut buffer);
-    check("job-ended-80x24", &buffer);
+    let ended = move |theme| {
+        let mut ui = new_ui(fleets::with_jobs(), theme);
+        press(&mut ui, &view_keys(&[KeyCode::Down, KeyCode::Down]));
+        ui.on_fleet(fleets::a_minute_later(), later);
+        ui
+    };
+    Scene::of("job-ended", ended).at(later).check(&[NARROW]);
 }
 
 #[test]
@@ -221,7 +218,7 @@ fn the_list_of_jobs_is_reversed() {
     assert_eq!(sorted.len(), 6);
     sorted.reverse();
     assert_eq!(ids(&[&by_id[..], &reverse].concat()), sorted);
-    // The worst stand last, those that wait below them.
+    // The worst come last, those that wait below them.
     assert_eq!(ids(&reverse)[..4], ["8440", "8425", "8430", "8421"]);
 }
 

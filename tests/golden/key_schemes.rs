@@ -6,9 +6,8 @@ use gtop_model::{ProcessKey, ProcessRequest};
 use gtop_ui::{DisplayOptions, Effect, KeyScheme, Keymap, Palette, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW, NodeFixture};
-use crate::golden::harness::{DARK, check, draw, key, new_ui, press, text};
+use crate::golden::harness::{DARK, MEDIUM, NARROW, Scene, draw, key, new_ui, press, text};
 
-const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
 const HOT: Theme = Theme { palette: Palette::Hot, ..DARK };
 /// The processes in the order of the screen.
 const PIDS: [u32; 3] = [4_101, 4_102, 4_103];
@@ -24,9 +23,13 @@ fn machine() -> Fleet {
 }
 
 fn ui_with(scheme: KeyScheme) -> Ui {
+    themed_ui(scheme, HOT)
+}
+
+fn themed_ui(scheme: KeyScheme, theme: Theme) -> Ui {
     let display = DisplayOptions { key_scheme: scheme, ..DisplayOptions::default() };
     let keys = Keymap::default().with_scheme(scheme);
-    let mut ui = new_ui(Fleet::default(), HOT).with_options(display, keys);
+    let mut ui = new_ui(Fleet::default(), theme).with_options(display, keys);
     ui.on_fleet(machine(), NOW);
     ui
 }
@@ -58,14 +61,15 @@ fn is_about(key: ProcessKey, pid: u32) {
 
 #[test]
 fn one_machine_with_the_keys_of_nvitop() {
-    for (width, height) in SIZES {
-        let mut ui = ui_with(KeyScheme::Nvitop);
-        press(&mut ui, &[KeyCode::Down]);
-        check(&format!("keys-nvitop-{width}x{height}"), &draw(&mut ui, width, height));
-    }
-    let mut ui = ui_with(KeyScheme::Nvitop);
-    press(&mut ui, &letters("?"));
-    check("keys-nvitop-help-120x40", &draw(&mut ui, 120, 40));
+    let pressed = |keys: Vec<KeyCode>| {
+        move |theme| {
+            let mut ui = themed_ui(KeyScheme::Nvitop, theme);
+            press(&mut ui, &keys);
+            ui
+        }
+    };
+    Scene::of("keys-nvitop", pressed(vec![KeyCode::Down])).check(&[NARROW]);
+    Scene::of("keys-nvitop-help", pressed(letters("?"))).check(&[MEDIUM]);
 }
 
 #[test]

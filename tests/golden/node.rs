@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop_fleet::Fleet;
 use gtop_fleet::query::{DisplaySelection, NameColumns};
+use gtop_local::time::Timestamp;
 use gtop_ui::ChartMetric;
 use gtop_ui::{Chart, Density, DisplayOptions, MemoryUnit};
 use gtop_ui::{Keymap, Ui};
@@ -14,20 +15,24 @@ use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{
-    ASCII, DARK, SIZES, check, check_fleets, check_sizes, check_themes, draw, new_ui, press, row,
-    text,
+    ALL_SIZES, ASCII, DARK, LIGHT, MEDIUM, MONO, NARROW, Scene, WIDE, check_fleets, check_sheet,
+    default_display, draw, draw_at, new_ui, press, row, text,
 };
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('3')];
 
 #[test]
-fn node_in_every_theme() {
-    check_themes("node", KEYS);
+fn node_in_sizes_and_looks() {
+    let scene = |name| Scene::new(name, &fleets::every_state(), KEYS);
+    scene("node").check(&ALL_SIZES);
+    scene("node-light").check_look(LIGHT, MEDIUM);
+    scene("node-mono").check_look(MONO, NARROW);
+    scene("node-ascii").check_look(ASCII, NARROW);
 }
 
 #[test]
 fn node_on_every_kind_of_fleet() {
-    check_fleets("node", KEYS);
+    check_fleets("node-on", KEYS);
 }
 
 /// Opens the node at this index of the list, then presses letters.
@@ -57,7 +62,7 @@ fn what_does_not_match_the_filter_is_faint_and_counted() {
         let typed = format!("/{filter}").chars().map(KeyCode::Char).collect::<Vec<_>>();
         [typed, vec![KeyCode::Enter, KeyCode::Char('3')]].concat()
     };
-    check_sizes("node-filtered", &fleets::every_state(), &keys("gpu=2"), DARK);
+    Scene::new("node-filtered", &fleets::every_state(), keys("gpu=2")).check(&[NARROW]);
     for (filter, count) in [("gpu=2", "1 of 8 matches"), ("gpu<3", "3 of 8 match "), ("gpu<8", "")]
     {
         let mut ui = new_ui(fleets::every_state(), DARK);
@@ -86,7 +91,7 @@ fn devices_come_before_their_sum() {
 #[test]
 fn free_rows_show_more_of_a_single_device() {
     let node = fleets::fully_metered("gpu01").up().node();
-    check_sizes("node-free-rows", &Fleet::new(vec![node].into()), KEYS, DARK);
+    Scene::new("node-free-rows", &Fleet::new(vec![node].into()), KEYS).check(&[MEDIUM]);
 }
 
 #[test]
@@ -104,27 +109,31 @@ fn commands_have_room_before_other_columns() {
 #[test]
 fn a_node_in_every_density() {
     let fleet = fleets::accelerators();
-    for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {
-        check_sizes(&format!("node-density-{name}"), &fleet, &keys_on_node(0, letter), DARK);
-    }
-    check_sizes("node-density-ascii", &fleet, &keys_on_node(0, "f"), ASCII);
+    let densities = [("auto", "a"), ("full", "f"), ("compact", "c")];
+    let scenes = densities.map(|(name, key)| Scene::new(name, &fleet, keys_on_node(0, key)));
+    check_sheet("node-density", MEDIUM, &scenes);
+    let ascii = Scene::new("node-density-ascii", &fleet, keys_on_node(0, "f"));
+    ascii.check_look(ASCII, NARROW);
 }
 
 #[test]
 fn slices_chips_and_cards_show_their_attributes() {
     let fleet = fleets::accelerators();
-    for (index, name) in [(1, "slices"), (2, "chips"), (3, "cards")] {
-        check_sizes(&format!("node-of-{name}"), &fleet, &keys_on_node(index, ""), DARK);
-        let mut full = new_ui(fleet.clone(), DARK);
-        press(&mut full, &keys_on_node(index, "f"));
-        check(&format!("node-of-{name}-full-120x40"), &draw(&mut full, 120, 40));
-    }
+    let kinds = [(1, "slices"), (2, "chips"), (3, "cards")];
+    let scenes =
+        |letters| kinds.map(|(index, name)| Scene::new(name, &fleet, keys_on_node(index, letters)));
+    check_sheet("node-of", NARROW, &scenes(""));
+    check_sheet("node-of", WIDE, &scenes(""));
+    check_sheet("node-of-full", MEDIUM, &scenes("f"));
 }
 
-/// Shows a busy node for two minutes, one frame per second, and returns the last frame.
-fn after_two_minutes(ui: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
+fn two_minutes_later() -> Timestamp {
+    NOW.plus(Duration::from_secs(119))
+}
+
+/// Shows a busy node for two minutes, one frame per second.
+fn show_for_two_minutes(ui: &mut Ui, letters: &str) {
     let mut makers = vec![fleets::fully_metered("gpu01").up()];
-    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     for second in 1..=119 {
         let now = NOW.plus(Duration::from_secs(second));
         ui.on_fleet(fleets::changing(&mut makers, second), now);
@@ -136,33 +145,35 @@ fn after_two_minutes(ui: &mut Ui, width: u16, height: u16, letters: &str) -> Buf
         }
         // Every second is recorded, whatever the size.
         ui.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
-        if second == 119 {
-            ui.draw(now, &mut buffer);
-        }
     }
-    buffer
+}
+
+/// Returns the scene after the two minutes.
+fn charted(name: &'static str, display: DisplayOptions, letters: &'static str) -> Scene {
+    let ui = move |theme| {
+        let mut ui = new_ui(Fleet::default(), theme);
+        ui = ui.with_options(display.clone(), Keymap::default());
+        show_for_two_minutes(&mut ui, letters);
+        ui
+    };
+    Scene::of(name, ui).at(two_minutes_later())
 }
 
 #[test]
 fn graphs_show_the_last_minutes() {
-    for (name, theme) in [("dark", DARK), ("ascii", ASCII)] {
-        for (width, height) in SIZES {
-            for (what, letters) in [("graphs", "f"), ("chart", "g")] {
-                let mut ui = new_ui(Fleet::default(), theme);
-                let buffer = after_two_minutes(&mut ui, width, height, letters);
-                check(&format!("node-{what}-{name}-{width}x{height}"), &buffer);
-            }
-        }
-    }
+    charted("node-graphs", default_display(), "f").check(&[MEDIUM]);
+    charted("node-graphs-ascii", default_display(), "f").check_look(ASCII, NARROW);
+    charted("node-chart", default_display(), "g").check(&[NARROW, MEDIUM]);
+    charted("node-chart-ascii", default_display(), "g").check_look(ASCII, NARROW);
 }
 
 #[test]
 fn a_chart_of_many_devices_shows_all_of_them_first() {
-    let mut ui = new_ui(fleets::every_state(), DARK);
+    let fleet = fleets::every_state();
+    Scene::new("node-chart-many", &fleet, keys_on_node(0, "g")).check(&[NARROW]);
+    let mut ui = new_ui(fleet, DARK);
     press(&mut ui, &keys_on_node(0, "g"));
-    let screen = draw(&mut ui, 80, 24);
-    check("node-chart-many-80x24", &screen);
-    let screen = text(&screen).join("\n");
+    let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     for device in 0..8 {
         assert!(screen.contains(&format!("{device} util")), "{device}: {screen}");
     }
@@ -170,11 +181,12 @@ fn a_chart_of_many_devices_shows_all_of_them_first() {
 
 #[test]
 fn charted_metrics_are_chosen_from_a_menu() {
-    let mut menu = new_ui(Fleet::default(), DARK);
     // Power and temperature are added to what is charted.
-    check("node-chart-menu-120x40", &after_two_minutes(&mut menu, 120, 40, "Gpt"));
+    charted("node-chart-menu", default_display(), "Gpt").check(&[MEDIUM]);
+    let mut menu = new_ui(Fleet::default(), DARK);
+    show_for_two_minutes(&mut menu, "Gpt");
     menu.on_key(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
-    let screen = text(&after_two_minutes(&mut menu, 120, 40, "")).join("\n");
+    let screen = text(&draw_at(&mut menu, MEDIUM, two_minutes_later())).join("\n");
     for word in ["0 util", "0 mem", "0 power", "0 temp"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }
@@ -186,8 +198,7 @@ fn a_chart_can_be_reversed() {
         chart: Chart { is_reversed: true, ..Chart::default() },
         ..DisplayOptions::default()
     };
-    let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
-    check("node-chart-reversed-120x40", &after_two_minutes(&mut ui, 120, 40, "g"));
+    charted("node-chart-reversed", display, "g").check(&[MEDIUM]);
 }
 
 #[test]

@@ -69,12 +69,9 @@ fn draw_at(ui: &mut Ui, now: Timestamp) -> String {
 
 #[test]
 fn a_recording_in_every_size_and_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        for (width, height) in SIZES.into_iter().chain([(40, 12)]) {
-            let mut ui = new_replay(fleets::every_state(), timeline(), theme);
-            check(&format!("replay-look-{name}-{width}x{height}"), &draw(&mut ui, width, height));
-        }
-    }
+    let ui = |theme| new_replay(fleets::every_state(), timeline(), theme);
+    Scene::of("replay", ui).check(&ALL_SIZES);
+    Scene::of("replay-ascii", ui).check_look(ASCII, NARROW);
 }
 
 #[test]
@@ -87,24 +84,37 @@ fn a_recording_that_plays_and_one_with_losses() {
         playback.loss = Some("12 blocks of the file are damaged".into());
         playback.is_live = true;
     });
-    for (name, timeline) in [("playing", playing), ("lossy", lossy)] {
-        for (width, height) in SIZES {
-            let mut ui = new_replay(fleets::with_jobs(), timeline.clone(), DARK);
+    let scenes = [("playing", playing), ("lossy", lossy)].map(|(name, timeline)| {
+        Scene::of(name, move |theme| {
+            let mut ui = new_replay(fleets::with_jobs(), timeline.clone(), theme);
             press(&mut ui, &[KeyCode::Char('2')]);
-            check(&format!("replay-{name}-{width}x{height}"), &draw(&mut ui, width, height));
-        }
-    }
+            ui
+        })
+    });
+    check_sheet("replay-states", NARROW, &scenes);
 }
 
 #[test]
 fn the_time_prompt_shows_what_a_text_means_and_keeps_a_wrong_one() {
-    let mut ui = new_replay(fleets::every_state(), timeline(), DARK);
-    press(&mut ui, &[KeyCode::Char(':')]);
-    check("go-to-empty-80x24", &draw(&mut ui, 80, 24));
-    press(&mut ui, &":-3m".chars().map(KeyCode::Char).collect::<Vec<_>>()[1..]);
-    check("go-to-80x24", &draw(&mut ui, 80, 24));
-    press(&mut ui, &[KeyCode::Char('x'), KeyCode::Enter]);
-    check("go-to-wrong-80x24", &draw(&mut ui, 80, 24));
+    const KEYS: &[KeyCode] = &[
+        KeyCode::Char(':'),
+        KeyCode::Char('-'),
+        KeyCode::Char('3'),
+        KeyCode::Char('m'),
+        KeyCode::Char('x'),
+        KeyCode::Enter,
+    ];
+    let pressed = |count: usize| {
+        move |theme| {
+            let mut ui = new_replay(fleets::every_state(), timeline(), theme);
+            press(&mut ui, &KEYS[..count]);
+            ui
+        }
+    };
+    let scenes = [("empty", 1), ("typed", 4), ("wrong", 6)];
+    let scenes = scenes.map(|(name, count)| Scene::of(name, pressed(count)));
+    check_sheet("go-to", NARROW, &scenes);
+    let mut ui = pressed(KEYS.len())(DARK);
     ui.on_key(key(KeyCode::Backspace), NOW);
     let effect = ui.on_key(key(KeyCode::Enter), NOW);
     let command = PlaybackCommand::GoTo(NOW.minus(MINUTE * 3));
@@ -115,17 +125,20 @@ fn the_time_prompt_shows_what_a_text_means_and_keeps_a_wrong_one() {
 
 #[test]
 fn a_live_screen_shows_its_recorder() {
-    let mut ui = new_ui(fleets::every_state(), DARK);
     let state = RecorderState {
         from: Some(NOW.minus(MINUTE * 192)),
         to: Some(NOW),
         ..RecorderState::default()
     };
+    let recorded = state.clone();
+    let recorded = move |theme| {
+        let mut ui = new_ui(fleets::every_state(), theme);
+        ui.on_recorder(Some(recorded.clone()), NOW);
+        ui
+    };
+    let mut ui = recorded(DARK);
+    Scene::of("recorder", recorded).check(&[NARROW]);
     let header = |ui: &mut Ui, width| text(&draw(ui, width, 24))[0].clone();
-    ui.on_recorder(Some(state.clone()), NOW);
-    for (width, height) in SIZES.into_iter().chain([(40, 12)]) {
-        check(&format!("recorder-{width}x{height}"), &draw(&mut ui, width, height));
-    }
     assert!(header(&mut ui, 120).contains("● rec 3h12m"));
     let fault = "the disk is full; free some space";
     ui.on_recorder(Some(RecorderState { fault: Some(fault.into()), ..state.clone() }), NOW);

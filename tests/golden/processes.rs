@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop_fleet::Fleet;
+use gtop_fleet::{Fleet, Node, Process};
 use gtop_model::{
     Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
     ProcessState, ProcessTree, Reading, Reason, Refusal, RequestError, Signal, TreeProcess,
@@ -12,25 +12,25 @@ use gtop_model::{
 };
 use gtop_ui::{DisplayOptions, NodeReply, NodeRequest};
 use gtop_ui::{Effect, Keymap, StopReason, Theme, Ui, UiRequest};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{
-    ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_sizes, check_themes, draw, key,
+    ALL_SIZES, ASCII, DARK, MEDIUM, NARROW, Scene, WIDE, check_fleets, check_sheet, draw, key,
     new_ui, press, text,
 };
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('4')];
 
 #[test]
-fn processes_in_every_theme() {
-    check_themes("processes", KEYS);
+fn processes_in_sizes_and_looks() {
+    Scene::new("processes", &fleets::every_state(), KEYS).check(&ALL_SIZES);
+    let ascii = Scene::new("processes-ascii", &fleets::every_state(), KEYS);
+    ascii.check_look(ASCII, NARROW);
 }
 
 #[test]
 fn processes_on_every_kind_of_fleet() {
-    check_fleets("processes", KEYS);
+    check_fleets("processes-on", KEYS);
 }
 
 /// The fleet with processes of every kind; it is built once.
@@ -47,29 +47,27 @@ fn process_ui(theme: Theme, keys: &[KeyCode]) -> Ui {
     ui
 }
 
-fn check_process_view(name: &str, keys: &[KeyCode]) {
-    for (suffix, theme, width, height) in
-        [("dark", DARK, 80, 24), ("light", LIGHT, 200, 50), ("ascii", ASCII, 120, 40)]
-    {
-        let mut ui = process_ui(theme, keys);
-        check(&format!("processes-{name}-{suffix}"), &draw(&mut ui, width, height));
-    }
+fn process_scene(name: &'static str, keys: &[KeyCode]) -> Scene {
+    let keys = keys.to_vec();
+    Scene::of(name, move |theme| process_ui(theme, &keys))
 }
 
 #[test]
 fn processes_of_every_kind() {
     let down = KeyCode::Down;
-    check_process_view("kinds", &[]);
-    check_process_view(
-        "marked",
-        &[down, KeyCode::Char(' '), down, KeyCode::Char(' '), KeyCode::Home],
-    );
-    check_process_view("by-memory", &[KeyCode::Char('o'), KeyCode::Char('m')]);
-    check_process_view("sort-menu", &[KeyCode::Char('o')]);
-    check_process_view("node", &[down, KeyCode::Char('s')]);
-    check_process_view("compact", &[KeyCode::Char('c'), KeyCode::Char('\\')]);
-    check_process_view("full", &[KeyCode::Char('f'), KeyCode::Right]);
-    check_process_view("end", &[KeyCode::End, KeyCode::Char('$')]);
+    let mark = KeyCode::Char(' ');
+    let scenes = [
+        process_scene("marked", &[down, mark, down, mark, KeyCode::Home]),
+        process_scene("sort-menu", &[KeyCode::Char('o')]),
+        process_scene("by-memory", &[KeyCode::Char('o'), KeyCode::Char('m')]),
+        process_scene("node", &[down, KeyCode::Char('s')]),
+        process_scene("compact", &[KeyCode::Char('c'), KeyCode::Char('\\')]),
+        process_scene("full", &[KeyCode::Char('f'), KeyCode::Right]),
+        process_scene("end", &[KeyCode::End, KeyCode::Char('$')]),
+    ];
+    check_sheet("processes-kinds", NARROW, &scenes);
+    process_scene("processes-kinds", &[]).check(&[MEDIUM, WIDE]);
+    process_scene("processes-kinds-ascii", &[]).check_look(ASCII, NARROW);
 }
 
 const ALICE_PROCESS: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
@@ -162,40 +160,39 @@ fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
 }
 
 #[test]
-fn pages_of_a_process_in_every_theme() {
-    for (page, code, answer) in [
-        ("tree", KeyCode::Char('t'), tree()),
-        ("environment", KeyCode::Char('e'), environment()),
-        ("metrics", KeyCode::Enter, detail()),
-    ] {
-        for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-            for (width, height) in SIZES {
-                let mut ui = ui_with_page(theme, code, &answer);
-                // Records half a minute.
-                for second in 1..=30 {
-                    let mut fleet = process_fleet();
-                    let first = fleet.nodes.first().unwrap();
-                    let mut node = gtop_fleet::Node::clone(first);
-                    node.processes = node
-                        .processes
-                        .iter()
-                        .cloned()
-                        .map(|mut one| {
-                            let load = 90.0 + (second * 37 % 60) as f32;
-                            one.cpu_percent = Reading::Known(load);
-                            one
-                        })
-                        .collect();
-                    let rest = fleet.nodes.iter().skip(1).cloned();
-                    fleet.nodes = std::iter::once(std::sync::Arc::new(node)).chain(rest).collect();
-                    ui.on_fleet(fleet, NOW.plus(Duration::from_secs(second)));
-                }
-                let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-                ui.on_reply(&answer, NOW);
-                ui.draw(NOW.plus(Duration::from_secs(30)), &mut buffer);
-                check(&format!("processes-{page}-{name}-{width}x{height}"), &buffer);
-            }
-        }
+fn pages_of_a_process() {
+    let page = |name, code, answer: NodeReply| {
+        let ui = move |theme| {
+            let mut ui = ui_with_page(theme, code, &answer);
+            show_load_for_half_a_minute(&mut ui);
+            ui.on_reply(&answer, NOW);
+            ui
+        };
+        Scene::of(name, ui).at(NOW.plus(Duration::from_secs(30)))
+    };
+    let scenes = [
+        page("tree", KeyCode::Char('t'), tree()),
+        page("environment", KeyCode::Char('e'), environment()),
+        page("metrics", KeyCode::Enter, detail()),
+    ];
+    check_sheet("processes-pages", NARROW, &scenes);
+    check_sheet("processes-pages", WIDE, &scenes);
+    page("processes-tree-ascii", KeyCode::Char('t'), tree()).check_look(ASCII, NARROW);
+}
+
+/// Changes the load of the processes of the first node each second.
+fn show_load_for_half_a_minute(ui: &mut Ui) {
+    for second in 1..=30 {
+        let mut fleet = process_fleet();
+        let mut node = Node::clone(fleet.nodes.first().unwrap());
+        let with_load = |mut process: Process| {
+            process.cpu_percent = Reading::Known(90.0 + (second * 37 % 60) as f32);
+            process
+        };
+        node.processes = node.processes.iter().cloned().map(with_load).collect();
+        let rest = fleet.nodes.iter().skip(1).cloned();
+        fleet.nodes = std::iter::once(std::sync::Arc::new(node)).chain(rest).collect();
+        ui.on_fleet(fleet, NOW.plus(Duration::from_secs(second)));
     }
 }
 
@@ -230,31 +227,28 @@ fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
 }
 
 #[test]
-fn the_signal_dialog_in_every_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        for (width, height) in SIZES {
-            let at = |step: &str| format!("processes-signal-{step}-{name}-{width}x{height}");
-            let mut menu = process_ui(theme, &[KeyCode::Down, KeyCode::F(9)]);
-            check(&at("menu"), &draw(&mut menu, width, height));
-            let mut ui = ui_with_signal_dialog(theme, 3);
-            check(&at("asks"), &draw(&mut ui, width, height));
-            let Effect::Request(UiRequest::QueryNodes(requests)) =
-                ui.on_key(key(KeyCode::Enter), NOW)
-            else {
-                panic!("nothing is sent")
-            };
-            assert_eq!(requests.len(), 3, "a process on two devices is one");
-            let refused =
-                RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
-            let mut answers =
-                [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)].into_iter();
-            for request in requests {
-                let answer = answers.next().unwrap();
-                ui.on_reply(&NodeReply { request, result: answer, at: NOW }, NOW);
-            }
-            check(&at("done"), &draw(&mut ui, width, height));
+fn the_signal_dialog_asks_and_shows_what_was_sent() {
+    let done = |theme| {
+        let mut ui = ui_with_signal_dialog(theme, 3);
+        let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+        else {
+            panic!("nothing is sent")
+        };
+        assert_eq!(requests.len(), 3, "a process on two devices is one");
+        let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
+        let results = [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)];
+        for (request, result) in requests.into_iter().zip(results) {
+            ui.on_reply(&NodeReply { request, result, at: NOW }, NOW);
         }
-    }
+        ui
+    };
+    let scenes = [
+        process_scene("menu", &[KeyCode::Down, KeyCode::F(9)]),
+        Scene::of("asks", |theme| ui_with_signal_dialog(theme, 3)),
+        Scene::of("done", done),
+    ];
+    check_sheet("processes-signal", NARROW, &scenes);
+    check_sheet("processes-signal", WIDE, &scenes[..1]);
 }
 
 #[test]
@@ -294,10 +288,10 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
     keys.extend([KeyCode::Up].repeat(40));
     keys.extend([KeyCode::Char(' ')].repeat(30));
     keys.push(KeyCode::Char('K'));
-    let mut ui = process_ui(DARK, &keys);
-    check("processes-signal-many-80x24", &draw(&mut ui, 80, 24));
-    press(&mut ui, &[KeyCode::End]);
-    check("processes-signal-many-end-80x24", &draw(&mut ui, 80, 24));
+    let first = process_scene("first", &keys);
+    keys.push(KeyCode::End);
+    let scenes = [first, process_scene("end", &keys)];
+    check_sheet("processes-signal-many", NARROW, &scenes);
 }
 
 #[test]
@@ -336,10 +330,15 @@ fn a_reply_after_the_dialog_closed_is_still_reported() {
 
 #[test]
 fn ended_processes_stay_at_the_bottom_for_a_while() {
-    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
     let later = |millis: u64| NOW.plus(Duration::from_millis(millis));
-    ui.on_fleet(fleets::first_process_ended(), later(1_000));
-    check("processes-gone-80x24", &draw(&mut ui, 80, 24));
+    let gone = move |theme| {
+        let keys = [KeyCode::Down, KeyCode::Char('s'), KeyCode::Down];
+        let mut ui = process_ui(theme, &keys);
+        ui.on_fleet(fleets::first_process_ended(), later(1_000));
+        ui
+    };
+    Scene::of("processes-gone", gone).check(&[NARROW]);
+    let mut ui = gone(DARK);
     let shown = screen(&mut ui);
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
@@ -352,10 +351,14 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
 
 #[test]
 fn the_page_of_an_ended_process_is_old() {
-    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Enter]);
-    check("processes-page-running-80x24", &draw(&mut ui, 80, 24));
-    ui.on_fleet(fleets::first_process_ended(), NOW.plus(Duration::from_secs(1)));
-    check("processes-page-ended-80x24", &draw(&mut ui, 80, 24));
+    let open = [KeyCode::Down, KeyCode::Enter];
+    let ended = move |theme| {
+        let mut ui = process_ui(theme, &open);
+        ui.on_fleet(fleets::first_process_ended(), NOW.plus(Duration::from_secs(1)));
+        ui
+    };
+    let scenes = [process_scene("running", &open), Scene::of("ended", ended)];
+    check_sheet("processes-page", NARROW, &scenes);
 }
 
 #[test]
@@ -397,12 +400,6 @@ fn readonly_removes_signals_everywhere() {
     for word in ["send TERM", "send KILL", "send INT", "send a signal"] {
         assert!(!help.contains(word), "{word}: {help}");
     }
-    check_sizes(
-        "processes-help",
-        &process_fleet(),
-        &[KeyCode::Char('4'), KeyCode::Char('h')],
-        DARK,
-    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Golden files of the report on standard output: one node and many, in each width, with and without styles.
 
-use std::path::Path;
+use std::fmt::Write as _;
 
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::FleetView;
@@ -10,30 +10,13 @@ use gtop_ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::golden::fleets::{self, NOW};
-use crate::golden::harness::{ASCII, DARK, LIGHT};
+use crate::golden::harness::{ASCII, DARK, LIGHT, check_text};
 
 fn report_text(fleet: Fleet, theme: Theme, width: u16, has_styles: bool) -> String {
     let fleet_view = FleetView::printed(fleet, NOW, &DisplaySelection::default());
     let (display, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
     render_text(&report(context, "gpu[01-16]", width), theme, width, has_styles)
-}
-
-fn check(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/screens")
-        .join(format!("report-{name}.txt"));
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, actual).unwrap();
-        return;
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(
-        golden,
-        actual,
-        "{} differs; if the change is intended, run with BLESS=1",
-        path.display()
-    );
 }
 
 /// Returns a fleet of the node at this index.
@@ -45,6 +28,8 @@ fn one_node(fleet: &Fleet, index: usize) -> Fleet {
 fn the_report_in_each_width() {
     let special = fleets::accelerators();
     let rare = fleets::rare();
+    let files = [("report-80", 80), ("report-120", 120), ("report-200", 200)];
+    let mut texts = files.map(|(file, width)| (file, width, String::new()));
     for (name, fleet) in [
         ("many", fleets::every_state()),
         ("rare", fleets::rare()),
@@ -57,15 +42,18 @@ fn the_report_in_each_width() {
         ("hostile", one_node(&rare, 0)),
         ("down", one_node(&fleets::every_state(), 4)),
     ] {
-        for width in [80, 120, 200] {
-            let text = report_text(fleet.clone(), DARK, width, false);
-            check(&format!("{name}-{width}"), &text);
+        for (_, width, all) in &mut texts {
+            let text = report_text(fleet.clone(), DARK, *width, false);
             assert!(!text.contains('\u{1b}'));
             for line in text.lines() {
                 let columns = unicode_width::UnicodeWidthStr::width(line);
-                assert!(columns <= usize::from(width), "{columns}: {line}");
+                assert!(columns <= usize::from(*width), "{columns}: {line}");
             }
+            write!(all, "=== {name}\n{text}").unwrap();
         }
+    }
+    for (file, _, all) in texts {
+        check_text(file, &all);
     }
 }
 
@@ -74,8 +62,8 @@ fn the_report_in_each_theme_and_narrow() {
     let fleet = fleets::every_state();
     let ascii = report_text(fleet.clone(), ASCII, 80, false);
     assert!(ascii.is_ascii(), "{ascii}");
-    check("many-ascii-80", &ascii);
-    check("many-styles-80", &report_text(fleet.clone(), LIGHT, 80, true));
+    check_text("report-ascii-80", &ascii);
+    check_text("report-styles-80", &report_text(fleet.clone(), LIGHT, 80, true));
     for width in (1..80).step_by(6) {
         for fleet in [fleet.clone(), fleets::single(), fleets::rare()] {
             report_text(fleet, DARK, width, true);

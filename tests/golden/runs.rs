@@ -195,15 +195,17 @@ fn ui(theme: Theme) -> Ui {
     ui
 }
 
-fn check_runs(name: &str, theme: Theme, keys: &[KeyCode], replies: &[RunReply]) {
-    for (width, height) in SIZES {
+/// The runs after some keys and replies.
+fn scene(name: &'static str, keys: &[KeyCode], replies: &[RunReply]) -> Scene {
+    let (keys, replies) = (keys.to_vec(), replies.to_vec());
+    Scene::of(name, move |theme| {
         let mut ui = ui(theme);
-        press(&mut ui, keys);
-        for reply in replies {
+        press(&mut ui, &keys);
+        for reply in &replies {
             ui.on_run_reply(reply, NOW);
         }
-        check(&format!("runs-{name}-{width}x{height}"), &draw(&mut ui, width, height));
-    }
+        ui
+    })
 }
 
 const DOWN: KeyCode = KeyCode::Down;
@@ -213,19 +215,21 @@ fn letter(letter: char) -> KeyCode {
 }
 
 #[test]
-fn runs_in_every_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_runs(&format!("look-{name}"), theme, &[], &[]);
-    }
+fn runs_in_sizes_and_looks() {
+    scene("runs", &[], &[]).check(&SIZES);
+    scene("runs-ascii", &[], &[]).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn runs_unfolded_scrolled_and_filtered() {
-    check_runs("threads", DARK, &[letter('t'), letter('t'), DOWN, DOWN], &[]);
-    check_runs("right", DARK, &[KeyCode::Right; 12], &[]);
-    check_runs("last-column", DARK, &[KeyCode::Right; 60], &[]);
-    check_runs("failed", DARK, &[letter('s'); 4], &[]);
-    check_runs("none", DARK, &[letter('s'); 6], &[]);
+    let scenes = [
+        scene("threads", &[letter('t'), letter('t'), DOWN, DOWN], &[]),
+        scene("right", &[KeyCode::Right; 12], &[]),
+        scene("last-column", &[KeyCode::Right; 60], &[]),
+        scene("failed", &[letter('s'); 4], &[]),
+        scene("none", &[letter('s'); 6], &[]),
+    ];
+    check_sheet("runs-rows", MEDIUM, &scenes);
 }
 
 #[test]
@@ -274,9 +278,7 @@ fn the_page_of_a_run_is_a_hyperlink_with_its_whole_url() {
 fn dialogs_of_a_run() {
     let run = RunId { folder: "./progress".into(), name: "run_3".into() };
     let to_run_3 = |key| vec![DOWN, DOWN, letter(key)];
-    check_runs("variables", DARK, &to_run_3('e'), &[]);
     let typing = [to_run_3('e'), vec![DOWN, KeyCode::Enter, letter('x')]].concat();
-    check_runs("typing", DARK, &typing, &[]);
     let set = RunRequest::SetVariable {
         run: run.clone(),
         base: CONTROL.into(),
@@ -284,7 +286,6 @@ fn dialogs_of_a_run() {
         json: "0.5".into(),
     };
     let conflict = RunReply { request: set, result: Err(RunRequestError::Conflict) };
-    check_runs("conflict", DARK, &to_run_3('e'), &[conflict]);
     let plan = DeletionPlan {
         folder: "/home/alice/progress".into(),
         entries: ["run_3", "run_3/control.json", "run_3/progress.json"]
@@ -298,7 +299,6 @@ fn dialogs_of_a_run() {
         request: RunRequest::PlanDeletion(run.clone()),
         result: Ok(RunResponse::Plan(plan)),
     };
-    check_runs("delete", DARK, &to_run_3('c'), &[reply]);
     let output = OutputId { session: 0, handle: 1 };
     let lines =
         "epoch 1\n\u{1b}[33mwarning\u{1b}[0m: slow loader\n 10%|#  |\r100%|###|\nepoch 2 日本語\n"
@@ -323,7 +323,14 @@ fn dialogs_of_a_run() {
         request: RunRequest::ReadOutput { output, offset: 0, length: 131_072 },
         result: Ok(RunResponse::Read { offset: 0, data: lines.into_bytes().into(), size }),
     };
-    check_runs("output", DARK, &to_run_3('o'), &[opened, read]);
+    let scenes = [
+        scene("variables", &to_run_3('e'), &[]),
+        scene("typing", &typing, &[]),
+        scene("conflict", &to_run_3('e'), &[conflict]),
+        scene("delete", &to_run_3('c'), &[reply]),
+        scene("output", &to_run_3('o'), &[opened, read]),
+    ];
+    check_sheet("runs-dialogs", NARROW, &scenes);
 }
 
 #[test]

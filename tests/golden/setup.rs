@@ -6,6 +6,7 @@ use gtop::internals::setting_table::{self, DECLARED};
 use gtop_fleet::Fleet;
 use gtop_ui::DisplayOptions;
 use gtop_ui::{ColourDepth, Effect, Palette, ScreenSettings, Theme, Ui, UiConfig, UiRequest};
+use ratatui::style::Color;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -27,39 +28,37 @@ fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
     ui
 }
 
-fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme, sizes: &[(u16, u16)]) {
-    for (width, height) in sizes {
+/// The setup over a fleet, after some keys.
+fn scene(name: &'static str, fleet: &Fleet, keys: impl Into<Vec<KeyCode>>) -> Scene {
+    let (fleet, keys) = (fleet.clone(), keys.into());
+    Scene::of(name, move |theme| {
         let mut ui = ui_with_setup(fleet.clone(), theme);
-        press(&mut ui, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, *width, *height));
-    }
+        press(&mut ui, &keys);
+        ui
+    })
 }
 
 #[test]
 fn every_page_of_the_setup() {
     let fleet = fleets::every_state();
-    for page in ['1', '2', '3', '4', '5', '6', '7'] {
-        let keys = [KeyCode::F(2), KeyCode::Char(page), KeyCode::Down];
-        check_keys(&format!("setup-page-{page}"), &fleet, &keys, DARK, &[(80, 24)]);
-    }
-}
-
-#[test]
-fn the_setup_in_every_theme() {
-    let keys = [KeyCode::F(2), KeyCode::Down, KeyCode::Right];
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_keys(&format!("setup-look-{name}"), &fleets::every_state(), &keys, theme, &SIZES);
-    }
+    let pages = ["1", "2", "3", "4", "5", "6", "7"].map(|page| {
+        let number = page.chars().map(KeyCode::Char);
+        let keys: Vec<KeyCode> = [KeyCode::F(2)].into_iter().chain(number).collect();
+        scene(page, &fleet, [keys, vec![KeyCode::Down]].concat())
+    });
+    check_sheet("setup-pages", NARROW, &pages);
+    let changed = [KeyCode::F(2), KeyCode::Down, KeyCode::Right];
+    scene("setup", &fleet, changed).check(&[SMALL, WIDE]);
+    scene("setup-ascii", &fleet, changed).check_look(ASCII, NARROW);
     let typing = [KeyCode::F(2), KeyCode::Enter, KeyCode::Char('5')];
-    check_keys("setup-typing", &fleets::every_state(), &typing, DARK, &[(80, 24)]);
+    scene("setup-typing", &fleet, typing).check(&[NARROW]);
 }
 
 #[test]
 fn the_setup_over_every_fleet() {
-    for (name, fleet) in [("empty", Fleet::default()), ("one", fleets::single())] {
-        let name = format!("setup-on-{name}");
-        check_keys(&name, &fleet, &[KeyCode::F(2)], DARK, &[(80, 24)]);
-    }
+    let scenes = [("empty", Fleet::default()), ("one", fleets::single())]
+        .map(|(name, fleet)| scene(name, &fleet, [KeyCode::F(2)]));
+    check_sheet("setup-on", NARROW, &scenes);
     let mut ui = ui_with_setup(fleets::every_state(), DARK);
     press(&mut ui, &[KeyCode::F(2), KeyCode::Char('2')]);
     for width in [1, 5, 20, 79, 333] {
@@ -145,33 +144,47 @@ fn preferences_are_restored_and_changed_ones_saved() {
     assert_eq!(saved, Effect::Request(UiRequest::SaveSettings(changed)));
 }
 
+/// Returns true if a terminal of this depth has the colour.
+fn is_of_depth(depth: ColourDepth, colour: Color) -> bool {
+    let needs_24_bits = matches!(colour, Color::Rgb(..));
+    let needs_256 = matches!(colour, Color::Indexed(_));
+    (!needs_24_bits || depth == ColourDepth::TrueColour)
+        && (!needs_256 || depth != ColourDepth::Ansi16)
+}
+
 #[test]
-fn every_theme_and_every_depth() {
-    let fleet = fleets::every_state();
-    for palette in Palette::ALL {
-        let theme = Theme { palette, ..DARK };
-        check_keys(&format!("theme-{palette:?}"), &fleet, &[KeyCode::Enter], theme, &[(120, 40)]);
-        check_keys(
-            &format!("theme-help-{palette:?}"),
-            &fleet,
-            &[KeyCode::Char('h')],
-            theme,
-            &[(120, 40)],
-        );
-        let basic = Theme { depth: ColourDepth::Ansi16, ..theme };
-        check_keys(
-            &format!("theme-basic-{palette:?}"),
-            &fleet,
-            &[KeyCode::Enter],
-            basic,
-            &[(120, 40)],
-        );
-    }
-    for (name, palette) in [("dark", Palette::Dark), ("hot", Palette::Hot)] {
-        for depth in [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour] {
-            let theme = Theme { palette, depth, is_colorful: true, ..DARK };
-            let name = format!("colorful-{name}-{depth:?}");
-            check_keys(&name, &fleet, &[KeyCode::Enter], theme, &[(120, 40)]);
+fn every_palette_and_depth_shows_the_same_text_in_its_own_colours() {
+    let jobs = fleets::with_jobs();
+    for (fleet, keys) in [
+        (fleets::every_state(), vec![KeyCode::Enter]),
+        (fleets::every_state(), vec![KeyCode::Char('m')]),
+        (jobs.clone(), vec![KeyCode::Char('2'), KeyCode::Enter]),
+        (jobs, vec![KeyCode::Char('5'), KeyCode::Enter]),
+    ] {
+        let scene = scene("palettes", &fleet, keys);
+        let expected = shapes(&scene.draw(DARK, MEDIUM));
+        for palette in Palette::ALL {
+            for depth in [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour] {
+                for is_colorful in [false, true] {
+                    let theme = Theme { palette, depth, is_colorful, ..DARK };
+                    let drawn = scene.draw(theme, MEDIUM);
+                    assert_eq!(shapes(&drawn), expected, "{theme:?}");
+                    for colour in drawn.content.iter().flat_map(|cell| [cell.fg, cell.bg]) {
+                        assert!(is_of_depth(depth, colour), "{theme:?}: {colour}");
+                        let is_mono = palette == Palette::Mono;
+                        assert!(!is_mono || colour == Color::Reset, "{theme:?}: {colour}");
+                    }
+                }
+            }
         }
     }
+}
+
+#[test]
+fn the_hot_palette_with_gradients() {
+    let theme = Theme { palette: Palette::Hot, is_colorful: true, ..DARK };
+    let full = Theme { depth: ColourDepth::TrueColour, ..theme };
+    let fleet = fleets::every_state();
+    scene("hot-gradients", &fleet, [KeyCode::Enter]).check_look(theme, MEDIUM);
+    scene("hot-gradients-24-bit", &fleet, [KeyCode::Enter]).check_look(full, MEDIUM);
 }

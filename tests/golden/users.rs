@@ -15,21 +15,20 @@ fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
 }
 
 #[test]
-fn users_in_every_theme() {
-    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("users-look-{name}"), &fleets::with_jobs(), KEYS, theme);
-    }
+fn users_in_sizes_and_looks() {
+    Scene::new("users", &fleets::with_jobs(), KEYS).check(&SIZES);
+    Scene::new("users-ascii", &fleets::with_jobs(), KEYS).check_look(ASCII, NARROW);
 }
 
 #[test]
 fn users_on_every_kind_of_fleet() {
-    check_fleets("users", KEYS);
+    check_fleets("users-on", KEYS);
 }
 
 #[test]
 fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
     let down = KeyCode::Down;
-    for (name, fleet, keys) in [
+    let scenes = [
         ("open", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down, down])),
         ("by-idle", fleets::with_jobs(), view_keys(&[KeyCode::Char('.'), KeyCode::Char('.')])),
         ("menu", fleets::with_jobs(), view_keys(&[KeyCode::F(6)])),
@@ -39,9 +38,9 @@ fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
             view_keys(&[KeyCode::F(6), KeyCode::Char('h'), KeyCode::Enter]),
         ),
         ("hostile", fleets::hostile_jobs(), view_keys(&[KeyCode::Enter])),
-    ] {
-        check_sizes(&format!("users-{name}"), &fleet, &keys, DARK);
-    }
+    ];
+    let scenes = scenes.map(|(name, fleet, keys)| Scene::new(name, &fleet, keys));
+    check_sheet("users-rows", MEDIUM, &scenes);
 }
 
 #[test]

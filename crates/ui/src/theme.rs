@@ -498,6 +498,47 @@ mod tests {
         }
     }
 
+    /// Returns a style as foreground, background and modifiers.
+    fn described(style: Style) -> String {
+        let [fg, bg] = [style.fg, style.bg]
+            .map(|colour| colour.map_or_else(|| "-".to_owned(), |colour| colour.to_string()));
+        let modifiers = style.add_modifier;
+        if modifiers.is_empty() { format!("{fg}/{bg}") } else { format!("{fg}/{bg}/{modifiers:?}") }
+    }
+
+    /// Returns the styles of a theme: of each tone as text, bar and level, and of what has no tone.
+    fn listed(theme: Theme) -> String {
+        let rows = [RowStyle::Plain, RowStyle::Selected];
+        let line = |name: &str, styles: Vec<Style>| {
+            let styles: Vec<_> = styles.into_iter().map(described).collect();
+            format!("  {name}: {}\n", styles.join("  "))
+        };
+        let mut list = format!("{:?}, {:?}\n", theme.palette, theme.depth);
+        for tone in TONES {
+            let text = rows.map(|row| theme.style(tone, row));
+            let bars = rows.map(|row| theme.bar_style(tone, row));
+            let levels = rows.map(|row| theme.level_style(tone, row));
+            list += &line(&format!("{tone:?}"), [text, bars, levels].concat());
+        }
+        let gradient = [0.0, 0.25, 0.5, 0.75, 1.0];
+        list += &line("gradient", gradient.map(|part| theme.gradient_style(part, rows[0])).into());
+        list += &line("track", rows.into_iter().filter_map(|row| theme.track_style(row)).collect());
+        list += &line("blank", rows.map(|row| theme.row_style(row)).into());
+        list + &line("hues", (0..6).map(|number| theme.hue(number)).collect())
+    }
+
+    #[test]
+    fn the_styles_are_those_listed() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/styles.txt");
+        let head = "The styles of each theme: text, bars and levels, each in a plain and a selected row.\n";
+        let actual = themes().map(listed).fold(head.to_owned(), |all, list| all + "\n" + &list);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, &actual).unwrap();
+        }
+        let listed = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(listed, actual, "{path} is out of date; BLESS=1 writes it");
+    }
+
     #[test]
     fn loads_and_faults_differ_in_every_theme() {
         for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
