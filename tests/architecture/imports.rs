@@ -301,17 +301,15 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Returns the rings of a graph, largest first: files each of which leads to all the others.
-pub(crate) fn rings<Room: Ord + Clone>(
-    graph: &BTreeMap<Room, BTreeSet<Room>>,
-) -> Vec<BTreeSet<Room>> {
-    let reached: BTreeMap<&Room, BTreeSet<&Room>> =
-        graph.keys().map(|room| (room, reach(graph, room))).collect();
+/// Returns the rings of a graph, largest first: keys each of which leads to all the others.
+pub(crate) fn rings<Key: Ord + Clone>(graph: &BTreeMap<Key, BTreeSet<Key>>) -> Vec<BTreeSet<Key>> {
+    let reached: BTreeMap<&Key, BTreeSet<&Key>> =
+        graph.keys().map(|key| (key, reach(graph, key))).collect();
     let mut rings = BTreeSet::new();
-    for (room, there) in &reached {
-        let ring: BTreeSet<Room> = there
+    for (key, there) in &reached {
+        let ring: BTreeSet<Key> = there
             .iter()
-            .filter(|other| reached.get(**other).is_some_and(|back| back.contains(room)))
+            .filter(|other| reached.get(**other).is_some_and(|back| back.contains(key)))
             .map(|other| (*other).clone())
             .collect();
         if ring.len() > 1 {
@@ -323,13 +321,13 @@ pub(crate) fn rings<Room: Ord + Clone>(
     rings
 }
 
-/// Returns what one can reach from a room, by one step or many.
-fn reach<'graph, Room: Ord>(
-    graph: &'graph BTreeMap<Room, BTreeSet<Room>>,
-    room: &'graph Room,
-) -> BTreeSet<&'graph Room> {
+/// Returns the keys that a key leads to, in one or more steps.
+fn reach<'graph, Key: Ord>(
+    graph: &'graph BTreeMap<Key, BTreeSet<Key>>,
+    key: &'graph Key,
+) -> BTreeSet<&'graph Key> {
     let mut reached = BTreeSet::new();
-    let mut waiting = vec![room];
+    let mut waiting = vec![key];
     while let Some(next) = waiting.pop() {
         for other in graph.get(next).into_iter().flatten() {
             if reached.insert(other) {
