@@ -1,5 +1,5 @@
 //! Collects from simulated nodes behind real SSH servers: what each fault looks like, and that the fault
-//! of one node does not affect another. Time is that of the runtime, which is paused: nobody waits for it.
+//! of one node does not affect another. Time is that of the runtime, which is paused: no test waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

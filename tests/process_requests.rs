@@ -231,7 +231,7 @@ async fn requests_to_a_silent_node_time_out() {
     monitor.wait_settled(0).await;
     let name = monitor.names[0].clone();
     let deadline = Duration::from_millis(300);
-    // More than may wait at once: those given up make room.
+    // More than may wait at once: those whose callers gave up free their places.
     for _ in 0..20 {
         let response = monitor.client.request(&name, ProcessRequest::Tree(None), deadline).await;
         assert_eq!(response, Err(RequestError::TimedOut(deadline)));
@@ -314,7 +314,7 @@ async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
 
 #[tokio::test]
 async fn the_first_hello_is_enough_for_requests() {
-    // At any other interval a probe says hello again.
+    // At any other interval a probe sends its hello again.
     let mut monitor = monitor_local(Duration::from_secs(1));
     monitor.wait_settled(0).await;
     let response = monitor.ask(0, ProcessRequest::Tree(None)).await;

@@ -99,7 +99,7 @@ fn run(path: &Path, words: &[&str]) -> (i32, String) {
     (status, out)
 }
 
-/// The name of this user by `id`; `USER` says another, as after `sudo -E`.
+/// The name of this user by `id`; `USER` has another, as after `sudo -E`.
 fn own_name() -> String {
     let done = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
@@ -280,7 +280,7 @@ if sys.argv[-1] not in ('config', 'node'):
         let hang = format!("import time\nif sys.argv[-1] {mode}: time.sleep(1000)\n");
         jobs.replacen("import os, sys\n", &format!("import os, sys\n{hang}"), 1)
     };
-    // scontrol stands in for sinfo.
+    // scontrol replaces sinfo.
     let programs = [("squeue", &*squeue), ("sinfo", HANGS), ("scontrol", &*jobs)];
     let (out, notice) = gtop_until_deadline(&programs, &[]);
     assert_eq!((&out["roster"]["unanswered"], &*notice), (&serde_json::json!([]), ""));
@@ -929,7 +929,7 @@ async fn the_outcome_of_a_job_is_queried_until_it_is_known() {
     assert_eq!((list.jobs.len(), list.ended.len(), leaving), (0, 0, vec!["7", "8"]));
     let list = watcher.next_complete().await;
     assert_eq!((list.jobs.len(), list.ended.len()), (0, 1), "{:?}", list.ended);
-    // Slurm says that job 7 has not ended.
+    // By Slurm, job 7 has not ended.
     let leaving: Vec<&str> = list.awaiting_outcome.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(leaving, ["7"]);
     assert_eq!(list.outcome(&id("8")), JobOutcome::Unknown);

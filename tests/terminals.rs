@@ -1,6 +1,6 @@
 //! gtop on terminals that lack something: a cursor, keys, standard input; and on one that is closed.
 //!
-//! `script` makes the terminals; where there is none, that is said and nothing is tested.
+//! `script` makes the terminals; without it, the tests are skipped with a message.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -72,7 +72,7 @@ async fn a_dumb_terminal_gets_one_snapshot_and_the_reason() {
     assert!(text.starts_with("gtop: TERM is dumb, so one snapshot is printed"), "{text}");
     assert!(text.contains("nodes fresh"), "{text}");
     assert!(!text.contains('\x1b'), "{text:?}");
-    // Who asked for printing need not be told.
+    // No hint, because printing was asked for.
     let Some(child) = terminal("dumb", "exec $GTOP --demo=2 --once") else { return };
     let (text, code) = read_to_end(child).await;
     assert!(code == Some(0) && !text.contains("gtop:") && !text.contains('\x1b'), "{text:?}");
@@ -94,7 +94,7 @@ async fn hosts_are_read_from_standard_input_and_keys_from_the_terminal() {
         ("echo pod-1 | $GTOP -f - --exec 'env X={node} sh'", "pod-1"),
         ("$GTOP --demo=2 </dev/null", "gpu02"),
         ("$GTOP --demo=2 <&-", "gpu02"),
-        // Without hosts it is this machine, whatever else is said.
+        // Without hosts it is this machine, whatever the other options.
         ("$GTOP --interval 2 --ascii", "machine"),
     ] {
         let Some(mut child) = terminal("xterm-256color", line) else { return };

@@ -208,7 +208,7 @@ class Server:
         return self
 
     def ended(self):
-        """Waits for its end; returns the exit status and what it has said."""
+        """Waits for its end; returns the exit status and what it printed."""
         status = self.process.wait(PATIENCE)
         self.reader.join(PATIENCE)
         return status, "\n".join(self.lines)

@@ -133,7 +133,7 @@ class Script:
         return self.until(lambda message: message["t"] == "answer" and message["id"] == number)
 
     def look(self):
-        """Returns the runs that were told up to the next complete look at the folder."""
+        """Returns the runs that were sent up to the next complete scan of the folder."""
         found, gone = {}, set()
         while True:
             message = self.next()

@@ -142,7 +142,7 @@ class NvitopExporter(Case):
         self.assertEqual({key: process[key] for key in expected}, expected)
         ticks = int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
         began = ticks / os.sysconf("SC_CLK_TCK")
-        # The exporter tells how long it runs, some moments after it has told of the host.
+        # The exporter serves its uptime some moments after the values of the host.
         self.assertLess(abs(process["start_ticks"] / 100 - began), 10)
 
     def test_json_has_what_the_driver_and_the_kernel_say(self):

@@ -72,7 +72,7 @@ class Start(Case):
         timer = threading.Timer(serving.PATIENCE, process.kill)
         timer.start()
         self.addCleanup(timer.cancel)
-        # If something else has the port, that is said.
+        # A port that is in use is reported.
         self.assertTrue(any(b"127.0.0.1:9835" in line for line in process.stdout))
 
     def test_a_server_of_a_socket_opens_no_port(self):

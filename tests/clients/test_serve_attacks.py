@@ -366,7 +366,7 @@ class Flood(Case):
         self.assertLess(self.server.resident() - self.before, 100 << 20)
 
     def until_begun(self, process):
-        """Scrapes until the attacker has said that all is done, and a few times more."""
+        """Scrapes until the attacker reports that it is done, and a few times more."""
         line = []
         reader = threading.Thread(target=lambda: line.append(process.stdout.readline()), daemon=True)
         reader.start()

@@ -460,7 +460,7 @@ class Bodies(Case):
                 self.assertIn(code, (0, 3), found[:10])
                 self.assertEqual([line for line in found if line.startswith("gtop_")], [])
                 displeasing[compat] = found
-        # What dcgm-exporter and nvitop-exporter are told, too: counters without _total, and units in MiB.
+        # As in dcgm-exporter and nvitop-exporter: counters without _total, and units in MiB.
         self.assertGreaterEqual(len(displeasing["nvitop"]), 1)
 
     def test_promtool_on_a_device_that_reports_everything(self):

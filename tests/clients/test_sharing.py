@@ -18,7 +18,7 @@ from rig import Machine
 from scenarios import DRIVER
 from test_python import BEGIN, FAKE, module_folder, pythons
 
-# Prints the memory in use, and does as it is told, line by line.
+# Prints the memory in use, and obeys its input line by line.
 PROGRAM = BEGIN + """
 device = Device(0)
 print(device.memory_used() >> 20, flush=True)

@@ -52,7 +52,7 @@ class Restarted(HoldingsCase):
 
 
 class HiddenEnvironment(HoldingsCase):
-    """slurmd is told in its environment, which users cannot read, of another configuration than the usual one."""
+    """The environment of slurmd, which users cannot read, names another configuration than the usual one."""
 
     NAMES, NODES = ("backwards", "plain"), 2
 

@@ -58,7 +58,7 @@ STATES = {
     "a restricted shell": ("usermod -s /bin/rbash ada", "usermod -s /bin/sh ada"),
     "keys that others may write": ("chmod o+w ~ada/.ssh/authorized_keys", "chmod go-w ~ada/.ssh/authorized_keys"),
 }
-# What must be said, where another remedy would be false.
+# What must be printed where another remedy would be false.
 SAID = {"two keys": "a second key", "its hosts alone": "HostbasedAuthentication", "an expired password": "ssh -t plain"}
 # Where ssh gets no answer without questions, gtop login may help.
 ASKS = {"passwords alone", "questions alone", "a key and a password", "a key and a question"}

@@ -149,7 +149,7 @@ async fn an_agent_that_refuses_to_sign_is_skipped() {
     let _agent = lab.start_agent().await;
     lab.key("confirmed", &["-t", "ed25519"]);
     lab.authorize("confirmed");
-    // The agent asks for confirmation, and nobody confirms.
+    // The agent asks for confirmation, which is not given.
     ssh_add(&lab, &["-c", lab.path("confirmed").to_str().unwrap()]).await;
     check_echo(&lab).await;
     fs::remove_file(lab.path("id")).unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::nvml_stub;
 use crate::nvml::expected;
 
-/// Whether nvidia-smi is in the `PATH`.
+/// True if nvidia-smi is in the `PATH`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Smi {
     Missing,
@@ -360,7 +360,7 @@ fn all_of_three_hundred_processes_are_reported() {
     check(&scenario, &node);
 }
 
-/// Processes that compute, draw, do both, share a device by MPS, or hold nobody knows how much.
+/// Processes that compute, draw, do both, share a device by MPS, or hold an unknown amount of memory.
 fn mixed() -> String {
     "driver 535.43.02 12020\n\
      gpu 0 used_mib=5000 display=1\n\

@@ -1,4 +1,4 @@
-//! What the node tells of how its scheduler numbers its devices: with a stub of slurmd, and with folders in place of /proc
+//! What the probe sends about how the scheduler numbers devices: with a stub of slurmd, and with folders in place of /proc
 //! and the control groups.
 
 use std::fs;
@@ -161,7 +161,7 @@ fn the_daemon_is_asked_once_for_each_of_its_starts() {
         let found =
             evidence(&mut rig, "another list", |found| found["daemon"]["list"] == json!([]));
         let later = found["daemon"]["started"].as_f64().unwrap() - started.as_f64().unwrap();
-        // 40 s by their ticks; the node's uptime stands still.
+        // 40 s by their ticks; the node's uptime does not change.
         assert!((35.0..100.0).contains(&later), "{later}");
         assert_eq!(node.read("log").lines().count(), 2, "{}", node.read("log"));
         rig.finish();
@@ -332,7 +332,7 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
     let found = evidence(&mut rig, "devices", |found| found["devices"].is_array());
     assert_eq!(found["devices"], json!([[1, "0000:17:00.0", "GPU-aa"], [0, "0000:3d:00.0", null]]));
     assert_eq!(found["slices"], json!([[66, 0, 7, null], [67, 0, 7, 0]]));
-    // Groups that do not tell the devices tell at least that jobs are confined; a step may have fewer than its job.
+    // Groups without devices still show that jobs are confined; a step may have fewer than its job.
     let jobs = json!({"42": [0, 2], "43": null, "44": null, "45": null, "46": [], "48": []});
     assert_eq!(found["jobs"], jobs);
     fs::rename(node.path(group).join("job_42"), node.path(group).join("job_99")).unwrap();
@@ -344,7 +344,7 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
         let path = format!("sys/fs/cgroup/devices/{name}/slurm/uid_1/job_7/devices.list");
         other.write(&path, &format!("c 195:{minor} rw\n"));
     }
-    // Where the driver does not list the existing slices, the files tell.
+    // If the driver does not list the existing slices, the files do.
     other.write("proc/driver/nvidia-caps/mig-minors", slices);
     for number in [1, 2, 75, 76] {
         other.write(&format!("dev/nvidia-caps/nvidia-cap{number}"), "");
@@ -583,7 +583,7 @@ fn device_files_tell_their_minor_numbers_where_their_names_do_not() {
     rig.finish();
 }
 
-/// Whether the state of the configuration is told, on which everything certain rests.
+/// Returns true if the frame has the state of the configuration, without which nothing is certain.
 fn is_trusted(node: &Node) -> bool {
     let mut rig = node.start_default();
     let found = evidence(&mut rig, "its configuration", |found| {

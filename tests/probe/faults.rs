@@ -480,7 +480,7 @@ fn a_failing_table_hides_nothing_else_of_the_slow_group() {
                 (has_list, has_more),
                 "{query} {group}"
             );
-            // Without the values that tell how sound devices are, the group has not come.
+            // Without the values that health depends on, the group has not arrived.
             assert_eq!(group["slow"].is_number(), has_more, "{query} {group}");
             rig.finish();
         }

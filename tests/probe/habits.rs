@@ -1,4 +1,4 @@
-//! When a call is slow, and when it is stuck: judged by the probe's own rules on a clock that the test moves.
+//! When a call is slow, and when it is stuck, by the rules of the probe on a clock that the test moves.
 
 use std::process::Command;
 

@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// Adds what the driver says of a device.
+    /// Adds what the driver reports of a device.
     fn inform(&self, address: &str, text: &str) {
         self.write(&format!("proc/driver/nvidia/gpus/{address}/information"), text);
     }
@@ -47,7 +47,7 @@ impl Machine {
     }
 }
 
-/// Returns true if this test runs in a PID namespace, in which the probe tells nothing of the bus.
+/// Returns true if this test runs in a PID namespace, in which the probe sends nothing about the bus.
 fn is_contained() -> bool {
     fs::read_link("/proc/self/ns/pid").unwrap().as_os_str() != "pid:[4026531836]"
 }
@@ -105,7 +105,7 @@ fn a_machine_without_such_devices_expects_none() {
     });
 }
 
-/// Returns what a probe says of NVML, whose start fails with this code, once no backend of NVIDIA works.
+/// Returns what a probe sends about NVML, whose start fails with this code, once no backend of NVIDIA works.
 fn refused(machine: &Machine, code: u32, has_smi: bool) -> Option<Value> {
     let library = crate::harness::nvml_stub::folder(24)?;
     let environment = vec![
@@ -151,7 +151,7 @@ fn a_driver_that_refuses_to_start_for_its_devices_is_a_fault() {
         assert_eq!(found, (&json!(word), &json!("nvmlInit_v2"), &json!(message)), "{code}");
         assert_eq!(nvml["number"], code);
     }
-    // A program that reads the same driver says it itself.
+    // A program that reads the same driver reports it itself.
     let nvml = refused(&machine, 18, true).unwrap();
     assert_eq!(nvml["code"], Value::Null);
     let without_driver = Machine::new();

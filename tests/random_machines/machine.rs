@@ -54,7 +54,7 @@ pub(super) enum Soundness {
     Broken,
 }
 
-/// What Slurm tells of the machine.
+/// What Slurm reports of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheduling {
     /// There is none.
@@ -63,7 +63,7 @@ pub(super) enum Scheduling {
     Drained,
     /// A job of somebody else has one device, and its processes show which.
     JobSeen,
-    /// A job of somebody else has one device, and nothing tells which.
+    /// A job of somebody else has one device, and nothing shows which.
     JobUnseen,
 }
 

@@ -5,7 +5,7 @@ use gtop_fleet::insight::pick::{PickRequest, Picks};
 
 use crate::random_machines::machine::{GIB, Machine, NOW, Rng, Scheduling, Soundness, UnitFacts};
 
-/// Returns true if nobody may be given the unit, whatever is asked for.
+/// Returns true if the unit must not be picked, whatever the options.
 fn is_forbidden(machine: &Machine, unit: &UnitFacts) -> bool {
     machine.is_down
         || unit.soundness == Soundness::Broken
@@ -82,7 +82,7 @@ fn check(machine: &Machine, request: &PickRequest, found: &Picks) {
     // Sound ones come first.
     let worn: Vec<bool> = picked.iter().map(|unit| is_worn(unit)).collect();
     assert!(worn.is_sorted(), "{}", told());
-    // Without limits, those that nobody uses come first.
+    // Without limits, unused ones come first.
     let limits = (request.min_free_memory, request.max_utilization, request.max_memory_utilization);
     if limits == (None, None, None) && request.min_total_memory.is_none() {
         let is_used = |unit: &UnitFacts| unit.process.is_some_and(|bytes| bytes >= 256 << 20);

@@ -86,7 +86,7 @@ fn flipped_bits_lose_a_group_and_never_panic() {
         damaged[at] ^= 1 << (at % 8);
         let damaged = Damaged::new(&damaged);
         match played_seconds(&damaged.path) {
-            // Bits of an index or of a header that nobody needs may change nothing.
+            // Unused bits of an index or of a header may change nothing.
             Ok(seconds) => assert!(seconds >= 66, "byte {at}: {seconds} s"),
             Err(error) => panic!("byte {at}: {error}"),
         }

@@ -180,7 +180,7 @@ fn a_full_disk_stops_nothing_and_recording_goes_on_when_there_is_space() {
     assert!(known >= 7, "{known} nodes");
 }
 
-/// Runs a recorder whose system calls fail as told to strace; returns what it prints.
+/// Runs a recorder whose system calls strace makes fail; returns its output.
 fn record_with_fault(path: &Path, fault: &str, until: &str) -> Option<String> {
     let log = path.with_extension("err");
     let mut recorder = Command::new("strace")

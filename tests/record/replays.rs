@@ -398,7 +398,7 @@ fn what_the_kernel_logged_is_replayed_and_has_a_mark_if_it_is_new() {
     assert_eq!(events(&recordings.fleet_at(at, HISTORY)), live);
     assert_eq!(events(&recordings.fleet_from_checkpoint(at, HISTORY)), live);
     let marks: Vec<_> = recordings.marks().iter().map(|mark| mark.text.to_string()).collect();
-    // The driver and the kernel tell of one event, and one was long before.
+    // The driver and the kernel report one event, and one was long before.
     let begins = |number: usize, begin: &str| {
         assert!(
             marks[number].starts_with(begin) && marks[number].ends_with(" · words"),
@@ -491,7 +491,7 @@ fn many_equal_events_are_counted_in_the_picture_of_any_time() {
     assert_eq!(counts(&recordings.fleet_from_checkpoint(after(73), HISTORY)), live);
 }
 
-/// Sends a command to a player, and returns the time that it then shows and what it says of it.
+/// Sends a command to a player, and returns the time that it then shows, with its message.
 async fn shown_after(
     handle: &mut PlaybackHandle,
     command: PlaybackCommand,

@@ -84,7 +84,7 @@ fn parts_that_are_read_at_the_same_time_add_up_to_the_whole() {
             assert!((whole - parts).abs() <= whole.abs() * 2e-3 + 0.01, "{name}: {whole} {parts}");
         }
     }
-    // What nobody saw is a gap, not a zero.
+    // A time without samples is a gap, not a zero.
     assert_eq!(one.recorded.len(), 2);
     let down = one.nodes.iter().find(|node| node.name == "gpu02").unwrap();
     assert!((down.down_seconds - 200.0).abs() < 2.0, "{}", down.down_seconds);
@@ -201,7 +201,7 @@ fn with_counter(seconds: &mut u64) -> impl FnMut(&mut Value) + '_ {
     }
 }
 
-/// The first node tells that its driver hangs; its clock shows `uptime` seconds.
+/// The first node reports that its driver hangs; its uptime is `uptime` seconds.
 fn deliver_stuck(session: &mut Session, uptime: u64) {
     let fault = format!(
         r#"{{"t":"error","at":{uptime},"source":"nvml","scope":"device","code":"stuck","call":"x"}}"#

@@ -1,4 +1,4 @@
-//! A replay shows what pages of metrics told live.
+//! A replay shows what pages of metrics contained live.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::tpu::server::{free_ports, join_ports};
 
 const GIB: u64 = 1 << 30;
 
-/// Makes the runtimes use ports on which nobody listens.
+/// Makes the runtimes use ports without a listener.
 fn use_unused_ports(machine: &Machine) {
     let line =
         format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\n", join_ports(&free_ports(2)));

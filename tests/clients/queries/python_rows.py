@@ -69,7 +69,7 @@ def nested():
 
 
 def daemonized():
-    """Returns how often a daemon calls back, until it is told to end."""
+    """Returns how often a daemon calls back until it is stopped."""
     calls, ended = [], threading.Event()
 
     def on_collect(metrics):
