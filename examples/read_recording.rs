@@ -1,4 +1,4 @@
-//! Prints the mean utilization and power of each node of a recording, from a picture every SECONDS.
+//! Prints the mean utilization and power of each node of a recording, from a snapshot every SECONDS.
 //!
 //!     gtop record --demo -w a.gtop       for a while
 //!     cargo run --example read_recording -- 10 a.gtop
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gtop::api::{ApiError, Recording};
 
-/// Sums of a node: utilization, power, and how many devices and pictures they are of.
+/// Sums of a node: utilization, power, and how many devices and snapshots they are of.
 #[derive(Default)]
 struct Sums {
     utilization: f64,

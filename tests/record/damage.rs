@@ -96,7 +96,7 @@ fn flipped_bits_lose_a_group_and_never_panic() {
 /// A recording of 70 s, with what was shown live after each second.
 struct Recorded {
     bytes: Vec<u8>,
-    pictures: Vec<Value>,
+    snapshots: Vec<Value>,
     /// Where each group ends, and the second of its last line.
     ends: Vec<(usize, u64)>,
 }
@@ -104,17 +104,17 @@ struct Recorded {
 impl Recorded {
     fn new() -> Self {
         let mut session = Session::start(&FleetSpec::busy(2, 2, 3, 3));
-        let mut pictures = Vec::new();
+        let mut snapshots = Vec::new();
         for second in 1..=70 {
             session.run(1);
-            pictures.push(picture(&session.fleet(), after(second)));
+            snapshots.push(snapshot(&session.fleet(), after(second)));
         }
         let Session { path, recorder, folder: _folder, .. } = session;
         drop(recorder);
         let bytes = fs::read(&path).unwrap();
         let ends = Recording::open(&path).unwrap().group_ends();
         let ends = ends.iter().map(|(end, at)| (usize::try_from(*end).unwrap(), seconds(*at)));
-        Self { ends: ends.collect(), bytes, pictures }
+        Self { ends: ends.collect(), bytes, snapshots }
     }
 
     /// Returns a copy with a flipped bit in the group in which this second ends.
@@ -132,11 +132,11 @@ impl Recorded {
 
     /// Asserts that what is known after a second was so, and returns how many values are known and how many were.
     fn compare(&self, second: u64, replayed: &Value) -> (usize, usize) {
-        let live = &self.pictures[usize::try_from(second - 1).unwrap()];
+        let live = &self.snapshots[usize::try_from(second - 1).unwrap()];
         let mut counts = (0, 0);
         for part in ["devices", "processes", "host"] {
             for node in 0..2 {
-                let pair = [replayed, live].map(|picture| &picture["nodes"][node][part]);
+                let pair = [replayed, live].map(|snapshot| &snapshot["nodes"][node][part]);
                 compare(pair, &format!("{second} s: {part}"), &mut counts);
             }
         }
@@ -144,7 +144,7 @@ impl Recorded {
     }
 }
 
-fn picture(fleet: &Fleet, at: Timestamp) -> Value {
+fn snapshot(fleet: &Fleet, at: Timestamp) -> Value {
     serde_json::from_str(&json(fleet, at)).unwrap()
 }
 
@@ -193,7 +193,7 @@ fn after_a_damaged_group_what_stands_alone_is_played() {
         assert!((1..=4).contains(&lost.duration().as_secs()), "{lost:?}");
         let text = lost.text().unwrap();
         assert!(text.starts_with("a damaged part is passed over: "), "{text}");
-        let (known, all) = recorded.compare(second, &picture(&fleet, after(second)));
+        let (known, all) = recorded.compare(second, &snapshot(&fleet, after(second)));
         // What is not sent again is unknown until the next checkpoint.
         let share = if second > 60 { 100 } else { 40 };
         assert!(known * 100 >= all * share, "{second} s: {known} of {all} values");
@@ -225,7 +225,7 @@ fn a_damaged_checkpoint_is_made_up_for_by_the_one_before() {
     assert!(fleet.nodes.iter().all(|node| node.hello.is_some()));
     let mut devices = fleet.nodes.iter().flat_map(|node| &node.devices);
     assert!(devices.all(|device| device.name.known().is_some()));
-    let (known, all) = recorded.compare(66, &picture(&fleet, after(66)));
+    let (known, all) = recorded.compare(66, &snapshot(&fleet, after(66)));
     assert!(known * 100 >= all * 40, "{known} of {all} values");
 }
 
@@ -238,7 +238,7 @@ fn nodes_whose_session_began_in_a_damaged_group_are_played() {
     let (fleet, lost) = recordings.picture_at(after(20), HISTORY);
     assert_eq!((fleet.nodes.len(), lost.groups), (2, 1));
     assert!(fleet.nodes.iter().all(|node| node.link == Link::Up && node.devices.len() == 2));
-    recorded.compare(20, &picture(&fleet, after(20)));
+    recorded.compare(20, &snapshot(&fleet, after(20)));
     assert_eq!(recordings.picture_at(after(70), HISTORY).0.nodes.len(), 2);
 }
 
@@ -306,7 +306,7 @@ fn groups_behind_a_place_where_none_begins_are_found_and_the_hole_is_told() {
         let (fleet, lost) = recordings.picture_at(after(second), HISTORY);
         assert_eq!(lost.groups, 1, "{second} s");
         assert!((1..=4).contains(&lost.duration().as_secs()), "{lost:?}");
-        recorded.compare(second, &picture(&fleet, after(second)));
+        recorded.compare(second, &snapshot(&fleet, after(second)));
         assert!(fleet.nodes.iter().all(|node| node.freshness(after(second)).is_fresh()));
     }
 }
@@ -376,7 +376,7 @@ fn a_recording_without_its_start_is_played_and_not_continued() {
     bytes[recorded.ends[0].0 - 10] ^= 1;
     let file = Damaged::new(&bytes);
     let fleet = super::replayed(&file.path, after(69));
-    let (known, all) = recorded.compare(69, &picture(&fleet, after(69)));
+    let (known, all) = recorded.compare(69, &snapshot(&fleet, after(69)));
     assert_eq!(known, all);
     let error = Recorder::start(&file.path, options(), Clock::fixed(super::START)).unwrap_err();
     assert!(error.to_string().contains("the start of"), "{error}");

@@ -1,4 +1,4 @@
-//! The program records, is killed, runs out of space, and prints pictures.
+//! The program records, is killed, runs out of space, and prints snapshots.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -71,7 +71,7 @@ fn a_killed_recorder_loses_two_seconds_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn a_picture_is_printed_as_json_and_as_text() {
+fn a_snapshot_is_printed_as_json_and_as_text() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.gtop");
     let mut recorder = record(&path, 3);
@@ -85,9 +85,9 @@ fn a_picture_is_printed_as_json_and_as_text() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(recorder.wait().unwrap().code(), Some(143));
     let output = gtop().args(["replay", "--once", "--json"]).arg(&path).output().unwrap();
-    let picture: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(picture["totals"]["known"], 3);
-    assert_eq!(picture["source"], "demo, 3 simulated nodes");
+    let snapshot: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(snapshot["totals"]["known"], 3);
+    assert_eq!(snapshot["source"], "demo, 3 simulated nodes");
     let output = gtop().args(["replay", "--once"]).arg(&path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("3 of 3 nodes fresh"), "{text}");

@@ -24,12 +24,12 @@ use super::{HISTORY, START, Session, after, json, options, replayed, seconds};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn the_picture_of_a_time_is_the_live_one() {
+fn the_snapshot_of_a_time_is_the_live_one() {
     let spec = FleetSpec::demo(12, 1);
     let mut session = Session::start(&spec);
     session.jobs = Some(Arc::new(spec.jobs(START, START)));
     session.publish();
-    let mut pictures = Vec::new();
+    let mut snapshots = Vec::new();
     for second in 1..=100 {
         session.run(1);
         if second == 40 {
@@ -40,34 +40,34 @@ fn the_picture_of_a_time_is_the_live_one() {
             session.publish();
         }
         if [1, 5, 29, 30, 31, 33, 45, 60, 61, 75, 99, 100].contains(&second) {
-            pictures.push((after(second), json(&session.fleet(), after(second))));
+            snapshots.push((after(second), json(&session.fleet(), after(second))));
         }
     }
-    for (at, live) in &pictures {
+    for (at, live) in &snapshots {
         assert_eq!(json(&replayed(&session.path, *at), *at), *live, "after {} s", seconds(*at));
     }
     // From the nearest checkpoint, without what was before.
     let recordings = Recordings::open([session.path.as_path()]).unwrap();
-    for (at, live) in pictures.iter().filter(|(at, _)| *at > after(60)) {
-        let picture = json(&recordings.fleet_from_checkpoint(*at, HISTORY), *at);
+    for (at, live) in snapshots.iter().filter(|(at, _)| *at > after(60)) {
+        let snapshot = json(&recordings.fleet_from_checkpoint(*at, HISTORY), *at);
         // The clocks of nodes are followed to a tenth of a millisecond.
-        let [picture, live] =
-            [&picture, live].map(|json| without_what_lasts(&in_milliseconds(json)));
-        assert_eq!(picture, live, "after {} s", seconds(*at));
+        let [snapshot, live] =
+            [&snapshot, live].map(|json| without_what_lasts(&in_milliseconds(json)));
+        assert_eq!(snapshot, live, "after {} s", seconds(*at));
     }
 }
 
 /// Removes what is only known once more than the last checkpoint is read: what a device has done for long.
 fn without_what_lasts(json: &str) -> Value {
-    let mut picture: Value = serde_json::from_str(json).unwrap();
-    for node in picture["nodes"].as_array_mut().unwrap() {
+    let mut snapshot: Value = serde_json::from_str(json).unwrap();
+    for node in snapshot["nodes"].as_array_mut().unwrap() {
         node["notes"].take();
         for device in node["devices"].as_array_mut().unwrap() {
             device["health"].take();
             device["health_reasons"].take();
         }
     }
-    picture
+    snapshot
 }
 
 /// Returns the event without the second device of its sample: the driver counts the others anew.
@@ -93,7 +93,7 @@ fn without_second_device(event: RawUpdate) -> RawUpdate {
 }
 
 #[test]
-fn a_device_that_is_gone_is_so_in_the_picture_of_any_time() {
+fn a_device_that_is_gone_is_so_in_the_snapshot_of_any_time() {
     let mut session = Session::start(&FleetSpec::busy(1, 4, 1, 3));
     for second in 1..=130 {
         for (name, delivery) in session.feed.next_second() {
@@ -120,9 +120,9 @@ fn a_device_that_is_gone_is_so_in_the_picture_of_any_time() {
     assert!(live.nodes[0].events.iter().any(|one| one.event.kind == EventKind::Gone));
     let recordings = Recordings::open([session.path.as_path()]).unwrap();
     let at = after(130);
-    let picture = recordings.fleet_from_checkpoint(at, HISTORY);
-    assert_eq!(devices(&picture), devices(&live));
-    assert_eq!(in_milliseconds(&json(&picture, at)), in_milliseconds(&json(&live, at)));
+    let snapshot = recordings.fleet_from_checkpoint(at, HISTORY);
+    assert_eq!(devices(&snapshot), devices(&live));
+    assert_eq!(in_milliseconds(&json(&snapshot, at)), in_milliseconds(&json(&live, at)));
     assert_eq!(json(&recordings.fleet_at(at, HISTORY), at), json(&live, at));
 }
 
@@ -140,7 +140,7 @@ fn in_milliseconds(json: &str) -> String {
     parts.map(|part| part.replacen(".000\"", "\"", 1)).collect::<Vec<_>>().join("at\":\"")
 }
 
-/// The file is of the first version that records, and stays as it is. `BLESS=1` rewrites the picture, when JSON has new
+/// The file is of the first version that records, and stays as it is. `BLESS=1` rewrites the snapshot, when JSON has new
 /// keys; only a new format adds another file.
 #[test]
 fn the_first_format_is_read_for_ever() {
@@ -158,12 +158,12 @@ fn the_first_format_is_read_for_ever() {
     let recordings = Recordings::open([file.as_path()]).unwrap();
     assert_eq!(recordings.loss(), None);
     assert!(recordings.marks().iter().any(|mark| mark.kind == MarkKind::Down));
-    let picture = json(&recordings.fleet_at(after(64), HISTORY), after(64));
+    let snapshot = json(&recordings.fleet_at(after(64), HISTORY), after(64));
     let expected = format!("{folder}/format-1.json");
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&expected, &picture).unwrap();
+        std::fs::write(&expected, &snapshot).unwrap();
     }
-    assert_eq!(picture, std::fs::read_to_string(expected).unwrap());
+    assert_eq!(snapshot, std::fs::read_to_string(expected).unwrap());
 }
 
 #[test]
@@ -324,17 +324,17 @@ async fn ages_are_those_of_the_recording_at_any_speed() {
     handle.commands.send(PlaybackCommand::GoTo(after(10))).await.unwrap();
     handle.state.wait_for(|state| state.jumps == 2).await.unwrap();
     assert!(handle.state.borrow().speed > 63.0);
-    let mut pictures = 0;
+    let mut snapshots = 0;
     while handle.state.borrow().is_playing {
         handle.fleet.changed().await.unwrap();
         // The time belongs to the fleet while it is borrowed.
         let fleet = handle.fleet.borrow_and_update();
         let now = handle.clock.now();
         let ages = fleet.nodes.iter().map(|node| now.since(node.taken_at().unwrap()));
-        assert!(ages.max().unwrap() <= Duration::from_secs(1), "{pictures}");
-        pictures += 1;
+        assert!(ages.max().unwrap() <= Duration::from_secs(1), "{snapshots}");
+        snapshots += 1;
     }
-    assert!(handle.clock.now() >= after(119) && pictures > 10, "{pictures}");
+    assert!(handle.clock.now() >= after(119) && snapshots > 10, "{snapshots}");
     drop(handle);
     playing.await.unwrap();
 }
@@ -469,7 +469,7 @@ fn what_the_screen_tells_of_is_marked_and_tells_the_same_however_one_gets_there(
 }
 
 #[test]
-fn many_equal_events_are_counted_in_the_picture_of_any_time() {
+fn many_equal_events_are_counted_in_the_snapshot_of_any_time() {
     let mut session = Session::start(&FleetSpec::busy(1, 2, 1, 1));
     session.run(3);
     let xid = |code: u32| {

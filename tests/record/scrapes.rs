@@ -44,7 +44,7 @@ fn page(second: u32) -> RawUpdate {
     RawUpdate::Scrape(excerpt(&lines.join("\n"), None).unwrap())
 }
 
-/// Records a node that is read each second, and returns its pictures at some of them.
+/// Records a node that is read each second, and returns its snapshots at some of them.
 fn record(session: &mut Session, length: u32, at: &[u32]) -> Vec<(u32, String)> {
     let name = NodeName::new("gpu01").unwrap();
     for update in [
@@ -55,35 +55,35 @@ fn record(session: &mut Session, length: u32, at: &[u32]) -> Vec<(u32, String)> 
     ] {
         session.deliver(&name, update);
     }
-    let mut pictures = Vec::new();
+    let mut snapshots = Vec::new();
     for second in 0..=length {
         session.deliver(&name, page(second));
         if at.contains(&second) {
-            pictures.push((second, json(&session.fleet(), after(second))));
+            snapshots.push((second, json(&session.fleet(), after(second))));
         }
         session.clock.advance(SECOND);
         session.recorder.flush();
     }
-    pictures
+    snapshots
 }
 
 #[test]
-fn the_picture_of_a_time_is_that_of_its_page() {
+fn the_snapshot_of_a_time_is_that_of_its_page() {
     let mut session = Session::start(&FleetSpec::busy(1, 1, 1, 1));
-    let pictures = record(&mut session, 130, &[0, 1, 2, 30, 56, 57, 58, 90, 129]);
-    let last = &pictures.last().unwrap().1;
+    let snapshots = record(&mut session, 130, &[0, 1, 2, 30, 56, 57, 58, 90, 129]);
+    let last = &snapshots.last().unwrap().1;
     assert!(
         last.contains(r#""transport":"http""#) && last.contains(r#""utilization_percent":29.0"#)
     );
-    for (second, live) in &pictures {
+    for (second, live) in &snapshots {
         let at = after(*second);
         assert_eq!(json(&replayed(&session.path, at), at), *live, "after {second} s");
     }
     let recordings = Recordings::open([session.path.as_path()]).unwrap();
-    for (second, live) in pictures.iter().filter(|(second, _)| *second > 60) {
+    for (second, live) in snapshots.iter().filter(|(second, _)| *second > 60) {
         let at = after(*second);
-        let picture = recordings.fleet_from_checkpoint(at, HISTORY);
-        assert_eq!(json(&picture, at), *live, "after {second} s");
+        let snapshot = recordings.fleet_from_checkpoint(at, HISTORY);
+        assert_eq!(json(&snapshot, at), *live, "after {second} s");
     }
     // Only what is read is kept, and a checkpoint repeats two pages.
     let output = std::process::Command::new("zstd").arg("-dcq").arg(&session.path).output();
@@ -108,8 +108,8 @@ fn pages_can_be_recorded_less_often() {
     let is_page = |line: &&str| line.contains("\"scrape\":") && !line.contains("\"checkpoint\"");
     assert_eq!(lines.lines().filter(is_page).count(), 5);
     // The last one came after 36 s, as ten seconds are not exact.
-    let picture = json(&replayed(&path, after(40)), after(40));
+    let snapshot = json(&replayed(&path, after(40)), after(40));
     for part in ["\"utilization_percent\":36.0", "\"age_seconds\":4.0,\"interval_seconds\":10.0"] {
-        assert!(picture.contains(part), "{part} in {picture}");
+        assert!(snapshot.contains(part), "{part} in {snapshot}");
     }
 }
