@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -60,20 +60,19 @@ fn group_leaders() -> MutexGuard<'static, Vec<Pid>> {
 /// At exit some programs may not have ended yet, and a stopped program reacts neither to the end of its input nor
 /// to a signal.
 pub fn terminate_programs() {
-    let leaders = || group_leaders().clone();
-    for leader in leaders() {
-        signal_group(leader, Signal::TERM);
-        signal_group(leader, Signal::CONT);
+    for leader in group_leaders().iter() {
+        signal_group(*leader, Signal::TERM);
+        signal_group(*leader, Signal::CONT);
     }
     for _ in 0..EXIT_POLLS {
-        if leaders().into_iter().all(has_exited) {
+        if group_leaders().iter().all(|leader| !matches!(exit_of(*leader), Ok(None))) {
             break;
         }
         #[expect(clippy::disallowed_methods, reason = "no runtime is left to wait in")]
         thread::sleep(Duration::from_millis(10));
     }
-    for leader in leaders() {
-        signal_group(leader, Signal::KILL);
+    for leader in group_leaders().iter() {
+        signal_group(*leader, Signal::KILL);
     }
 }
 
@@ -85,17 +84,10 @@ fn signal_group(leader: Pid, signal: Signal) {
     }
 }
 
-/// Returns true if a child has exited; does not reap it.
-fn has_exited(leader: Pid) -> bool {
-    let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::Pid(leader), flags), Ok(None))
-}
-
-/// Returns true if a child has exited with status 0; does not reap it.
-fn has_succeeded(leader: Pid) -> bool {
+/// Returns how a child has exited, without reaping it; `None` while it runs.
+fn exit_of(leader: Pid) -> rustix::io::Result<Option<WaitIdStatus>> {
     let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(leader), flags)
-        .is_ok_and(|ended| ended.is_some_and(|ended| ended.exit_status() == Some(0)))
 }
 
 /// A child; dropping it kills its process group.
@@ -125,33 +117,33 @@ impl ProcessGroup {
 
     /// Waits until the child exits, and kills the rest of its group.
     pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        if let Some(leader) = self.leader {
-            // Subscribed before the check, so that no exit is missed.
-            let mut ended = signal(SignalKind::child())?;
-            while !has_exited(leader) {
-                ended.recv().await;
-            }
-            self.kill_and_forget();
-        }
+        self.exit_of_leader().await?;
+        self.kill_and_forget();
         self.child.wait().await
     }
 
     /// Waits until the child exits. If it has succeeded, what it has left running goes on; otherwise the rest of its
     /// group is killed. Cancel-safe.
     async fn wait_for_background(&mut self) -> std::io::Result<ExitStatus> {
-        if let Some(leader) = self.leader {
-            // Subscribed before the check, so that no exit is missed.
-            let mut ended = signal(SignalKind::child())?;
-            while !has_exited(leader) {
-                ended.recv().await;
-            }
-            if has_succeeded(leader) {
-                self.forget();
-            } else {
-                self.kill_and_forget();
-            }
+        if self.exit_of_leader().await? == Some(0) {
+            self.forget();
+        } else {
+            self.kill_and_forget();
         }
         self.child.wait().await
+    }
+
+    /// Waits until the child exits, without reaping it. Returns its exit status; `None` if a signal has killed it.
+    async fn exit_of_leader(&self) -> std::io::Result<Option<i32>> {
+        let Some(leader) = self.leader else { return Ok(None) };
+        // Subscribed before the check, so that no exit is missed.
+        let mut ended = signal(SignalKind::child())?;
+        loop {
+            match exit_of(leader) {
+                Ok(None) => ended.recv().await,
+                exit => return Ok(exit.ok().flatten().and_then(|exit| exit.exit_status())),
+            };
+        }
     }
 
     /// Takes the pipes of the child: stdin, stdout, stderr.
@@ -251,11 +243,7 @@ pub fn remember_ignored_signals() {
         (Signal::QUIT, "QUIT"),
         (Signal::TERM, "TERM"),
     ];
-    let is_ignored = |signal: Signal| {
-        let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
-        bit.is_some_and(|bit| mask & bit != 0)
-    };
-    let ignored = handled.into_iter().filter(|(signal, _)| is_ignored(*signal));
+    let ignored = handled.into_iter().filter(|(signal, _)| mask >> (signal.as_raw() - 1) & 1 == 1);
     IGNORED_SIGNALS.get_or_init(|| ignored.map(|(_, name)| name).collect());
 }
 
@@ -411,8 +399,10 @@ impl LocalProcess {
 
     /// Writes all of `bytes` to the program's stdin.
     pub async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        let closed = || std::io::Error::other("stdin is closed");
-        self.stdin.as_mut().ok_or_else(closed)?.write_all(bytes).await
+        let Some(stdin) = &mut self.stdin else {
+            return Err(std::io::Error::other("stdin is closed"));
+        };
+        stdin.write_all(bytes).await
     }
 
     /// Closes the program's stdin.
@@ -454,9 +444,8 @@ impl PipedProgram {
 async fn read_chunk(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
     let Some(pipe) = pipe else { return std::future::pending().await };
     buffer.reserve(READ_SIZE);
-    let limit = u64::try_from(READ_SIZE).unwrap_or(u64::MAX);
     // A read error counts as the end.
-    pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
+    pipe.take(READ_SIZE as u64).read_buf(buffer).await.unwrap_or(0)
 }
 
 fn exit_from_status(status: ExitStatus) -> Exit {

@@ -12,13 +12,13 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
-    PermissionsExt as _,
+    fchown,
 };
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FallocateFlags, Gid, OFlags, RenameFlags, Uid};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
+use tempfile::TempPath;
 
 pub use crate::storage::append_file::{AppendError, AppendFile};
 pub use crate::storage::line_file::LineFile;
@@ -81,9 +81,8 @@ impl From<WriteError> for io::Error {
 /// Identifies a version of a file: it differs after each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
-    seconds: i64,
-    nanoseconds: i64,
-    /// Change time, which includes changes of owner and permissions.
+    modified: (i64, i64),
+    /// Includes changes of owner and permissions.
     changed: (i64, i64),
     size: u64,
     inode: u64,
@@ -94,8 +93,7 @@ impl FileVersion {
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         Some(Self {
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
             size: metadata.size(),
             inode: metadata.ino(),
@@ -171,13 +169,10 @@ pub fn append(
 ) -> Result<bool, WriteError> {
     let failed = WriteError::failed(path);
     create_parent_folder(path, new.folder_mode).map_err(&failed)?;
-    let target = resolve(path)?;
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(new.mode);
-    let mut file = open_checked(path, &target, &mut options)?;
+    let (mut file, _) = open_to_append(path, new.mode)?;
     let content = read_content(&file).map_err(&failed)?;
     let Some(addition) = addition(&content) else { return Ok(false) };
-    let reserved = reserve_space(&file, content.len(), addition.len());
+    let reserved = reserve_space(&file, content.len() as u64, addition.len());
     reserved.and_then(|()| file.write_all(&addition)).map_err(failed)?;
     Ok(true)
 }
@@ -214,6 +209,14 @@ fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
     }
 }
 
+/// Opens a file to append to it, and creates it if it is missing. Returns its path, too, with links followed.
+fn open_to_append(path: &Path, mode: u32) -> Result<(File, PathBuf), WriteError> {
+    let target = resolve(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(mode);
+    Ok((open_checked(path, &target, &mut options)?, target))
+}
+
 /// Opens a file for writing. Checks its type before, because opening a device can have side effects and
 /// opening a pipe blocks, and after, because it may have been replaced meanwhile.
 fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result<File, WriteError> {
@@ -221,7 +224,8 @@ fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result
         check(path, target, &metadata)?;
     }
     let failed = WriteError::failed(path);
-    let file = options.custom_flags(nofollow_flags()).open(target).map_err(&failed)?;
+    let flags = nonblocking_flags() | OFlags::NOFOLLOW.bits().cast_signed();
+    let file = options.custom_flags(flags).open(target).map_err(&failed)?;
     check(path, target, &file.metadata().map_err(failed)?)?;
     Ok(file)
 }
@@ -231,41 +235,31 @@ const fn nonblocking_flags() -> i32 {
     OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed()
 }
 
-/// Returns the same flags, and `O_NOFOLLOW`.
-const fn nofollow_flags() -> i32 {
-    nonblocking_flags() | OFlags::NOFOLLOW.bits().cast_signed()
-}
-
 /// Returns an error if the file must not be written.
 fn check(path: &Path, target: &Path, metadata: &Metadata) -> Result<(), WriteError> {
     let link = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink);
-    let refused = |what: &str, remedy| {
-        let path = path.display();
-        let what = match &link {
-            Some(_) => format!("{path} is a link to {}, which {what}", target.display()),
-            None => format!("{path} {what}"),
-        };
-        Err(WriteError::Refused { what, remedy })
-    };
-    if !metadata.is_file() {
+    // Otherwise root would write to wherever another user's link points.
+    let trusted = [0, rustix::process::geteuid().as_raw(), metadata.uid()];
+    let (what, remedy) = if !metadata.is_file() {
         let remedy = match link {
             Some(_) => "gtop writes only regular files: remove the link or point it to one",
             None => "gtop writes only regular files: move it away or name another file",
         };
-        return refused(file_kind(metadata), remedy);
-    }
-    if metadata.mode() & 0o222 == 0 {
-        return refused("is read-only", "chmod u+w lets gtop write it");
-    }
-    // Otherwise root would write to wherever another user's link points.
-    let trusted = [0, rustix::process::geteuid().as_raw(), metadata.uid()];
-    if link.as_ref().is_some_and(|link| !trusted.contains(&link.uid())) {
-        return refused(
-            "belongs to another user than the link",
-            "gtop does not follow such a link: remove it or name another file",
-        );
-    }
-    Ok(())
+        (file_kind(metadata), remedy)
+    } else if metadata.mode() & 0o222 == 0 {
+        ("is read-only", "chmod u+w lets gtop write it")
+    } else if link.as_ref().is_some_and(|link| !trusted.contains(&link.uid())) {
+        let remedy = "gtop does not follow such a link: remove it or name another file";
+        ("belongs to another user than the link", remedy)
+    } else {
+        return Ok(());
+    };
+    let path = path.display();
+    let what = match link {
+        Some(_) => format!("{path} is a link to {}, which {what}", target.display()),
+        None => format!("{path} {what}"),
+    };
+    Err(WriteError::Refused { what, remedy })
 }
 
 fn file_kind(metadata: &Metadata) -> &'static str {
@@ -282,24 +276,42 @@ fn file_kind(metadata: &Metadata) -> &'static str {
 }
 
 fn read_content(file: &File) -> io::Result<Vec<u8>> {
-    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB");
-    read_bounded(file, MAX_BYTES)?.ok_or_else(too_large)
+    read_bounded(file, MAX_BYTES)?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"))
+}
+
+/// Creates an empty temporary file in the folder of `target`; dropping the path removes it.
+fn temp_file(target: &Path, mode: u32) -> io::Result<(File, TempPath)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    let mut builder = tempfile::Builder::new();
+    let file = builder.prefix(".gtop-").make_in(folder_of(target), |path| options.open(path))?;
+    Ok(file.into_parts())
 }
 
 /// Creates a file. Returns false if it exists by now.
 fn create_new_file(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
-    let temp_file = TempFile::create(target, mode)?;
-    temp_file.write_synced(content)?;
-    match rustix::fs::renameat_with(CWD, &temp_file.path, CWD, target, RenameFlags::NOREPLACE) {
-        Ok(()) => {}
-        Err(Errno::EXIST) => return Ok(false),
-        // Not every file system supports RENAME_NOREPLACE.
-        Err(Errno::INVAL | Errno::NOSYS) if target.symlink_metadata().is_ok() => return Ok(false),
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&temp_file.path, target)?,
-        Err(error) => return Err(error.into()),
+    let (file, path) = temp_file(target, mode)?;
+    write_synced(&file, content)?;
+    rename_to_new(path, target)
+}
+
+/// Renames a temporary file. Returns false if there is a file of that name.
+fn rename_to_new(path: TempPath, target: &Path) -> io::Result<bool> {
+    if let Err(error) = path.persist_noclobber(target) {
+        if target.symlink_metadata().is_ok() {
+            return Ok(false);
+        }
+        // Not every file system can rename without replacing, or has hard links.
+        error.path.persist(target)?;
     }
     sync_folder(target);
     Ok(true)
+}
+
+fn write_synced(mut file: &File, content: &[u8]) -> io::Result<()> {
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 /// An existing file, open for reading and writing.
@@ -324,86 +336,75 @@ impl ExistingFile {
         content: &[u8],
         version: Option<FileVersion>,
     ) -> io::Result<bool> {
-        let temp_file = match self.temp_file(target, content) {
+        let temp_path = match self.write_copy(target, content) {
             Err(error) if !prevents_replacement(&error) => return Err(error),
-            created => created.ok().flatten(),
+            written => written.ok().flatten(),
         };
         if FileVersion::of(target) != version {
             return Ok(false);
         }
-        if let Some(temp_file) = &temp_file {
-            match fs::rename(&temp_file.path, target) {
-                Ok(()) => {
-                    sync_folder(target);
-                    return Ok(true);
-                }
-                Err(error) if prevents_replacement(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
         // The temporary file stays until the content is written, as a copy in case of a crash.
+        let _copy = match temp_path.map(|path| path.persist(target)) {
+            Some(Ok(())) => {
+                sync_folder(target);
+                return Ok(true);
+            }
+            Some(Err(failure)) if !prevents_replacement(&failure.error) => {
+                return Err(failure.error);
+            }
+            Some(Err(failure)) => Some(failure.path),
+            None => None,
+        };
         self.overwrite(content).map(|()| true)
     }
 
     /// Writes the new content to a temporary file. Returns `None` if that could not keep the hard links, the
     /// ACL or the owner.
-    fn temp_file(&self, target: &Path, content: &[u8]) -> io::Result<Option<TempFile>> {
-        if self.metadata.nlink() > 1 || has_attributes(&self.file) {
+    fn write_copy(&self, target: &Path, content: &[u8]) -> io::Result<Option<TempPath>> {
+        let old = &self.metadata;
+        if old.nlink() > 1 || has_attributes(&self.file) {
             return Ok(None);
         }
-        let temp_file = TempFile::create(target, 0o600)?;
-        let (user, group) = (self.metadata.uid(), self.metadata.gid());
-        let created = temp_file.file.metadata()?;
-        if created.dev() != self.metadata.dev() {
+        let (file, path) = temp_file(target, 0o600)?;
+        let new = file.metadata()?;
+        let is_owned = (new.uid(), new.gid()) == (old.uid(), old.gid())
+            || fchown(&file, Some(old.uid()), Some(old.gid())).is_ok();
+        if new.dev() != old.dev() || !is_owned {
             return Ok(None);
         }
-        if (created.uid(), created.gid()) != (user, group) {
-            let changed = rustix::fs::fchown(
-                &temp_file.file,
-                Some(Uid::from_raw(user)),
-                Some(Gid::from_raw(group)),
-            );
-            if changed.is_err() {
-                return Ok(None);
-            }
-        }
-        temp_file
-            .file
-            .set_permissions(fs::Permissions::from_mode(self.metadata.mode() & 0o7777))?;
-        temp_file.write_synced(content)?;
-        Ok(Some(temp_file))
+        file.set_permissions(old.permissions())?;
+        write_synced(&file, content)?;
+        Ok(Some(path))
     }
 
     /// Overwrites in place what differs; restores the old content on an error.
     fn overwrite(&self, content: &[u8]) -> io::Result<()> {
         let old = &self.content;
-        reserve_space(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
+        let growth = content.len().saturating_sub(old.len());
+        reserve_space(&self.file, old.len() as u64, growth)?;
         let same = old.iter().zip(content).take_while(|(old, new)| old == new).count();
-        let write_from_difference = |text: &[u8]| {
-            let rest = text.get(same..).unwrap_or_default();
-            self.file.write_all_at(rest, to_u64(same))?;
-            self.file.set_len(to_u64(text.len()))?;
-            self.file.sync_all()
-        };
-        let written = write_from_difference(content);
+        let written = self.write_from(same, content);
         if written.is_err() {
             // The old content needs no new space. The first error is the one to return.
-            write_from_difference(old).ok();
+            self.write_from(same, old).ok();
         }
         written
     }
-}
 
-fn to_u64(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    /// Writes what begins at a byte of the content.
+    fn write_from(&self, at: usize, content: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(content.get(at..).unwrap_or_default(), at as u64)?;
+        self.file.set_len(content.len() as u64)?;
+        self.file.sync_all()
+    }
 }
 
 /// Allocates space beyond the end of a file, so that a full disk is noticed before anything is changed.
-fn reserve_space(file: &File, from: usize, bytes: usize) -> io::Result<()> {
+fn reserve_space(file: &File, from: u64, bytes: usize) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, to_u64(from), to_u64(bytes)) {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, from, bytes as u64) {
         // Not every file system supports fallocate.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
@@ -429,52 +430,20 @@ fn prevents_replacement(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
-/// A temporary file, removed when dropped unless it was renamed.
-#[derive(Debug)]
-struct TempFile {
-    file: File,
-    path: PathBuf,
-}
-
-impl TempFile {
-    /// Creates an empty temporary file with a random name in the folder of `target`.
-    fn create(target: &Path, mode: u32) -> io::Result<Self> {
-        let mut number = [0; 8];
-        getrandom(&mut number, GetRandomFlags::empty())?;
-        let name = format!(".gtop-{:016x}", u64::from_ne_bytes(number));
-        Self::create_at(target.with_file_name(name), mode)
-    }
-
-    fn create_at(path: PathBuf, mode: u32) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(mode).custom_flags(nofollow_flags());
-        Ok(Self { file: options.open(&path)?, path })
-    }
-
-    fn write_synced(&self, content: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(content)?;
-        self.file.sync_all()
-    }
-}
-
 /// Flushes the folder of a file to disk. Not every file system supports that.
 fn sync_folder(file: &Path) {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
-    folder.and_then(|folder| folder.sync_all()).ok();
+    File::open(folder_of(file)).and_then(|folder| folder.sync_all()).ok();
 }
 
-impl Drop for TempFile {
-    fn drop(&mut self) {
-        // Fails if it was renamed.
-        fs::remove_file(&self.path).ok();
-    }
+fn folder_of(file: &Path) -> &Path {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new("."))
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests run programs that create pipes and mounts")]
 mod tests {
-    use std::os::unix::fs::{chown, symlink};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
     use std::os::unix::net::UnixListener;
 
     use tempfile::TempDir;
@@ -600,18 +569,13 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_file_does_not_follow_an_existing_link() {
+    fn a_temporary_file_is_private_and_removed() {
         let (_folder, at) = folder();
-        fs::write(at("victim"), "precious").unwrap();
-        symlink(at("victim"), at("draft")).unwrap();
-        let error = TempFile::create_at(at("draft"), 0o600).map(drop).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
-        // The name is unpredictable, and no other user can read the file before it has its final mode.
-        let target = at("f");
-        let [one, two] = [0; 2].map(|_| TempFile::create(&target, 0o600).unwrap());
-        assert_ne!(one.path, two.path);
-        assert_eq!(mode(&one.path), 0o600);
+        let [(_, one), (_, two)] = [0; 2].map(|_| temp_file(&at("f"), 0o600).unwrap());
+        assert_ne!(one.to_path_buf(), two.to_path_buf());
+        assert_eq!(mode(&one), 0o600);
+        drop((one, two));
+        assert_eq!(fs::read_dir(at("")).unwrap().count(), 0);
     }
 
     #[test]

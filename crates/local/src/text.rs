@@ -22,8 +22,7 @@ pub fn sanitize(text: &str, limit: usize) -> String {
 /// Same as [`sanitize`], as a shared string.
 pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
     // Fast path: nearly every text is printable ASCII.
-    let is_safe = |byte: u8| (0x21..0x7f).contains(&byte);
-    if text.len() <= limit && text.bytes().all(is_safe) {
+    if text.len() <= limit && text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return text.into();
     }
     sanitize(text, limit).into()

@@ -595,8 +595,8 @@ pub const JOB_GATE: &str = "pam_slurm_adopt";
 
 /// Recognises a node with it, which denies the login of users without a job and says so.
 pub fn job_required(text: Option<&str>) -> Option<Fault> {
-    let denied = |line: &&str| line.contains("denied by pam_slurm");
-    let line = text?.lines().map(str::trim_end).find(denied)?;
+    let mut lines = text?.lines().map(str::trim_end);
+    let line = lines.find(|line| line.contains("denied by pam_slurm"))?;
     Some(Fault::JobRequired { message: text::excerpt_line(line) })
 }
 

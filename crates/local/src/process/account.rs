@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use rustix::process::getuid;
+
 /// A user, as `/etc/passwd` or the environment gives it: not sanitized.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -17,14 +19,12 @@ pub struct Account {
 impl Account {
     /// Returns the account of this process.
     pub fn own() -> Self {
-        let variable = |name: &str| std::env::var(name).ok();
-        Self::with_name(&read_passwd(), rustix::process::getuid().as_raw(), variable)
+        Self::with_name(&read_passwd(), getuid().as_raw(), |name| std::env::var(name).ok())
     }
 
     /// Returns whose processes are this user's: the login name, and the uid unless `/etc/passwd` has a name for it.
     pub fn own_names() -> Vec<String> {
-        let variable = |name: &str| std::env::var(name).ok();
-        Self::names(&read_passwd(), rustix::process::getuid().as_raw(), variable)
+        Self::names(&read_passwd(), getuid().as_raw(), |name| std::env::var(name).ok())
     }
 
     fn names(passwd: &str, uid: u32, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
@@ -54,11 +54,9 @@ impl Account {
     /// Returns the first account whose field at `index` is `value`.
     fn with_field(passwd: &str, index: usize, value: &str) -> Self {
         let mut entries = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let entry = entries.find(|fields| fields.get(index).is_some_and(|field| *field == value));
-        let field = |at: usize| {
-            entry.as_ref()?.get(at).filter(|text| !text.is_empty()).map(|text| (*text).to_owned())
-        };
-        Self { name: field(0), home: field(5).map(PathBuf::from) }
+        let entry = entries.find(|fields| fields.get(index) == Some(&value)).unwrap_or_default();
+        let [name, home] = [0, 5].map(|at| entry.get(at).filter(|text| !text.is_empty()));
+        Self { name: name.map(|name| (*name).to_owned()), home: home.map(PathBuf::from) }
     }
 }
 

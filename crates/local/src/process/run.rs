@@ -77,12 +77,10 @@ pub async fn stream_program(
     hide_variables(&mut command, call.hides);
     command.envs(call.env.iter().copied());
     let mut group = ProcessGroup::start(command).map_err(|error| {
-        let is_missing = error.kind() == io::ErrorKind::NotFound;
-        if is_missing {
-            ProgramError::NotFound
-        } else {
-            ProgramError::NotStarted(text::io_error(&error))
+        if error.kind() == io::ErrorKind::NotFound {
+            return ProgramError::NotFound;
         }
+        ProgramError::NotStarted(text::io_error(&error))
     })?;
     let mut stderr = Vec::new();
     let result = timeout(call.timeout, group.run(call, on_stdout, &mut stderr)).await;
@@ -146,15 +144,9 @@ async fn pass_on(
 /// Keeps reading beyond the bound: a full pipe would block the program.
 async fn read_stderr(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    read_up_to(Some(&mut pipe), MAX_STDERR, into).await;
-    // The result does not matter; the bytes are discarded.
-    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
-}
-
-async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, max: usize, into: &mut Vec<u8>) {
-    let Some(pipe) = pipe else { return };
     // What was read before an error is kept.
-    pipe.take(max as u64).read_to_end(into).await.ok();
+    (&mut pipe).take(MAX_STDERR as u64).read_to_end(into).await.ok();
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! A file that one program at a time appends to, in whole pieces.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 use crate::storage::{
-    NewFile, WriteError, create_parent_folder, open_checked, reserve_space, resolve, sync_folder,
-    to_u64,
+    NewFile, WriteError, create_parent_folder, open_to_append, reserve_space, sync_folder,
 };
 
 /// An open file with the lock on it.
@@ -45,10 +44,7 @@ impl AppendFile {
     pub fn open(path: &Path, new: NewFile) -> Result<Self, AppendError> {
         let failed = WriteError::failed(path);
         create_parent_folder(path, new.folder_mode).map_err(&failed)?;
-        let target = resolve(path)?;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(new.mode);
-        let file = open_checked(path, &target, &mut options)?;
+        let (file, target) = open_to_append(path, new.mode)?;
         let is_locked = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => true,
             Err(Errno::WOULDBLOCK) => return Err(AppendError::Locked(path.display().to_string())),
@@ -90,11 +86,10 @@ impl AppendFile {
     /// off before the next bytes.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.check()?;
-        let end = usize::try_from(self.length).unwrap_or(usize::MAX);
-        reserve_space(&self.file, end, bytes.len())?;
+        reserve_space(&self.file, self.length, bytes.len())?;
         let written = self.file.write_all(bytes).and_then(|()| self.file.sync_data());
         match written {
-            Ok(()) => self.length += to_u64(bytes.len()),
+            Ok(()) => self.length += bytes.len() as u64,
             Err(_) => self.has_remainder = self.file.set_len(self.length).is_err(),
         }
         written

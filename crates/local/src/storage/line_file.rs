@@ -1,13 +1,12 @@
 //! A file that grows by whole lines, to which other programs may append as well.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::storage::{WriteError, open_checked, reserve_space, resolve};
+use crate::storage::{WriteError, open_to_append, reserve_space};
 
 /// Mode of a new file, before the umask: its content is for anybody.
 const MODE: u32 = 0o644;
@@ -23,15 +22,15 @@ pub struct LineFile {
 impl LineFile {
     /// Checks that the file can be written, and creates it if it is missing.
     pub fn open(path: &Path, header: impl Into<String>) -> Result<Self, WriteError> {
-        let file = Self { path: path.to_owned(), header: header.into() };
-        file.open_file().map(|_file| file)
+        open_to_append(path, MODE)?;
+        Ok(Self { path: path.to_owned(), header: header.into() })
     }
 
     /// Returns true if the file begins with the header, or is empty.
     pub fn has_header(&self) -> Result<bool, WriteError> {
         let mut start = Vec::new();
-        let length = u64::try_from(self.header.len()).unwrap_or(u64::MAX);
-        let read = self.open_file()?.take(length).read_to_end(&mut start);
+        let (file, _) = open_to_append(&self.path, MODE)?;
+        let read = file.take(self.header.len() as u64).read_to_end(&mut start);
         read.map_err(WriteError::failed(&self.path))?;
         Ok(start.is_empty() || start == self.header.as_bytes())
     }
@@ -39,7 +38,7 @@ impl LineFile {
     /// Appends whole lines in one write, after the header if the file is empty. On an error, such as a full disk,
     /// nothing is left of them.
     pub fn append(&self, lines: &str) -> Result<(), WriteError> {
-        let mut file = self.open_file()?;
+        let (mut file, _) = open_to_append(&self.path, MODE)?;
         // Two writers of an empty file must not both write the header. Where locks are not supported, they may.
         flock(&file, FlockOperation::LockExclusive).ok();
         let appended = self.prefix(&mut file).and_then(|(length, prefix)| {
@@ -50,15 +49,8 @@ impl LineFile {
         appended.map_err(WriteError::failed(&self.path))
     }
 
-    fn open_file(&self) -> Result<File, WriteError> {
-        let target = resolve(&self.path)?;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(MODE);
-        open_checked(&self.path, &target, &mut options)
-    }
-
     /// Returns the length of the file, and what has to precede new lines: the header, or the end of half a line.
-    fn prefix(&self, file: &mut File) -> io::Result<(usize, &str)> {
+    fn prefix(&self, file: &mut File) -> io::Result<(u64, &str)> {
         let length = file.metadata()?.len();
         if length == 0 {
             return Ok((0, &self.header));
@@ -66,20 +58,20 @@ impl LineFile {
         let mut last = [0];
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
-        Ok((usize::try_from(length).unwrap_or(usize::MAX), if last == *b"\n" { "" } else { "\n" }))
+        Ok((length, if last == *b"\n" { "" } else { "\n" }))
     }
 }
 
 /// Writes all bytes to the end of the file, or none.
 fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    let written = match file.write(bytes)? {
-        written if written == bytes.len() => return Ok(()),
-        written => u64::try_from(written).unwrap_or(u64::MAX),
-    };
+    let written = file.write(bytes)?;
+    if written == bytes.len() {
+        return Ok(());
+    }
     // The position is the end of this write, wherever other programs have written since.
     let end = file.stream_position()?;
     if file.metadata()?.len() == end {
-        file.set_len(end.saturating_sub(written))?;
+        file.set_len(end.saturating_sub(written as u64))?;
     }
     Err(io::Error::new(io::ErrorKind::StorageFull, "not enough space for a whole line"))
 }

@@ -50,7 +50,7 @@ impl LogFile {
     /// Appends a line. If that fails it is dropped, because neither a full disk nor a slow reader may stop
     /// gtop.
     pub fn write_line(&mut self, line: &str) {
-        let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let length = line.len() as u64 + 1;
         // A full log that cannot be rotated does not grow.
         if self.length.saturating_add(length) > self.limit && self.rotate().is_err() {
             return;
@@ -91,13 +91,11 @@ fn append_options() -> OpenOptions {
 
 /// Returns true if the path is a pipe, a terminal or `/dev/null`. Other devices are refused.
 fn is_stream(path: &Path) -> bool {
-    let is_device = |path: PathBuf| {
-        path.starts_with("/dev/pts")
-            || path == Path::new("/dev/tty")
-            || path == Path::new("/dev/null")
-    };
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
-        || fs::canonicalize(path).is_ok_and(is_device)
+        || fs::canonicalize(path).is_ok_and(|path| {
+            path.starts_with("/dev/pts")
+                || ["/dev/tty", "/dev/null"].map(Path::new).contains(&&*path)
+        })
 }
 
 #[cfg(test)]

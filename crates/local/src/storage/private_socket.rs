@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::{geteuid, umask};
 
 /// A listening socket of mode 0600; dropping it removes the file.
@@ -52,14 +53,14 @@ impl PrivateSocket {
     ///
     /// If standard input is no socket that listens in a folder.
     pub fn inherited() -> io::Result<Self> {
-        let no_socket =
-            || io::Error::new(io::ErrorKind::InvalidInput, "standard input is no listening socket");
-        let input = io::stdin().as_fd().try_clone_to_owned()?;
-        if !rustix::net::sockopt::socket_acceptconn(&input).is_ok_and(|listens| listens) {
-            return Err(no_socket());
-        }
-        let listener = UnixListener::from(input);
-        let path = listener.local_addr()?.as_pathname().ok_or_else(no_socket)?.to_owned();
+        let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let listens = socket_acceptconn(&listener).is_ok_and(|listens| listens);
+        let address = listener.local_addr().ok().filter(|_| listens);
+        let Some(path) = address.as_ref().and_then(|address| address.as_pathname()) else {
+            let message = "standard input is no listening socket";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let path = path.to_owned();
         // Whoever made the socket may have removed its file already; no file has this number.
         let inode = fs::symlink_metadata(&path).map_or(0, |found| found.ino());
         Ok(Self { listener, path, inode })

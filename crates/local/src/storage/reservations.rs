@@ -83,8 +83,8 @@ impl Reservations {
         let files = names.filter_map(|name| Some((name.strip_prefix(PREFIX)?.parse().ok()?, name)));
         let all = files.take(MAX_FILES).flat_map(|(user, name)| self.read(&name, user));
         let own = ancestors();
-        let of_others = all.filter(|one| one.holds(now) && !own.contains(&one.pid));
-        of_others.map(|one| one.device).collect()
+        let of_others = all.filter(|found| found.holds(now) && !own.contains(&found.pid));
+        of_others.map(|found| found.device).collect()
     }
 
     /// Reserves devices for this long, or until they are free earlier.
@@ -107,9 +107,9 @@ impl Reservations {
         };
         let until = now.plus(length.min(MAX_RESERVATION));
         let mut all = self.read(&name, user);
-        all.retain(|one| one.holds(now));
-        let reserved = |device: &str| Reservation { until, pid, device: device.to_owned() };
-        all.extend(devices.into_iter().map(reserved));
+        all.retain(|known| known.holds(now));
+        let devices = devices.into_iter().map(str::to_owned);
+        all.extend(devices.map(|device| Reservation { until, pid, device }));
         let lines: String = all.iter().map(Reservation::line).collect();
         self.write(&name, user, &lines)
     }
@@ -166,22 +166,24 @@ impl Reservation {
     /// Returns true if it has not ended.
     fn holds(&self, now: Timestamp) -> bool {
         let left = self.until.since(now);
-        let is_running = |pid: Pid| test_kill_process(pid) != Err(Errno::SRCH);
-        !left.is_zero() && left <= MAX_RESERVATION && Pid::from_raw(self.pid).is_none_or(is_running)
+        let process = Pid::from_raw(self.pid);
+        let is_running = process.is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+        is_running && !left.is_zero() && left <= MAX_RESERVATION
     }
 }
 
 /// Returns this process, which may be the command of another pick, and those that it descends from.
 fn ancestors() -> Vec<i32> {
-    let parent = |pid: i32| -> Option<i32> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it may have any letters.
-        let (_, fields) = stat.rsplit_once(')')?;
-        fields.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 1)
-    };
-    std::iter::successors(Some(getpid().as_raw_pid()), |pid| parent(*pid))
-        .take(MAX_ANCESTORS)
-        .collect()
+    let own = getpid().as_raw_pid();
+    std::iter::successors(Some(own), |pid| parent_of(*pid)).take(MAX_ANCESTORS).collect()
+}
+
+/// Returns the parent of a process; `None` if that is the first process.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may have any letters.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 1)
 }
 
 /// Opens a file that is no link, without waiting for the writer of a pipe.

@@ -1,12 +1,12 @@
 //! A file that is written piece by piece and is there only when it is whole.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags};
-use rustix::io::Errno;
+use tempfile::TempPath;
 
-use crate::storage::{TempFile, WriteError, check, resolve, sync_folder};
+use crate::storage::{WriteError, check, rename_to_new, resolve, sync_folder, temp_file};
 
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 1 << 18;
@@ -17,15 +17,14 @@ pub struct StreamFile {
     /// The file as the user named it.
     path: PathBuf,
     target: PathBuf,
-    temp_file: TempFile,
-    out: BufWriter<std::fs::File>,
+    temp_path: TempPath,
+    out: BufWriter<File>,
     replaces: bool,
 }
 
 impl StreamFile {
     /// Creates it beside its final place. `replaces` allows that a file with its name is replaced.
     pub fn begin(path: &Path, mode: u32, replaces: bool) -> Result<Self, WriteError> {
-        let failed = WriteError::failed(path);
         let target = resolve(path)?;
         if let Ok(metadata) = target.symlink_metadata() {
             check(path, &target, &metadata)?;
@@ -33,29 +32,22 @@ impl StreamFile {
                 return Err(exists(path));
             }
         }
-        let temp_file = TempFile::create(&target, mode).map_err(&failed)?;
-        let file = temp_file.file.try_clone().map_err(&failed)?;
+        let (file, temp_path) = temp_file(&target, mode).map_err(WriteError::failed(path))?;
         let out = BufWriter::with_capacity(BUFFER, file);
-        Ok(Self { path: path.to_owned(), target, temp_file, out, replaces })
+        Ok(Self { path: path.to_owned(), target, temp_path, out, replaces })
     }
 
     /// Puts the file in its place.
     pub fn commit(mut self) -> Result<(), WriteError> {
         let failed = WriteError::failed(&self.path);
-        let written = self.out.flush().and_then(|()| self.temp_file.file.sync_all());
+        let written = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
         written.map_err(&failed)?;
-        let flags = if self.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        let temporary = &self.temp_file.path;
-        match rustix::fs::renameat_with(CWD, temporary, CWD, &self.target, flags) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Err(exists(&self.path)),
-            // Not every file system supports these flags.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                std::fs::rename(temporary, &self.target).map_err(failed)?;
-            }
-            Err(error) => return Err(failed(error.into())),
+        if self.replaces {
+            self.temp_path.persist(&self.target).map_err(|error| failed(error.into()))?;
+            sync_folder(&self.target);
+        } else if !rename_to_new(self.temp_path, &self.target).map_err(failed)? {
+            return Err(exists(&self.path));
         }
-        sync_folder(&self.target);
         Ok(())
     }
 }
