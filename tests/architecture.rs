@@ -83,6 +83,7 @@ const CRATE_USERS: &[(&[&str], &[&str])] = &[
     (&["tokio_rustls"], &["serve"]),
     (&["clap"], &["cli", "main"]),
     (&["toml"], &["config"]),
+    (&["saphyr_parser"], &["nodeset"]),
     (&["zstd"], &["record"]),
     (
         &["serde", "serde_json"],

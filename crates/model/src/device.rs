@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::declare::completed;
 use crate::details::{DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics};
+use crate::pci::bus_address;
 use crate::reading::{Reading, Reason};
 use crate::tpu::TpuDetails;
 use crate::unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
@@ -222,19 +223,14 @@ impl Device {
 
     /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.
     pub fn has_pci_id(&self, pci: &str) -> bool {
-        let parts = |id: &str| {
-            let (domain, tail) = id.split_once(':')?;
-            Some((u32::from_str_radix(domain, 16).ok()?, tail.to_ascii_uppercase()))
-        };
-        self.pci.known().is_some_and(|known| parts(known).is_some() && parts(known) == parts(pci))
+        let known = self.pci.known().and_then(|known| pci_parts(known));
+        known.is_some() && known == pci_parts(pci)
     }
 
     /// Returns its PCI id, without the domain if that is the first one.
     pub fn bus_address(&self) -> Option<&str> {
         let id = self.pci.known()?;
-        let in_first_domain =
-            id.split_once(':').filter(|(domain, _)| domain.bytes().all(|digit| digit == b'0'));
-        Some(in_first_domain.map_or(&**id, |(_, address)| address))
+        Some(bus_address(id).unwrap_or(id))
     }
 
     /// Marks memory values above the total as malformed.
@@ -282,13 +278,14 @@ impl Device {
 
     /// Returns true if the device has no memory of its own and uses the host's: the driver says so, or its name does.
     pub fn is_integrated(&self) -> bool {
-        let stated = self.statics.as_ref().and_then(|statics| statics.integrated.get());
-        let has_name = || {
-            let name = self.name.known().map_or("", |name| name);
+        if self.statics.as_ref().is_some_and(|statics| statics.integrated.get() == Some(true)) {
+            return true;
+        }
+        let name = self.name.known().filter(|_| self.vendor.get() == Some(Vendor::Nvidia));
+        name.is_some_and(|name| {
             let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
             words.any(|word| INTEGRATED_NAMES.contains(&word))
-        };
-        stated == Some(true) || (self.vendor.get() == Some(Vendor::Nvidia) && has_name())
+        })
     }
 
     /// Returns used memory as a share of the total.
@@ -301,6 +298,12 @@ impl Device {
         let (drawn, limit) = (self.power.get()?.get(), self.power_limit.get()?.get());
         if limit > 0.0 { Percent::new((drawn / limit * 100.0).min(100.0)) } else { None }
     }
+}
+
+/// Returns the domain of a PCI id, and the rest in capitals.
+fn pci_parts(id: &str) -> Option<(u32, String)> {
+    let (domain, address) = id.split_once(':')?;
+    Some((u32::from_str_radix(domain, 16).ok()?, address.to_ascii_uppercase()))
 }
 
 #[cfg(test)]

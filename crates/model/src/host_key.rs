@@ -103,8 +103,7 @@ impl<'a> HostKeyAnswer<'a> {
         }
         let words = word.split(|letter: char| letter.is_whitespace() || letter == ',');
         let mut words = words.peekable();
-        let is_consent = |first: &&str| ["yes", "no"].contains(&&*first.to_ascii_lowercase());
-        if words.peek().is_some_and(is_consent) {
+        if words.peek().is_some_and(|first| ["yes", "no"].contains(&&*first.to_ascii_lowercase())) {
             return Self::Unclear;
         }
         let fingerprints: Vec<&str> = words.filter(|word| word.starts_with("SHA256:")).collect();
@@ -129,27 +128,27 @@ impl HostKeyQuestion {
     /// Returns the keys that an answer accepts: of each host the one that `ssh` asks about, or the one with a typed
     /// fingerprint.
     pub fn accepted(&self, answer: &HostKeyAnswer<'_>) -> Vec<AcceptedKey> {
-        let accepts = |(number, key): &(usize, &HostKey)| match answer {
-            HostKeyAnswer::Yes => *number == 0,
-            HostKeyAnswer::Fingerprints(typed) => typed.contains(&&*key.fingerprint),
-            HostKeyAnswer::No | HostKeyAnswer::Unclear => false,
-        };
-        let of_host = |host: &UnknownHost| {
-            let (_, key) = host.keys.iter().enumerate().find(accepts)?;
-            let (host, fingerprint) = (Arc::clone(&host.name), Arc::clone(&key.fingerprint));
+        let accepted = self.unknown.iter().filter_map(|host| {
+            let key = match answer {
+                HostKeyAnswer::Yes => host.keys.first(),
+                HostKeyAnswer::Fingerprints(typed) => {
+                    host.keys.iter().find(|key| typed.contains(&&*key.fingerprint))
+                }
+                HostKeyAnswer::No | HostKeyAnswer::Unclear => None,
+            };
+            let (host, fingerprint) = (Arc::clone(&host.name), Arc::clone(&key?.fingerprint));
             Some(AcceptedKey { host, fingerprint })
-        };
-        self.unknown.iter().filter_map(of_host).collect()
+        });
+        accepted.collect()
     }
 
     /// Removes the hosts of accepted keys.
     pub fn remove(&mut self, accepted: &[AcceptedKey]) {
         let accepted: BTreeSet<(&str, &str)> =
-            accepted.iter().map(|one| (&*one.host, &*one.fingerprint)).collect();
-        let is_accepted = |host: &UnknownHost| {
-            host.keys.iter().any(|key| accepted.contains(&(&*host.name, &*key.fingerprint)))
-        };
-        self.unknown.retain(|host| !is_accepted(host));
+            accepted.iter().map(|key| (&*key.host, &*key.fingerprint)).collect();
+        self.unknown.retain(|host| {
+            !host.keys.iter().any(|key| accepted.contains(&(&*host.name, &*key.fingerprint)))
+        });
     }
 }
 

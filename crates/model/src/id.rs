@@ -48,13 +48,7 @@ impl NodeName {
         if name.starts_with('-') {
             return Err(NodeNameError::Option(name.to_owned()));
         }
-        let allowed = |letter: &char| match letter {
-            letter if letter.is_ascii() => {
-                letter.is_ascii_alphanumeric() || "._-:@+[]/%".contains(*letter)
-            }
-            letter => !text::is_unprintable(*letter) && !letter.is_whitespace(),
-        };
-        if let Some(letter) = name.chars().find(|letter| !allowed(letter)) {
+        if let Some(letter) = name.chars().find(|letter| !is_name_letter(*letter)) {
             return Err(NodeNameError::Letter { name: name.to_owned(), letter });
         }
         Ok(Self(name.into()))
@@ -83,6 +77,17 @@ impl NodeName {
     }
 }
 
+fn is_name_letter(letter: char) -> bool {
+    if letter.is_ascii() {
+        return letter.is_ascii_alphanumeric() || "._-:@+[]/%".contains(letter);
+    }
+    is_visible(letter)
+}
+
+fn is_visible(letter: char) -> bool {
+    !text::is_unprintable(letter) && !letter.is_whitespace()
+}
+
 /// A source of values, which has its own freshness: the host, a backend, or a slower group of either.
 ///
 /// `host`, `host.slow`, `nvidia-smi`, `nvidia-smi.processes`.
@@ -98,12 +103,12 @@ const PROCESSES: &str = ".processes";
 impl Source {
     /// Makes a source with this name; characters other than `a-z 0-9 . -`, and those after the 40th, are dropped.
     pub fn new(name: &str) -> Self {
-        let allowed = |letter: &char| matches!(letter, 'a'..='z' | '0'..='9' | '.' | '-');
         // Fast path: nearly every name is valid.
-        if name.len() <= 40 && name.chars().all(|letter| allowed(&letter)) {
+        if name.len() <= 40 && name.chars().all(is_source_letter) {
             return Self(name.into());
         }
-        Self(name.chars().filter(allowed).take(40).collect::<String>().into())
+        let letters = name.chars().filter(|letter| is_source_letter(*letter)).take(40);
+        Self(letters.collect::<String>().into())
     }
 
     /// Returns the source of the host's fast group; cached, because it is used many times per second.
@@ -150,6 +155,10 @@ impl Source {
     }
 }
 
+fn is_source_letter(letter: char) -> bool {
+    matches!(letter, 'a'..='z' | '0'..='9' | '.' | '-')
+}
+
 /// Identity of a process on a node: a pid alone may be reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey {
@@ -181,12 +190,10 @@ const MAX_JOB_ID: usize = 64;
 impl JobId {
     /// Makes a job id of a text; `None` if it cannot be one.
     pub fn new(id: &str) -> Option<Self> {
-        let is_shown = |letter: char| {
-            letter == ' ' || !text::is_unprintable(letter) && !letter.is_whitespace()
-        };
+        let has_valid_length = (1..=MAX_JOB_ID).contains(&id.len());
         let is_valid =
-            !id.is_empty() && id.len() <= MAX_JOB_ID && id.trim() == id && id.chars().all(is_shown);
-        is_valid.then(|| Self(id.into()))
+            id.trim() == id && id.chars().all(|letter| letter == ' ' || is_visible(letter));
+        (has_valid_length && is_valid).then(|| Self(id.into()))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::declare::table;
 use crate::device_evidence::ProvedIndices;
 use crate::id::{JobId, NodeName};
 use crate::scheduler::SchedulerProfile;
-use crate::scheduler_node::{SchedulerNode, SchedulerNodes};
+use crate::scheduler_node::SchedulerNodes;
 use gtop_local::time::Timestamp;
 
 /// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
@@ -69,14 +69,13 @@ pub struct Job {
 impl Job {
     /// Returns a running job of alice without nodes, for tests.
     pub fn example(id: &str) -> Self {
-        let words = |text: &str| Arc::<str>::from(text);
         Self {
             id: JobId::new(id).unwrap(),
-            shown_id: words(id),
+            shown_id: id.into(),
             alias: None,
-            name: words("x"),
-            user: words("alice"),
-            partition: words("gpu"),
+            name: "x".into(),
+            user: "alice".into(),
+            partition: "gpu".into(),
             account: None,
             state: JobState::Running,
             native_state: Arc::default(),
@@ -128,8 +127,8 @@ impl Job {
         };
         let Some((listed, later)) = self.run_time.zip(since_list) else { return since_start };
         let run_time = listed.saturating_add(later);
-        let is_close = |known: &Duration| known.abs_diff(run_time) <= RUN_TIME_STEP;
-        Some(since_start.filter(is_close).unwrap_or(run_time))
+        let exact = since_start.filter(|known| known.abs_diff(run_time) <= RUN_TIME_STEP);
+        Some(exact.unwrap_or(run_time))
     }
 }
 
@@ -427,16 +426,17 @@ impl Job {
         // The number after % is how many run at once.
         let list = list.split(['%', ']']).next().unwrap_or_default();
         let end = if is_whole { list.len() } else { list.rfind(',').unwrap_or_default() };
-        let has = |part: &str| {
-            let (span, step) = part.split_once(':').unwrap_or((part, "1"));
-            let (from, to) = span.split_once('-').unwrap_or((span, span));
-            let [from, to, step] = [from, to, step].map(|number| number.parse::<u32>().ok());
-            let distance = number.checked_sub(from?)?;
-            Some(number <= to? && distance.checked_rem(step?)? == 0)
-        };
-        let is_listed = list.get(..end)?.split(',').any(|part| has(part) == Some(true));
+        let is_listed = list.get(..end)?.split(',').any(|span| is_in_span(number, span));
         (is_listed || is_whole).then_some(is_listed)
     }
+}
+
+/// Returns true if a span of an array, such as `9-13:2`, has a number.
+fn is_in_span(number: u32, span: &str) -> bool {
+    let (span, step) = span.split_once(':').unwrap_or((span, "1"));
+    let (from, to) = span.split_once('-').unwrap_or((span, span));
+    let [Ok(from), Ok(to), Ok(step @ 1..)] = [from, to, step].map(str::parse) else { return false };
+    (from..=to).contains(&number) && (number - from).is_multiple_of(step)
 }
 
 impl JobList {
@@ -472,12 +472,11 @@ impl JobList {
 
     /// Returns what has become of a job that had nodes, as a predicate that follows its id.
     pub fn departure_text(&self, id: &JobId) -> &'static str {
-        let is_in = |jobs: &[Job]| jobs.iter().any(|job| job.id == *id);
         if self.is_pending(id) {
             "waits again"
-        } else if is_in(&self.jobs) {
+        } else if self.jobs.iter().any(|job| job.id == *id) {
             "has left its nodes"
-        } else if is_in(&self.awaiting_outcome) {
+        } else if self.awaiting_outcome.iter().any(|job| job.id == *id) {
             "is no longer listed"
         } else {
             self.outcome(id).text()
@@ -487,8 +486,8 @@ impl JobList {
     /// Returns true unless the scheduler has failed to list its jobs since it last did. An error that was there before is
     /// about something else, such as a partition.
     pub fn is_current(&self) -> bool {
-        let is_earlier = |error: &JobListError| self.at.is_some_and(|at| error.since <= at);
-        self.error.as_ref().is_none_or(is_earlier)
+        let Some(error) = &self.error else { return true };
+        self.at.is_some_and(|at| error.since <= at)
     }
 
     /// Returns true if what the list says is taken to be still so: for three intervals, also if the scheduler does not answer.
@@ -524,8 +523,10 @@ impl JobList {
 
     /// Returns the number of jobs on nodes whose devices the scheduler has not told.
     pub fn jobs_without_devices(&self) -> usize {
-        let is_unknown = |allocation: &Allocation| allocation.devices == DeviceAllocation::Unknown;
-        self.with_nodes().filter(|job| job.allocations.iter().any(is_unknown)).count()
+        let unknown = self.with_nodes().filter(|job| {
+            job.allocations.iter().any(|node| node.devices == DeviceAllocation::Unknown)
+        });
+        unknown.count()
     }
 
     /// Returns the jobs that have nodes.
@@ -536,24 +537,19 @@ impl JobList {
     /// Returns the nodes that cannot answer because they are powered down, or on their way there or back. A node where a
     /// job runs by now is up, and one where a job is about to start may not be until the scheduler says what it is.
     pub fn powered_off(&self) -> BTreeSet<NodeName> {
-        let nodes_of = |job: &Job| job.allocations.iter().map(|one| one.node.clone()).collect();
-        let (mut running, mut starting): (BTreeSet<NodeName>, BTreeSet<NodeName>) =
-            Default::default();
+        let known = self.nodes.nodes.iter();
+        let off = known.filter(|(_, node)| node.is_powered_off() && !node.is_old);
+        let mut off: BTreeSet<&NodeName> = off.map(|(name, _)| name).collect();
+        let mut running = BTreeSet::new();
         for job in self.with_nodes() {
-            let nodes: Vec<NodeName> = nodes_of(job);
+            let nodes = job.allocations.iter().map(|allocation| &allocation.node);
             match job.state {
-                JobState::Running | JobState::Suspended | JobState::Ending => {
-                    running.extend(nodes);
-                }
-                JobState::Starting if self.awaits_nodes => starting.extend(nodes),
+                JobState::Running | JobState::Suspended | JobState::Ending => running.extend(nodes),
+                JobState::Starting if self.awaits_nodes => off.extend(nodes),
                 JobState::Starting | JobState::Pending | JobState::Other => {}
             }
         }
-        let is_off = |node: &SchedulerNode| node.is_powered_off() && !node.is_old;
-        let off = self.nodes.nodes.iter().filter(|(_, node)| is_off(node)).map(|(name, _)| name);
-        starting.extend(off.cloned());
-        starting.retain(|node| !running.contains(node));
-        starting
+        off.difference(&running).copied().cloned().collect()
     }
 
     /// Returns the pending jobs.
@@ -639,7 +635,8 @@ mod tests {
             let allocation = Allocation { node: name(node), devices: DeviceAllocation::Unknown };
             Job { state, allocations: [allocation].into(), ..Job::example(id) }
         };
-        let said = |node: &str, state| (name(node), Arc::new(SchedulerNode::in_state(state, &[])));
+        let said =
+            |node: &str, state| (name(node), Arc::new(crate::SchedulerNode::in_state(state, &[])));
         let nodes = [
             said("off", NodeState::PoweredDown),
             said("up", NodeState::Idle),

@@ -46,12 +46,11 @@ pub struct Hello {
 impl Hello {
     /// Returns the PCI addresses of the devices that the driver of their vendor should list, and that are not among these.
     pub fn unlisted_devices(&self, devices: &[Device]) -> Vec<Arc<str>> {
-        let is_listed = |address: &&Arc<str>| devices.iter().any(|one| one.has_pci_id(address));
-        let unlisted: Vec<Arc<str>> =
-            self.bus_devices.iter().filter(|address| !is_listed(address)).cloned().collect();
+        let mut unlisted = self.bus_devices.clone();
+        unlisted.retain(|address| !devices.iter().any(|device| device.has_pci_id(address)));
         // A device whose address is not known may be any of them.
-        let is_unnamed = |device: &&Device| device.parent.is_none() && device.pci.known().is_none();
-        let unnamed = devices.iter().filter(is_unnamed).count();
+        let whole = devices.iter().filter(|device| device.parent.is_none());
+        let unnamed = whole.filter(|device| device.pci.known().is_none()).count();
         if unlisted.len() > unnamed { unlisted } else { Vec::new() }
     }
 
@@ -59,9 +58,10 @@ impl Hello {
     pub fn unreadable_texts(&self) -> Vec<String> {
         let found = self.host.unreadable_devices();
         let mut texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();
-        let is_tool =
-            |backend: &&BackendState| ["nvml", "nvidia-smi"].contains(&backend.source.as_str());
-        let mut tools = self.backends.iter().filter(is_tool).peekable();
+        let backends = self.backends.iter();
+        let mut tools = backends
+            .filter(|backend| ["nvml", "nvidia-smi"].contains(&backend.source.as_str()))
+            .peekable();
         // Of what the probe did not look for, nothing is known.
         let lacks_tools = tools.peek().is_some() && tools.all(|backend| backend.is_missing);
         let count = self.host.nvidia_devices();

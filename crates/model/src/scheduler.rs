@@ -172,26 +172,29 @@ pub enum IdForm {
 impl IdForm {
     /// Returns true if a text has the form.
     pub fn matches(self, text: &str) -> bool {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'.');
         match self {
             Self::Number => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
-            Self::Word => (1..=32).contains(&text.len()) && text.bytes().all(is_word),
+            Self::Word => text.len() <= 32 && is_word(text, b"_+."),
             Self::AtServer => text.split_once('.').is_some_and(|(job, server)| {
                 let (number, index) = job.split_once('[').unwrap_or((job, "]"));
-                let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+                let index = index.strip_suffix(']');
                 Self::Number.matches(number)
-                    && index
-                        .strip_suffix(']')
-                        .is_some_and(|index| index.is_empty() || Self::Number.matches(index))
-                    && !server.is_empty()
-                    && server.bytes().all(is_host)
+                    && index.is_some_and(|index| index.is_empty() || Self::Number.matches(index))
+                    && is_word(server, b"._-")
             }),
             Self::Alias { letter, length } => text.strip_prefix(letter).is_some_and(|rest| {
-                let is_digit = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
-                rest.len() == length && rest.bytes().all(is_digit)
+                let mut bytes = rest.bytes();
+                rest.len() == length
+                    && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
             }),
         }
     }
+}
+
+/// Returns true for a word of letters, digits and these marks.
+fn is_word(text: &str, marks: &[u8]) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
 }
 
 /// What the index of a device means: its position in a list that the scheduler's daemon makes on the node, in the order of
@@ -239,11 +242,11 @@ impl NumberingRule {
         has_slices: bool,
         version: Option<(u32, u32, u32)>,
     ) -> Option<DeviceOrder> {
-        let is_named = |rule: &&DetectedOrder| rule.detection == Some(detection);
-        let names_it = self.detected.iter().any(|rule| is_named(&rule));
+        let is_named = self.detected.iter().any(|rule| rule.detection == Some(detection));
+        let detection = is_named.then_some(detection);
         let mut rules = self.detected.iter().filter(|rule| {
-            let is_meant = if names_it { is_named(rule) } else { rule.detection.is_none() };
-            is_meant && rule.has_slices.is_none_or(|of_slices| of_slices == has_slices)
+            rule.detection == detection
+                && rule.has_slices.is_none_or(|of_slices| of_slices == has_slices)
         });
         let first = rules.next()?;
         let Some(second) = rules.next() else { return Some(first.order) };

@@ -60,18 +60,19 @@ impl SudoRefusal {
 
     /// Returns the reason for what sudo, or the shell that starts it, prints in the C locale.
     pub fn of_output(output: &str) -> Self {
-        let has = |text: &str| output.contains(text);
-        if has("must have a tty") {
-            Self::Terminal
-        } else if has("not allowed to") || has("not in the sudoers") || has("may not run sudo") {
-            Self::Denied
-        } else if has("password is required") || has("no askpass") {
-            Self::Password
-        } else if has("sudo") && (has("not found") || has("No such file")) {
-            Self::Missing
-        } else {
-            Self::Failed
+        let signs = [
+            ("must have a tty", Self::Terminal),
+            ("not allowed to", Self::Denied),
+            ("not in the sudoers", Self::Denied),
+            ("may not run sudo", Self::Denied),
+            ("password is required", Self::Password),
+            ("no askpass", Self::Password),
+        ];
+        if let Some((_, refusal)) = signs.into_iter().find(|(sign, _)| output.contains(sign)) {
+            return refusal;
         }
+        let is_missing = output.contains("not found") || output.contains("No such file");
+        if is_missing && output.contains("sudo") { Self::Missing } else { Self::Failed }
     }
 
     /// Returns true if a line of sudoers permits it.

@@ -72,8 +72,9 @@ impl NodeSetError {
         let first = before.saturating_sub(MAX_EXCERPT / 2);
         let ellipsis = if first > 0 { "…" } else { "" };
         // The caret is aligned only if each character takes one cell.
-        let to_printable = |letter: char| if matches!(letter, ' '..='~') { letter } else { '?' };
-        let shown: String = text.chars().skip(first).take(MAX_EXCERPT).map(to_printable).collect();
+        let shown = text.chars().skip(first).take(MAX_EXCERPT);
+        let shown: String =
+            shown.map(|letter| if matches!(letter, ' '..='~') { letter } else { '?' }).collect();
         let rest = if text.chars().nth(first + MAX_EXCERPT).is_some() { "…" } else { "" };
         Self {
             kind: Box::new(kind),

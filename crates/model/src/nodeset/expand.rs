@@ -35,7 +35,8 @@ pub fn find_cycles(config_groups: &BTreeMap<String, String>) -> Vec<GroupError> 
     // A group without `@` is in no cycle.
     for name in config_groups.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
         expander.path.clear();
-        let Err(error) = expander.expand_group(name, None, name, 0) else { continue };
+        let operand = SetOperand { set: name, text: name, at: 0, operator: ',', tail: "" };
+        let Err(error) = expander.expand_group(name, None, operand) else { continue };
         let NodeSetErrorKind::Group(error @ GroupError::Cycle(_)) = *error.kind else { continue };
         // Groups that lead into a cycle are reported with it.
         if !expander.path.iter().any(|id| seen.contains(id)) {
@@ -57,6 +58,8 @@ struct Expander<'a> {
 /// A part of a set between operators.
 #[derive(Debug, Clone, Copy)]
 struct SetOperand<'a> {
+    /// The whole set.
+    set: &'a str,
     text: &'a str,
     /// The byte it begins at.
     at: usize,
@@ -64,6 +67,13 @@ struct SetOperand<'a> {
     operator: char,
     /// What follows the host of an address of a page, which is literal.
     tail: &'a str,
+}
+
+impl SetOperand<'_> {
+    /// Returns an error at its position.
+    fn error(self, kind: NodeSetErrorKind) -> NodeSetError {
+        NodeSetError::at(self.set, self.at, kind)
+    }
 }
 
 impl Expander<'_> {
@@ -75,12 +85,13 @@ impl Expander<'_> {
     ) -> Result<OrderedNames, NodeSetError> {
         let mut names = OrderedNames::default();
         for operand in split_operands(text)? {
-            let to_error = |kind| NodeSetError::at(text, operand.at, kind);
-            let operand_names = self.expand_operand(text, operand, source)?;
+            let operand_names = self.expand_operand(operand, source)?;
             match operand.operator {
-                '!' => operand_names.iter().for_each(|name| {
-                    names.remove(name);
-                }),
+                '!' => {
+                    for name in &operand_names {
+                        names.remove(name);
+                    }
+                }
                 '&' => names.intersect(&operand_names.into_iter().collect()),
                 '^' => {
                     for name in operand_names.into_iter().collect::<OrderedNames>().into_vec() {
@@ -92,7 +103,7 @@ impl Expander<'_> {
                 _ => operand_names.into_iter().for_each(|name| names.insert(name)),
             }
             if names.len() > MAX_NAMES {
-                return Err(to_error(NodeSetErrorKind::TooMany));
+                return Err(operand.error(NodeSetErrorKind::TooMany));
             }
         }
         Ok(names)
@@ -100,21 +111,20 @@ impl Expander<'_> {
 
     fn expand_operand(
         &mut self,
-        set: &str,
         operand: SetOperand<'_>,
         source: Option<&str>,
     ) -> Result<Vec<String>, NodeSetError> {
-        let names = self.expand_brackets(set, operand)?;
+        let names = self.expand_brackets(operand)?;
         if !operand.tail.is_empty() {
             return Ok(names.into_iter().map(|name| name + operand.tail).collect());
         }
         let mut expanded = Vec::new();
         for name in names {
             if let Some(group) = name.strip_prefix('@') {
-                expanded.extend(self.expand_group(group, source, set, operand.at)?);
+                expanded.extend(self.expand_group(group, source, operand)?);
             } else if name.contains(['*', '?']) {
-                let all = self.expand_group("*", source, set, operand.at)?;
-                expanded.extend(all.into_iter().filter(|one| matches_pattern(one, &name)));
+                let all = self.expand_group("*", source, operand)?;
+                expanded.extend(all.into_iter().filter(|known| matches_pattern(known, &name)));
             } else {
                 expanded.push(name);
             }
@@ -122,27 +132,28 @@ impl Expander<'_> {
         Ok(expanded)
     }
 
-    /// Expands a group, which may contain other groups.
+    /// Expands a group that an operand names, which may contain other groups.
     fn expand_group(
         &mut self,
         name: &str,
         source: Option<&str>,
-        set: &str,
-        at: usize,
+        operand: SetOperand<'_>,
     ) -> Result<Vec<String>, NodeSetError> {
-        let to_error = |kind: NodeSetErrorKind| NodeSetError::at(set, at, kind);
         let (source, name) = match name.split_once(':') {
             Some((source, name)) => (Some(source), name),
             None => (source, name),
         };
         let definition =
-            self.groups.lookup(source, name).map_err(|error| to_error(error.into()))?;
-        let path = |from: usize| format_path(self.path.iter().skip(from).chain([&definition.id]));
-        if let Some(from) = self.path.iter().position(|id| *id == definition.id) {
-            return Err(to_error(GroupError::Cycle(path(from)).into()));
-        }
-        if self.path.len() >= MAX_GROUP_DEPTH {
-            return Err(to_error(GroupError::TooDeep(path(0), self.path.len()).into()));
+            self.groups.lookup(source, name).map_err(|error| operand.error(error.into()))?;
+        let cycle = self.path.iter().position(|id| *id == definition.id);
+        if cycle.is_some() || self.path.len() >= MAX_GROUP_DEPTH {
+            let path = self.path.iter().skip(cycle.unwrap_or(0)).chain([&definition.id]);
+            let path = format_path(path);
+            let error = match cycle {
+                Some(_) => GroupError::Cycle(path),
+                None => GroupError::TooDeep(path, self.path.len()),
+            };
+            return Err(operand.error(error.into()));
         }
         let title = definition.title();
         let group_source = definition.id.source.clone();
@@ -152,27 +163,22 @@ impl Expander<'_> {
             let part = self
                 .expand_set(text, Some(&group_source))
                 .map_err(|error| error.in_group(title.clone()))?;
-            self.spend_budget(part.len(), set, at)?;
+            self.spend_budget(part.len(), operand)?;
             part.into_vec().into_iter().for_each(|name| names.insert(name));
         }
         self.path.pop();
         Ok(names.into_vec())
     }
 
-    fn spend_budget(&mut self, count: usize, set: &str, at: usize) -> Result<(), NodeSetError> {
+    fn spend_budget(&mut self, count: usize, operand: SetOperand<'_>) -> Result<(), NodeSetError> {
         let left = self.budget.checked_sub(count.max(1));
-        self.budget = left.ok_or_else(|| NodeSetError::at(set, at, NodeSetErrorKind::TooMany))?;
+        self.budget = left.ok_or_else(|| operand.error(NodeSetErrorKind::TooMany))?;
         Ok(())
     }
 
     /// Expands the brackets of an operand.
-    fn expand_brackets(
-        &mut self,
-        set: &str,
-        operand: SetOperand<'_>,
-    ) -> Result<Vec<String>, NodeSetError> {
-        let to_error = |kind| NodeSetError::at(set, operand.at, kind);
-        let pieces = split_brackets(set, operand)?;
+    fn expand_brackets(&mut self, operand: SetOperand<'_>) -> Result<Vec<String>, NodeSetError> {
+        let pieces = split_brackets(operand)?;
         let mut count = 1_usize;
         let mut max_length = 0_usize;
         for piece in &pieces {
@@ -180,19 +186,17 @@ impl Expander<'_> {
             max_length += piece.iter().map(String::len).max().unwrap_or(0);
         }
         if max_length > MAX_NAME_LENGTH || operand.tail.len() > MAX_TAIL_LENGTH {
-            return Err(to_error(NodeSetErrorKind::TooLong));
+            return Err(operand.error(NodeSetErrorKind::TooLong));
         }
         if count > MAX_NAMES {
-            return Err(to_error(NodeSetErrorKind::TooMany));
+            return Err(operand.error(NodeSetErrorKind::TooMany));
         }
-        self.spend_budget(count, set, operand.at)?;
+        self.spend_budget(count, operand)?;
         let mut names = vec![String::new()];
         for piece in pieces {
-            let longer = |name: String| {
-                let each = piece.iter().map(move |part| format!("{name}{part}"));
-                each.collect::<Vec<_>>()
-            };
-            names = names.into_iter().flat_map(longer).collect();
+            let longer =
+                names.iter().flat_map(|name| piece.iter().map(move |part| format!("{name}{part}")));
+            names = longer.collect();
         }
         Ok(names)
     }
@@ -233,8 +237,8 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
             let operator = pending_operator.take().map_or(',', |(operator, _)| operator);
             let end = if tail.is_empty() { at } else { tail.start };
             let tail = text.get(tail.clone()).unwrap_or_default();
-            let text = text.get(from..end).unwrap_or_default();
-            operands.push(SetOperand { text, at: from, operator, tail });
+            let part = text.get(from..end).unwrap_or_default();
+            operands.push(SetOperand { set: text, text: part, at: from, operator, tail });
         }
         match (letter, pending_operator) {
             // Extra commas are ignored.
@@ -269,12 +273,12 @@ fn address_tail(set: &str, at: usize) -> Range<usize> {
     if !tail.starts_with(['/', '?', '#']) {
         return 0..0;
     }
-    let begins_another =
-        |comma: usize| tail.get(comma + 1..).is_some_and(|other| after_scheme(other).is_some());
-    let is_end = |(at, letter): &(usize, char)| {
-        letter.is_whitespace() || (*letter == ',' && begins_another(*at))
-    };
-    let length = tail.char_indices().find(is_end).map_or(tail.len(), |(end, _)| end);
+    let end = tail.char_indices().find(|(at, letter)| {
+        let is_before_address =
+            *letter == ',' && tail.get(at + 1..).and_then(after_scheme).is_some();
+        is_before_address || letter.is_whitespace()
+    });
+    let length = end.map_or(tail.len(), |(end, _)| end);
     let from = set.len() - tail.len();
     from..from + length
 }
@@ -285,25 +289,23 @@ fn after_scheme(text: &str) -> Option<&str> {
 }
 
 /// Splits an operand into alternatives: a literal text, or the numbers of a bracket.
-fn split_brackets(set: &str, operand: SetOperand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
+fn split_brackets(mut rest: SetOperand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
     let mut pieces = Vec::new();
-    let (mut rest, mut at) = (operand.text, operand.at);
-    while let Some((before, inside, after)) = bracket(rest) {
+    while let Some((before, inside, after)) = bracket(rest.text) {
         if pieces.len() > MAX_NAME_LENGTH {
-            return Err(NodeSetError::at(set, at, NodeSetErrorKind::TooLong));
+            return Err(rest.error(NodeSetErrorKind::TooLong));
         }
         pieces.push(vec![before.to_owned()]);
-        let inside_at = at + before.len() + 1;
+        let list = SetOperand { text: inside, at: rest.at + before.len() + 1, ..rest };
         // An IPv6 address in brackets is literal.
         pieces.push(if inside.contains(':') {
             vec![format!("[{inside}]")]
         } else {
-            expand_list(inside, set, inside_at)?
+            expand_list(list)?
         });
-        at = inside_at + inside.len() + 1;
-        rest = after;
+        rest = SetOperand { text: after, at: list.at + inside.len() + 1, ..rest };
     }
-    pieces.push(vec![rest.to_owned()]);
+    pieces.push(vec![rest.text.to_owned()]);
     Ok(pieces)
 }
 
@@ -313,19 +315,19 @@ fn bracket(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, inside, after))
 }
 
-/// Expands the list in a bracket that starts at byte `at` of the whole.
-fn expand_list(text: &str, set: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
+/// Expands the list in a bracket.
+fn expand_list(mut list: SetOperand<'_>) -> Result<Vec<String>, NodeSetError> {
     let mut numbers = Vec::new();
-    for range in text.split(',') {
-        let to_error = |kind| NodeSetError::at(set, at, kind);
-        let NumberRange { from, to, step, width } = NumberRange::parse(range).map_err(to_error)?;
+    for range in list.text.split(',') {
+        let parsed = NumberRange::parse(range).map_err(|kind| list.error(kind))?;
+        let NumberRange { from, to, step, width } = parsed;
         let count = usize::try_from((to - from) / step).unwrap_or(usize::MAX);
         if count.saturating_add(numbers.len()) >= MAX_NAMES {
-            return Err(to_error(NodeSetErrorKind::TooMany));
+            return Err(list.error(NodeSetErrorKind::TooMany));
         }
         let step = usize::try_from(step).unwrap_or(usize::MAX);
         numbers.extend((from..=to).step_by(step).map(|value| format!("{value:0width$}")));
-        at += range.len() + 1;
+        list.at += range.len() + 1;
     }
     Ok(numbers)
 }
@@ -342,35 +344,30 @@ struct NumberRange {
 
 impl NumberRange {
     fn parse(text: &str) -> Result<Self, NodeSetErrorKind> {
-        let quoted = || text.trim().chars().take(MAX_QUOTED).collect();
-        let bad_range = || NodeSetErrorKind::BadRange(quoted());
-        let (span, step) = match text.split_once('/') {
-            Some((span, step)) => (span, parse_number(step.trim()).ok_or_else(bad_range)?),
-            None => (text, 1),
+        let quoted = text.trim().chars().take(MAX_QUOTED).collect();
+        let (span, step) = text.split_once('/').unwrap_or((text, "1"));
+        let (first, last) = span.split_once('-').unwrap_or((span, span));
+        let (first, last) = (first.trim(), last.trim());
+        let numbers = [first, last, step.trim()].map(parse_number);
+        let [Some(from), Some(to), Some(step @ 1..)] = numbers else {
+            return Err(NodeSetErrorKind::BadRange(quoted));
         };
-        let (first, last) = match span.split_once('-') {
-            Some((first, last)) => (first.trim(), Some(last.trim())),
-            None => (span.trim(), None),
-        };
-        let from = parse_number(first).ok_or_else(bad_range)?;
-        let to = last.map_or(Some(from), parse_number).ok_or_else(bad_range)?;
-        let last = last.unwrap_or(first);
-        if step == 0 {
-            return Err(bad_range());
-        }
         if step > 1 && !span.contains('-') {
-            return Err(NodeSetErrorKind::Step(quoted()));
+            return Err(NodeSetErrorKind::Step(quoted));
         }
         if from > to {
-            return Err(NodeSetErrorKind::Reversed(quoted()));
+            return Err(NodeSetErrorKind::Reversed(quoted));
         }
-        let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
         if is_padded(last) && last.len() != first.len() {
-            return Err(NodeSetErrorKind::Padding(quoted()));
+            return Err(NodeSetErrorKind::Padding(quoted));
         }
         let width = if is_padded(first) { first.len() } else { 0 };
         Ok(Self { from, to, step, width })
     }
+}
+
+fn is_padded(digits: &str) -> bool {
+    digits.len() > 1 && digits.starts_with('0')
 }
 
 /// Parses up to 18 digits, so that no sum of two overflows.

@@ -57,9 +57,9 @@ fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
     let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
     let mut rest = name;
     while !rest.is_empty() {
-        let is_digit = |letter: char| letter.is_ascii_digit();
-        let (text, after) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
-        let end = after.find(|letter| !is_digit(letter)).unwrap_or(after.len());
+        let start = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(start);
+        let end = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
         let (digits, after) = after.split_at(end);
         rest = after;
         let Some(last) = texts.last_mut() else { break };
@@ -115,13 +115,13 @@ fn merge_rows(
             let Some(numbers) = row.get_mut(position).map(std::mem::take) else { continue };
             merged.entry(row).or_default().extend(numbers);
         }
-        let restore = |(mut row, numbers): (Vec<Numbers>, Numbers)| {
+        let restored = merged.into_iter().map(|(mut row, numbers)| {
             if let Some(slot) = row.get_mut(position) {
                 *slot = numbers;
             }
             row
-        };
-        rows = merged.into_iter().map(restore).collect();
+        });
+        rows = restored.collect();
     }
     rows.sort_unstable();
     rows
@@ -136,10 +136,10 @@ fn format_ranges(numbers: &Numbers) -> String {
             _ => runs.push((digits, digits)),
         }
     }
-    let write = |(first, last): (&Digits, &Digits)| {
+    let ranges = runs.into_iter().map(|(first, last)| {
         if first == last { first.text() } else { format!("{}-{}", first.text(), last.text()) }
-    };
-    runs.into_iter().map(write).collect::<Vec<_>>().join(",")
+    });
+    ranges.collect::<Vec<_>>().join(",")
 }
 
 /// Returns true if a number continues a run; the numbers of a padded run have the same length.

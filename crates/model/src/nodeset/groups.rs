@@ -82,6 +82,13 @@ pub enum GroupError {
     },
 }
 
+impl GroupError {
+    fn no_group<V>(group: &str, file: &str, known: &BTreeMap<String, V>) -> Self {
+        let (group, known) = (shorten(group), known_names(known));
+        Self::NoGroup { group, file: file.to_owned(), known }
+    }
+}
+
 /// Returns the end of an error that lists the known names; empty if there are none.
 fn known_names<V>(named: &BTreeMap<String, V>) -> String {
     if named.is_empty() {
@@ -115,6 +122,11 @@ pub(super) struct GroupDefinition {
 }
 
 impl GroupDefinition {
+    fn new(source: &str, group: &str, texts: Vec<String>, file: &str) -> Self {
+        let id = GroupId { source: source.to_owned(), group: group.to_owned() };
+        Self { id, texts, file: file.to_owned() }
+    }
+
     pub(super) fn title(&self) -> String {
         format!("{} of {}", self.id, self.file)
     }
@@ -165,23 +177,16 @@ impl Groups {
         source: Option<&str>,
         group: &str,
     ) -> Result<GroupDefinition, GroupError> {
-        let definition = |source: &str, texts, file: &str| GroupDefinition {
-            id: GroupId { source: source.to_owned(), group: group.to_owned() },
-            texts,
-            file: file.to_owned(),
-        };
         let is_config_group =
             source.is_none_or(|source| source.is_empty() || source == CONFIG_SOURCE);
         if let Some(set) = self.configured.get(group).filter(|_| is_config_group) {
-            return Ok(definition(CONFIG_SOURCE, vec![set.clone()], CONFIG_FILE));
+            let texts = vec![set.clone()];
+            return Ok(GroupDefinition::new(CONFIG_SOURCE, group, texts, CONFIG_FILE));
         }
-        let no_group = |file: &str, known| {
-            Err(GroupError::NoGroup { group: shorten(group), file: file.to_owned(), known })
-        };
         let sources = match self.sources() {
             // There are only gtop's own groups.
             Ok(sources) if sources.all.is_empty() && !self.configured.is_empty() => {
-                return no_group(CONFIG_FILE, known_names(&self.configured));
+                return Err(GroupError::no_group(group, CONFIG_FILE, &self.configured));
             }
             sources => sources?,
         };
@@ -193,28 +198,26 @@ impl Groups {
             return Err(GroupError::NoGroups(searched));
         }
         // A group of gtop's settings may refer to a group of the default source.
-        let is_source = |source: &&str| {
-            !source.is_empty()
-                && (*source != CONFIG_SOURCE || sources.all.contains_key(CONFIG_SOURCE))
-        };
-        let known_sources = || known_names(&sources.all);
-        let Some(name) = source.filter(is_source).or(sources.default.as_deref()) else {
-            return Err(GroupError::NoDefault(sources.file.clone(), known_sources()));
+        let source = source.filter(|source| {
+            let is_config = *source == CONFIG_SOURCE && !sources.all.contains_key(CONFIG_SOURCE);
+            !source.is_empty() && !is_config
+        });
+        let Some(name) = source.or(sources.default.as_deref()) else {
+            return Err(GroupError::NoDefault(sources.file.clone(), known_names(&sources.all)));
         };
         let Some(GroupSource { file, lists }) = sources.all.get(name) else {
-            return Err(GroupError::NoSource(shorten(name), known_sources()));
+            return Err(GroupError::NoSource(shorten(name), known_names(&sources.all)));
         };
         let Some(lists) = lists else {
             let (source_name, group) = (shorten(name), shorten(group));
             return Err(GroupError::Command { source_name, group, file: file.clone() });
         };
-        match lists.get(if group == "*" { "all" } else { group }) {
-            Some(texts) => Ok(definition(name, texts.clone(), file)),
-            None if group == "*" => {
-                Ok(definition(name, lists.values().flatten().cloned().collect(), file))
-            }
-            None => no_group(file, known_names(lists)),
-        }
+        let texts = match lists.get(if group == "*" { "all" } else { group }) {
+            Some(texts) => texts.clone(),
+            None if group == "*" => lists.values().flatten().cloned().collect(),
+            None => return Err(GroupError::no_group(group, file, lists)),
+        };
+        Ok(GroupDefinition::new(name, group, texts, file))
     }
 }
 

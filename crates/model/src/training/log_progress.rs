@@ -131,7 +131,7 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
         progress.total_batches = total.or(progress.total_batches);
     }
     if let Some(millis) =
-        number_after(&lower, "elapsed time per iteration (ms)").filter(|one| *one > 0.0)
+        number_after(&lower, "elapsed time per iteration (ms)").filter(|millis| *millis > 0.0)
     {
         progress.training.rate = Some(1_000.0 / millis);
     }
@@ -185,7 +185,7 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
         let Some((number, rest)) = digits(rest) else { continue };
         // 1.2 epochs are no counter.
         if rest.starts_with('.')
-            && rest.get(1..).is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_digit()))
+            && rest.get(1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         {
             continue;
         }
@@ -198,13 +198,12 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
 fn batch_counter(line: &str, has_epoch: bool) -> Option<(u64, Option<u64>)> {
     let mut words = ["iteration", "step", "batch", "iter"].into_iter();
     let counter = words.find_map(|word| counter_after(line, word));
+    let counter = counter.or_else(|| has_epoch.then(|| bracket_counter(line))?);
     // DeepSpeed has `steps: 10 loss: 0.5`; without a loss, it is how many there will be.
-    let plural = || {
-        let mut words = ["iterations", "steps", "batches", "iters"].into_iter();
-        line.contains("loss").then(|| words.find_map(|word| counter_after(line, word)))?
-    };
-    let in_brackets = || has_epoch.then(|| bracket_counter(line))?;
-    counter.or_else(in_brackets).or_else(plural)
+    let mut plurals = ["iterations", "steps", "batches", "iters"].into_iter();
+    counter.or_else(|| {
+        plurals.find_map(|word| counter_after(line, word)).filter(|_| line.contains("loss"))
+    })
 }
 
 /// Returns the counter in brackets that is not the one of epochs: `Train Epoch: 1 [640/60000 (1%)]` of torch's examples,
@@ -250,7 +249,7 @@ fn bar_counter(line: &str) -> Option<(u64, Option<u64>)> {
 
 /// Splits off a number as tqdm writes it with `unit_scale`, such as `1.20k`; rounded.
 fn scaled(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at_checked(end)?;
     let number: f64 = number.parse().ok()?;
     let factors = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
@@ -295,7 +294,7 @@ fn bar_times(line: &str) -> Estimate {
 
 /// Parses the rate of a bar of any unit per second: `4.15it/s`, `1.20kit/s`, `20.0batch/s`, and `2.00s/it`.
 fn bar_rate(text: &str) -> Option<f64> {
-    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.')?;
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at_checked(end)?;
     let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
     let unit = rest.split([',', ']', ' ']).next()?;
@@ -326,9 +325,9 @@ fn number_after(line: &str, words: &str) -> Option<f64> {
 
 /// Parses the number at the beginning.
 fn number(text: &str) -> Option<f64> {
-    let end = text.find(|one: char| !(one.is_ascii_alphanumeric() || "+-.".contains(one)));
+    let end = text.find(|c: char| !is_in_number(c));
     let word = text.get(..end.unwrap_or(text.len()))?.trim_end_matches('.');
-    let is_number = word.starts_with(|one: char| one.is_ascii_digit() || "+-.".contains(one));
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     let is_nan = word.eq_ignore_ascii_case("nan");
     if is_nan { Some(f64::NAN) } else { word.parse().ok().filter(|_| is_number) }
 }
@@ -363,8 +362,17 @@ fn is_counter(name: &str) -> bool {
     is_of_counter && words.iter().all(|word| COUNTER_PREFIXES.contains(word))
 }
 
-fn is_between_words(one: char) -> bool {
-    " _-/.".contains(one)
+fn is_between_words(letter: char) -> bool {
+    " _-/.".contains(letter)
+}
+
+/// Returns true for what a number consists of, with an exponent, NaN and infinity.
+fn is_in_number(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "+-.".contains(letter)
+}
+
+fn is_in_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-/.".contains(letter)
 }
 
 /// Reads the metrics of a line. One that shows no progress has none.
@@ -374,10 +382,11 @@ fn read_metrics(
     progress: &mut Progress,
     metrics: &mut Vec<(String, MetricValue)>,
 ) {
-    let is_metric = |(name, _): &(&str, f64)| !NO_METRICS.contains(name) && !is_counter(name);
-    let found: Vec<(&str, f64)> = named.into_iter().filter(is_metric).collect();
-    let is_sure = |(name, _): &(&str, f64)| SURE_METRICS.iter().any(|sure| name.contains(sure));
-    if !has_counter && !found.iter().any(is_sure) {
+    let found = named.into_iter();
+    let found = found.filter(|(name, _)| !NO_METRICS.contains(name) && !is_counter(name));
+    let found: Vec<(&str, f64)> = found.collect();
+    let mut sure = SURE_METRICS.iter();
+    if !has_counter && !sure.any(|sure| found.iter().any(|(name, _)| name.contains(sure))) {
         return;
     }
     for (name, value) in found {
@@ -403,8 +412,7 @@ fn read_metrics(
 fn pair_of_cell(cell: &str) -> Option<(&str, f64)> {
     let (name, value) = cell.split_once(':')?;
     let value = value.trim();
-    let is_number = !value.is_empty()
-        && value.bytes().all(|byte| b"+-.".contains(&byte) || byte.is_ascii_alphanumeric());
+    let is_number = !value.is_empty() && value.chars().all(is_in_number);
     let name = name.trim();
     let name = name.strip_prefix("number of ").unwrap_or(name);
     Some((name, number(value).filter(|_| is_number && is_name(name))?))
@@ -412,43 +420,45 @@ fn pair_of_cell(cell: &str) -> Option<(&str, f64)> {
 
 /// Returns the pairs of a text: a name, `:` or `=`, and a number that stands by itself.
 fn pairs(text: &str) -> Vec<(&str, f64)> {
-    let pair = |(at, sign): (usize, &str)| {
-        let (before, rest) = text.split_at_checked(at)?;
-        let rest = rest.get(1..)?;
-        let word = rest.trim_start_matches([' ', '\'', '"']);
-        let value = number(word)?;
-        let behind =
-            word.trim_start_matches(|one: char| one.is_ascii_alphanumeric() || "+-.".contains(one));
-        let name = name_at_end(before.trim_end_matches([' ', '\'', '"']));
-        // Positions such as `main.py:12`, hosts with their ports, times and counters.
-        let is_glued = sign == ":" && rest.starts_with(|one: char| one.is_ascii_digit());
-        let is_position = is_glued && value.fract() == 0.0 && !before.ends_with(['\'', '"']);
-        let next = behind.chars().nth(1);
-        let is_part =
-            behind.starts_with([':', '/']) && next.is_some_and(|one| one.is_ascii_digit());
-        let is_of_bar = behind.starts_with('%')
-            && (next.is_some_and(|one| !one.is_ascii()) || BARS.contains(&name));
-        let is_wanted = !is_position && !is_part && !is_of_bar && is_name(name);
-        is_wanted.then_some((name, value))
-    };
-    text.match_indices([':', '=']).filter_map(pair).collect()
+    text.match_indices([':', '=']).filter_map(|(at, sign)| pair_at(text, at, sign)).collect()
+}
+
+fn pair_at<'a>(text: &'a str, at: usize, sign: &str) -> Option<(&'a str, f64)> {
+    let (before, rest) = text.split_at_checked(at)?;
+    let rest = rest.get(1..)?;
+    let word = rest.trim_start_matches([' ', '\'', '"']);
+    let value = number(word)?;
+    let behind = word.trim_start_matches(is_in_number);
+    let name = name_at_end(before.trim_end_matches([' ', '\'', '"']));
+    // Positions such as `main.py:12`, hosts with their ports, times and counters.
+    let is_glued = sign == ":" && rest.starts_with(|c: char| c.is_ascii_digit());
+    let is_position = is_glued && value.fract() == 0.0 && !before.ends_with(['\'', '"']);
+    let next = behind.chars().nth(1);
+    let is_part = behind.starts_with([':', '/']) && next.is_some_and(|c| c.is_ascii_digit());
+    let is_of_bar =
+        behind.starts_with('%') && (next.is_some_and(|c| !c.is_ascii()) || BARS.contains(&name));
+    let is_wanted = !is_position && !is_part && !is_of_bar && is_name(name);
+    is_wanted.then_some((name, value))
 }
 
 /// Returns the name at the end of a text, with the words that belong to it.
 fn name_at_end(text: &str) -> &str {
-    let is_end = |one: char| !(one.is_ascii_alphanumeric() || "_-/.".contains(one));
-    let word = text.rsplit(is_end).next().unwrap_or_default();
+    let word = last_word(text);
     let before = text.strip_suffix(word).unwrap_or_default();
-    let qualifier = before.strip_suffix(' ').and_then(|before| before.rsplit(is_end).next());
+    let qualifier = before.strip_suffix(' ').map(last_word);
     let qualifier = qualifier.filter(|qualifier| QUALIFIERS.contains(qualifier));
     let length = word.len() + qualifier.map_or(0, |qualifier| qualifier.len() + 1);
     text.get(text.len() - length..).unwrap_or(word)
 }
 
+fn last_word(text: &str) -> &str {
+    text.rsplit(|c: char| !is_in_name(c)).next().unwrap_or_default()
+}
+
 fn is_name(name: &str) -> bool {
-    name.starts_with(|one: char| one.is_ascii_alphabetic())
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= MAX_NAME
-        && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-/. ()".contains(one))
+        && name.chars().all(|c| is_in_name(c) || " ()".contains(c))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::training::variables::variable_of_value;
 use crate::{Estimate, FileResources, MetricValue, Progress, RunStatus, RunVariable};
-use gtop_local::text::sanitize;
+use gtop_local::text::{is_unprintable, sanitize};
 use gtop_local::time::Timestamp;
 
 /// Maximum length of names and texts in characters.
@@ -25,62 +25,141 @@ const TIMES: std::ops::Range<f64> = 1e9..1e11;
 /// Parses a progress file. `clock_offset` is added to its times: our clock less that of its host, in microseconds.
 pub fn parse_progress(text: &str, clock_offset: i64) -> Result<Progress, String> {
     let root = parse_object(text)?;
-    let empty = Map::new();
-    let section = |name: &str| root.get(name).and_then(Value::as_object).unwrap_or(&empty);
-    let (metadata, state, timing) = (section("metadata"), section("state"), section("timing"));
-    let (estimates, metrics) = (section("estimates"), section("metrics"));
-    // Older files have these in the metadata.
-    let at_top =
-        |name: &str| root.get(name).filter(|value| !value.is_null()).or(metadata.get(name));
-    let time = |value: Option<&Value>| time_of(value, clock_offset);
-    let estimate = |name: &str| estimate_of(estimates.get(name));
-    // Zero is what a run that tells no total has.
-    let total = |name: &str| count(state.get(name)).filter(|total| *total > 0);
-    let (total_epochs, total_batches) = (total("total_epochs"), total("total_batches"));
-    let epoch_estimate = estimate("epoch");
+    let root = Section { values: Some(&root), clock_offset };
+    let (metadata, state, timing) =
+        (root.section("metadata"), root.section("state"), root.section("timing"));
+    let (estimates, metrics) = (root.section("estimates"), root.section("metrics"));
+    let (total_epochs, total_batches) = (state.total("total_epochs"), state.total("total_batches"));
+    let epoch_estimate = estimates.estimate("epoch");
     let has_epochs = total_epochs.is_some()
         || timing.get("epoch_start").is_some_and(Value::is_number)
         || !epoch_estimate.durations.is_empty();
-    let epoch = count(state.get("epoch")).filter(|epoch| has_epochs || *epoch > 0);
-    let phase = text_of(state.get("phase"));
+    let epoch = state.count("epoch").filter(|epoch| has_epochs || *epoch > 0);
+    let phase = state.text("phase");
     let (batch, validation_batch) = batches(state, phase.as_deref(), total_batches);
     Ok(Progress {
-        pid: count(metadata.get("pid"))
-            .and_then(|pid| u32::try_from(pid).ok())
-            .filter(|pid| *pid > 0),
-        host: text_of(metadata.get("hostname")),
-        pid_namespace: text_of(metadata.get("pid_namespace")),
-        script: text_of(metadata.get("script_name")),
-        started_at: time(metadata.get("start_time")),
-        title: text_of(metadata.get("wandb_run_name")),
+        pid: metadata.total("pid").and_then(|pid| u32::try_from(pid).ok()),
+        host: metadata.text("hostname"),
+        pid_namespace: metadata.text("pid_namespace"),
+        script: metadata.text("script_name"),
+        started_at: metadata.time("start_time"),
+        title: metadata.text("wandb_run_name"),
         url: metadata.get("wandb_url").and_then(Value::as_str).and_then(url_of),
-        stdout: path_of(metadata.get("stdout_path")),
-        stderr: path_of(metadata.get("stderr_path")),
-        status: at_top("status").and_then(Value::as_str).map(RunStatus::new),
-        ended_at: time(at_top("end_time")),
-        error: text_of(at_top("error_message")),
+        stdout: metadata.path("stdout_path"),
+        stderr: metadata.path("stderr_path"),
+        status: root
+            .or("status", metadata)
+            .get("status")
+            .and_then(Value::as_str)
+            .map(RunStatus::new),
+        ended_at: root.or("end_time", metadata).time("end_time"),
+        error: root.or("error_message", metadata).text("error_message"),
         phase,
         epoch,
         total_epochs,
         batch,
         total_batches,
         validation_batch,
-        total_validation_batches: total("total_validation_batches"),
-        epoch_started_at: time(timing.get("epoch_start")),
-        training_started_at: time(timing.get("training_start")),
-        validation_started_at: time(timing.get("validation_start")),
-        run: estimate("run"),
+        total_validation_batches: state.total("total_validation_batches"),
+        epoch_started_at: timing.time("epoch_start"),
+        training_started_at: timing.time("training_start"),
+        validation_started_at: timing.time("validation_start"),
+        run: estimates.estimate("run"),
         epoch_estimate,
-        training: estimate("training"),
-        validation: estimate("validation"),
-        dataset_ratio: positive(estimates.get("dataset_ratio")),
-        loss: metric(metrics.get("loss")),
-        learning_rate: metric(metrics.get("learning_rate")),
-        samples: count(metrics.get("samples_processed")),
+        training: estimates.estimate("training"),
+        validation: estimates.estimate("validation"),
+        dataset_ratio: estimates.number("dataset_ratio"),
+        loss: metrics.get("loss").and_then(metric),
+        learning_rate: metrics.get("learning_rate").and_then(metric),
+        samples: metrics.count("samples_processed"),
         metrics: other_metrics(metrics),
-        resources: resources(root.get("resources"), clock_offset),
-        acknowledged: acknowledged(root.get("acknowledged")),
+        resources: resources(root.section("resources")),
+        acknowledged: acknowledged(root.section("acknowledged")),
     })
+}
+
+/// An object of the file; it may be missing.
+#[derive(Clone, Copy)]
+struct Section<'a> {
+    values: Option<&'a Map<String, Value>>,
+    /// Added to times, in microseconds.
+    clock_offset: i64,
+}
+
+impl<'a> Section<'a> {
+    /// Returns a value that is not null.
+    fn get(self, name: &str) -> Option<&'a Value> {
+        self.values?.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Returns an object in it.
+    fn section(self, name: &str) -> Self {
+        Self { values: self.get(name).and_then(Value::as_object), ..self }
+    }
+
+    /// Returns the other section if this one does not have the value. Older files have some in the metadata.
+    fn or(self, name: &str, other: Self) -> Self {
+        if self.get(name).is_some() { self } else { other }
+    }
+
+    fn text(self, name: &str) -> Option<Arc<str>> {
+        let text = sanitize(self.get(name)?.as_str()?, MAX_TEXT);
+        (!text.trim().is_empty()).then(|| text.into())
+    }
+
+    /// Returns a path as it is; one with control characters cannot be told apart when shown, and is left out.
+    fn path(self, name: &str) -> Option<Arc<str>> {
+        let path = self.get(name)?.as_str()?;
+        let is_shown_as_it_is = path.len() <= 4_096 && !path.chars().any(is_unprintable);
+        (is_shown_as_it_is && !path.is_empty()).then(|| path.into())
+    }
+
+    /// Returns a whole number that is not negative; a float of such a value counts too.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked before"
+    )]
+    fn count(self, name: &str) -> Option<u64> {
+        let number = self.get(name)?;
+        let float = number.as_f64().filter(|float| float.fract() == 0.0);
+        let float = float.filter(|float| (0.0..9e15).contains(float));
+        number.as_u64().or(float.map(|float| float as u64))
+    }
+
+    /// Returns a count; a run that tells no total has zero.
+    fn total(self, name: &str) -> Option<u64> {
+        self.count(name).filter(|total| *total > 0)
+    }
+
+    /// Returns a finite number that is not negative.
+    fn number(self, name: &str) -> Option<f64> {
+        self.get(name).and_then(positive)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
+    fn time(self, name: &str) -> Option<Timestamp> {
+        let seconds = self.get(name)?.as_f64().filter(|seconds| TIMES.contains(seconds))?;
+        Some(Timestamp::from_micros(((seconds * 1e6) as i64).saturating_add(self.clock_offset)))
+    }
+
+    fn estimate(self, name: &str) -> Estimate {
+        let estimate = self.section(name);
+        let durations = estimate.get("durations").and_then(Value::as_array);
+        let durations = durations.map(Vec::as_slice).unwrap_or_default();
+        let oldest = durations.len().saturating_sub(MAX_DURATIONS);
+        Estimate {
+            rate: estimate.number("rate"),
+            elapsed: estimate.number("elapsed"),
+            remaining: estimate.number("remaining"),
+            total: estimate.number("total"),
+            durations: durations.iter().skip(oldest).filter_map(positive).collect(),
+        }
+    }
+}
+
+fn positive(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
 /// Parses a JSON object; Python's NaN and Infinity are read as text.
@@ -126,12 +205,12 @@ fn quote_constants(text: &str) -> String {
 /// Returns the batches of the epoch and those of the validation. ttop counts on from the training to the validation:
 /// what is beyond the batches of the training is of the validation.
 fn batches(
-    state: &Map<String, Value>,
+    state: Section<'_>,
     phase: Option<&str>,
     total: Option<u64>,
 ) -> (Option<u64>, Option<u64>) {
-    let batch = count(state.get("batch"));
-    if let Some(told) = count(state.get("validation_batch")) {
+    let batch = state.count("batch");
+    if let Some(told) = state.count("validation_batch") {
         return (batch, Some(told));
     }
     let is_validating = phase.is_some_and(|phase| phase.contains("valid"));
@@ -142,23 +221,11 @@ fn batches(
     }
 }
 
-fn text_of(value: Option<&Value>) -> Option<Arc<str>> {
-    let text = sanitize(value?.as_str()?, MAX_TEXT);
-    (!text.trim().is_empty()).then(|| text.into())
-}
-
-/// Returns a path as it is; one with control characters cannot be told apart when shown, and is left out.
-fn path_of(value: Option<&Value>) -> Option<Arc<str>> {
-    let path = value?.as_str()?;
-    let is_shown_as_it_is =
-        path.len() <= 4_096 && !path.chars().any(gtop_local::text::is_unprintable);
-    (is_shown_as_it_is && !path.is_empty()).then(|| path.into())
-}
-
 /// Returns a link that a terminal may open: http or https, in plain ASCII.
 fn url_of(text: &str) -> Option<Arc<str>> {
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"'`<>\\^{|}".contains(&byte);
-    if text.is_empty() || text.len() > MAX_URL || !text.bytes().all(is_plain) {
+    let is_plain =
+        text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'`<>\\^{|}".contains(&byte));
+    if text.is_empty() || text.len() > MAX_URL || !is_plain {
         return None;
     }
     match text.split_once("://") {
@@ -169,45 +236,8 @@ fn url_of(text: &str) -> Option<Arc<str>> {
     }
 }
 
-/// Returns a whole number that is not negative; a float of such a value counts too.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the range is checked before"
-)]
-fn count(value: Option<&Value>) -> Option<u64> {
-    let number = value?;
-    let whole = |float: &f64| float.fract() == 0.0 && (0.0..9e15).contains(float);
-    number.as_u64().or_else(|| number.as_f64().filter(whole).map(|float| float as u64))
-}
-
-/// Returns a finite number that is not negative.
-fn positive(value: Option<&Value>) -> Option<f64> {
-    value?.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
-fn time_of(value: Option<&Value>, clock_offset: i64) -> Option<Timestamp> {
-    let seconds = value?.as_f64().filter(|seconds| TIMES.contains(seconds))?;
-    Some(Timestamp::from_micros(((seconds * 1e6) as i64).saturating_add(clock_offset)))
-}
-
-fn estimate_of(value: Option<&Value>) -> Estimate {
-    let get = |name: &str| positive(value.and_then(|value| value.get(name)));
-    let durations = value.and_then(|value| value.get("durations")?.as_array());
-    let durations = durations.map(Vec::as_slice).unwrap_or_default();
-    let newest = durations.get(durations.len().saturating_sub(MAX_DURATIONS)..).unwrap_or_default();
-    Estimate {
-        rate: get("rate"),
-        elapsed: get("elapsed"),
-        remaining: get("remaining"),
-        total: get("total"),
-        durations: newest.iter().filter_map(|one| positive(Some(one))).collect(),
-    }
-}
-
-fn metric(value: Option<&Value>) -> Option<MetricValue> {
-    Some(match value? {
+fn metric(value: &Value) -> Option<MetricValue> {
+    Some(match value {
         Value::Null => return None,
         Value::Number(number) => MetricValue::Number(number.as_f64()?),
         Value::String(text) => match text.as_str() {
@@ -222,31 +252,30 @@ fn metric(value: Option<&Value>) -> Option<MetricValue> {
     })
 }
 
-fn other_metrics(metrics: &Map<String, Value>) -> Arc<[(Arc<str>, MetricValue)]> {
+fn other_metrics(metrics: Section<'_>) -> Arc<[(Arc<str>, MetricValue)]> {
     let own = ["loss", "learning_rate", "samples_processed"];
-    let others = metrics.iter().filter(|(name, _)| !own.contains(&name.as_str()));
-    let named = |(name, value): (&String, &Value)| {
-        Some((sanitize(name, MAX_METRIC_NAME).into(), metric(Some(value))?))
-    };
-    others.filter_map(named).take(MAX_METRICS).collect()
+    let others = metrics.values.into_iter().flatten();
+    let others = others
+        .filter(|(name, _)| !own.contains(&name.as_str()))
+        .filter_map(|(name, value)| Some((sanitize(name, MAX_METRIC_NAME).into(), metric(value)?)));
+    others.take(MAX_METRICS).collect()
 }
 
-fn resources(value: Option<&Value>, clock_offset: i64) -> Option<FileResources> {
-    let resources = value?.as_object()?;
-    let number = |name: &str| positive(resources.get(name));
+fn resources(resources: Section<'_>) -> Option<FileResources> {
+    resources.values?;
     Some(FileResources {
-        processes: count(resources.get("processes")),
-        threads: count(resources.get("threads")),
-        cpu_percent: number("cpu_percent"),
-        ram_mib: number("ram_mb"),
-        device_memory_mib: number("gpu_mem_mib"),
-        taken_at: time_of(resources.get("timestamp"), clock_offset),
+        processes: resources.count("processes"),
+        threads: resources.count("threads"),
+        cpu_percent: resources.number("cpu_percent"),
+        ram_mib: resources.number("ram_mb"),
+        device_memory_mib: resources.number("gpu_mem_mib"),
+        taken_at: resources.time("timestamp"),
     })
 }
 
 /// Returns the variables that the job has taken over; `None` if it does not acknowledge.
-fn acknowledged(value: Option<&Value>) -> Option<Arc<[RunVariable]>> {
-    let variables = value?.get("variables")?.as_object()?;
+fn acknowledged(section: Section<'_>) -> Option<Arc<[RunVariable]>> {
+    let variables = section.section("variables").values?;
     Some(variables.iter().map(|(name, value)| variable_of_value(name, value)).collect())
 }
 

@@ -135,19 +135,19 @@ fn on_one_line(json: &str) -> String {
 /// Turns what a person types into JSON of a type, or says why that is impossible.
 pub fn parse_value(kind: VariableKind, typed: &str) -> Result<String, String> {
     let word = typed.trim();
-    let shown = || sanitize(&format!("{word:?}"), 60);
+    let shown = sanitize(&format!("{word:?}"), 60);
     match kind {
         VariableKind::Text => Ok(Value::from(typed).to_string()),
         VariableKind::Bool => match word.to_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok("true".to_owned()),
             "false" | "0" | "no" | "off" => Ok("false".to_owned()),
-            _ => Err(format!("{} is neither true nor false", shown())),
+            _ => Err(format!("{shown} is neither true nor false")),
         },
         VariableKind::Integer => {
             let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             if !is_number || digits.len() > 400 {
-                return Err(format!("{} is not an integer", shown()));
+                return Err(format!("{shown} is not an integer"));
             }
             let sign = if word.starts_with('-') { "-" } else { "" };
             let digits = digits.trim_start_matches('0');
@@ -158,7 +158,7 @@ pub fn parse_value(kind: VariableKind, typed: &str) -> Result<String, String> {
                 word.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
             let value: Option<f64> = word.parse().ok().filter(|_| is_spelt);
             let Some(value) = value.filter(|value| value.is_finite()) else {
-                return Err(format!("{} is not a number", shown()));
+                return Err(format!("{shown} is not a number"));
             };
             Ok(Value::from(value).to_string())
         }
@@ -166,7 +166,7 @@ pub fn parse_value(kind: VariableKind, typed: &str) -> Result<String, String> {
             let value: Result<Value, _> = serde_json::from_str(word);
             match value {
                 Ok(value) if kind_of(word) == kind => Ok(value.to_string()),
-                _ => Err(format!("{} is no JSON {}", shown(), kind.as_str())),
+                _ => Err(format!("{shown} is no JSON {}", kind.as_str())),
             }
         }
         VariableKind::Null => {
@@ -184,9 +184,12 @@ pub fn acknowledgement(
     let name: Arc<str> = sanitize(&variable.name, 100).into();
     let told = acknowledged.and_then(|all| all.iter().find(|known| known.name == name));
     let Some(told) = told else { return Acknowledgement::NotTold };
-    let value = |json: &str| serde_json::from_str::<Value>(json).ok();
-    let is_same = told.kind == variable.kind
-        && (told.json == variable.json || value(&told.json) == value(&variable.json));
+    if told.json == variable.json && told.kind == variable.kind {
+        return Acknowledgement::Done;
+    }
+    let [theirs, ours] =
+        [told, variable].map(|variable| serde_json::from_str::<Value>(&variable.json).ok());
+    let is_same = told.kind == variable.kind && theirs == ours;
     if is_same { Acknowledgement::Done } else { Acknowledgement::Pending }
 }
 

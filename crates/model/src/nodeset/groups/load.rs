@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::nodeset::groups::conf::GroupsConf;
+use crate::nodeset::groups::yaml::YamlError;
 use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, shorten, yaml};
 use gtop_local::storage;
 use gtop_local::text::sanitized_chars;
@@ -51,9 +52,9 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<GroupSources, GroupErr
     };
     for file in list_dirs.iter().flat_map(|folder| list_files(folder, "yaml")) {
         let Some(text) = read_text(&file)? else { continue };
-        let parsed = yaml::parse(&text).map_err(|error| GroupError::File {
-            file: format!("{}:{}", display_path(&file), error.line),
-            why: error.why.to_owned(),
+        let parsed = yaml::parse(&text).map_err(|YamlError { line, why }| GroupError::File {
+            file: format!("{}:{line}", display_path(&file)),
+            why,
         })?;
         for (name, groups) in parsed {
             let source = GroupSource { file: display_path(&file), lists: Some(groups) };
@@ -103,14 +104,8 @@ fn add_upcall_sources(
 /// Returns the flat file that an upcall reads, if it does nothing else.
 fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
     let (before, file) = command.split_once(UPCALL_LOOKUP)?;
-    let path = |text: &str| {
-        let text = text.trim().replace("$CFGDIR", &folder.to_string_lossy());
-        let is_plain =
-            !text.is_empty() && !text.contains(['$', '`', ';', '|', '&', ' ', '\'', '"']);
-        is_plain.then(|| PathBuf::from(text))
-    };
     if before.trim().is_empty() {
-        return path(file);
+        return plain_path(file, folder);
     }
     let rest = before.trim().strip_prefix("[ -f ")?;
     let (tested, rest) = rest.split_once(" ] && f=")?;
@@ -118,8 +113,16 @@ fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
     if tested != first || file.trim() != "$f" {
         return None;
     }
-    let (first, second) = (path(first)?, path(second.strip_suffix(';')?)?);
+    let first = plain_path(first, folder)?;
+    let second = plain_path(second.strip_suffix(';')?, folder)?;
     Some(if first.is_file() { first } else { second })
+}
+
+/// Returns the path that a word of a shell names; `None` if the shell would change more of it than `$CFGDIR`.
+fn plain_path(word: &str, folder: &Path) -> Option<PathBuf> {
+    let path = word.trim().replace("$CFGDIR", &folder.to_string_lossy());
+    let is_plain = !path.is_empty() && !path.contains(['$', '`', ';', '|', '&', ' ', '\'', '"']);
+    is_plain.then(|| path.into())
 }
 
 /// Reads a flat file with lines such as `group: nodes`.
@@ -135,37 +138,38 @@ fn read_flat_file(file: &Path) -> Result<Option<GroupSource>, GroupError> {
 
 /// Reads a file; `None` if it is missing, not readable, or not a regular file.
 fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
-    let to_error = |why: &str| GroupError::File { file: display_path(file), why: why.to_owned() };
     let Ok(opened) = std::fs::File::open(file) else { return Ok(None) };
     // Reading a FIFO would block.
     if !opened.metadata().is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
-    let bytes = storage::read_bounded(opened, MAX_FILE_SIZE);
-    let bytes = bytes.map_err(|_unreadable| to_error("cannot be read"))?;
-    let bytes = bytes.ok_or_else(|| to_error("is larger than 4 MiB; split it"))?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()))
+    let why = match storage::read_bounded(opened, MAX_FILE_SIZE) {
+        Ok(Some(bytes)) => {
+            let text = String::from_utf8_lossy(&bytes);
+            return Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()));
+        }
+        Ok(None) => "is larger than 4 MiB; split it",
+        Err(_) => "cannot be read",
+    };
+    Err(GroupError::File { file: display_path(file), why: why.to_owned() })
 }
 
 /// Returns the files of a folder with this extension, sorted.
 fn list_files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let is_wanted = |path: &PathBuf| {
+    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| {
         let is_hidden =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         !is_hidden && path.extension().is_some_and(|actual| actual == extension) && path.is_file()
-    };
-    let mut found: Vec<PathBuf> = paths.filter(is_wanted).take(MAX_FILES_PER_DIR).collect();
+    });
+    let mut found: Vec<PathBuf> = paths.take(MAX_FILES_PER_DIR).collect();
     found.sort_unstable();
     found
 }
 
 /// Splits a list of folders at unquoted spaces, without duplicates.
 fn parse_folders(text: &str, conf_dir: Option<&Path>) -> Vec<PathBuf> {
-    let conf_dir =
-        conf_dir.map(|conf_dir| conf_dir.to_string_lossy().into_owned()).unwrap_or_default();
+    let conf_dir = conf_dir.map(Path::to_string_lossy).unwrap_or_default();
     let mut quote = None;
     let words = text.split(|letter: char| {
         match (quote, letter) {
