@@ -13,7 +13,6 @@ mod short_key;
 mod signer;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use russh::client::AuthResult;
@@ -63,8 +62,7 @@ pub(crate) struct Login {
 impl Login {
     /// Returns true if gtop supports a method and the configuration allows it.
     fn supports(&self, method: &str) -> bool {
-        let is_known = |kind: &MethodKind| <&str>::from(kind) == method;
-        SUPPORTED.iter().any(is_known)
+        SUPPORTED.iter().any(|kind| <&str>::from(kind) == method)
             && self.settings.methods.iter().any(|allowed| allowed == method)
     }
 
@@ -178,9 +176,7 @@ impl Attempt<'_> {
         loop {
             match answer {
                 AuthOutcome::Success => {
-                    trace::record(|| ConnectEvent::LoggedIn {
-                        user: self.login.settings.user.clone(),
-                    });
+                    trace::record(|| ConnectEvent::LoggedIn { user: self.user() });
                     return Ok(());
                 }
                 AuthOutcome::Partial => self.requeue_keys(),
@@ -196,10 +192,14 @@ impl Attempt<'_> {
 
     /// Returns the first preferred method that the node offers and that is not exhausted.
     fn next_method(&self) -> Option<MethodKind> {
-        let is_open = |kind: &MethodKind| {
+        let mut preferred = self.login.settings.methods.iter().filter_map(|name| name.parse().ok());
+        preferred.find(|kind| {
             SUPPORTED.contains(kind) && self.offers.contains(kind) && !self.exhausted.contains(kind)
-        };
-        self.login.settings.methods.iter().filter_map(|name| name.parse().ok()).find(is_open)
+        })
+    }
+
+    fn user(&self) -> String {
+        self.login.settings.user.clone()
     }
 
     /// All keys may be offered again, the accepted one last.
@@ -355,7 +355,7 @@ impl Attempt<'_> {
     /// The fault when the connection closed during login: if the node said why, it has refused the account.
     fn disconnect_fault(&self) -> Fault {
         if let Some(message) = self.refusal_text() {
-            return Fault::AccountRefused { user: self.login.settings.user.clone(), message };
+            return Fault::AccountRefused { user: self.user(), message };
         }
         match self.session.state.end() {
             Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
@@ -408,7 +408,7 @@ impl Attempt<'_> {
         }
         let remaining = method_names(&self.offers);
         let can_continue = remaining.iter().any(|method| self.login.supports(method));
-        let user = self.login.settings.user.clone();
+        let user = self.user();
         match self.unanswered_reason {
             Some(why) if offered_none || self.accepted > 0 => self.unanswered_fault(why),
             Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
@@ -422,31 +422,20 @@ impl Attempt<'_> {
     }
 
     fn unanswered_fault(&self, why: UnansweredReason) -> Fault {
-        Fault::PromptUnanswered {
-            user: self.login.settings.user.clone(),
-            tried: summarise_tried(&self.tried),
-            why,
-        }
+        Fault::PromptUnanswered { user: self.user(), tried: summarise_tried(&self.tried), why }
     }
 
     /// The fault of `MaxAuthTries`. The key offered last counts as refused.
     fn too_many_keys_fault(&self) -> Fault {
-        let left = self.keys.as_ref().map_or(0, |keys| keys.pending.len());
-        Fault::TooManyKeys {
-            user: self.login.settings.user.clone(),
-            offered: Some(self.refused_keys + 1),
-            untried: left,
-        }
+        let untried = self.keys.as_ref().map_or(0, |keys| keys.pending.len());
+        Fault::TooManyKeys { user: self.user(), offered: Some(self.refused_keys + 1), untried }
     }
 
     fn refused(&self, last: Option<String>) -> Fault {
         let mut tried = summarise_tried(&self.tried);
         tried.extend(last);
-        Fault::AuthenticationRefused {
-            user: self.login.settings.user.clone(),
-            offers: method_names(&self.offers),
-            tried,
-        }
+        let offers = method_names(&self.offers);
+        Fault::AuthenticationRefused { user: self.user(), offers, tried }
     }
 }
 
@@ -472,11 +461,10 @@ fn trace_untried(LeftOut { skipped, locked, .. }: &LeftOut, agent: Option<&Fault
     for key in skipped {
         trace::record_tried(&key.name, || CredentialOutcome::Skipped(key.why.to_owned()));
     }
-    let named = |file: &PathBuf| skipped.iter().any(|key| *key.name == *file.to_string_lossy());
-    for file in locked.iter().filter(|file| !named(file)) {
-        trace::record_tried(&file.to_string_lossy(), || {
-            CredentialOutcome::Skipped("encrypted".to_owned())
-        });
+    for file in locked.iter().map(|file| file.to_string_lossy()) {
+        if !skipped.iter().any(|key| key.name == file) {
+            trace::record_tried(&file, || CredentialOutcome::Skipped("encrypted".to_owned()));
+        }
     }
     if let Some(fault) = agent {
         trace::record_tried("the ssh agent", || CredentialOutcome::Skipped(fault.to_string()));
@@ -495,13 +483,13 @@ pub(super) enum Tried {
 fn summarise_tried(tried: &[Tried]) -> Vec<String> {
     let (mut offered, mut unshown) = (0, 0);
     let mut named = Vec::new();
-    for one in tried {
-        let (count, text) = match one {
-            Tried::Offered(what) => (&mut offered, what.clone()),
-            Tried::Skipped(what) => (&mut unshown, format!("not {what}")),
+    for credential in tried {
+        let (count, prefix, what) = match credential {
+            Tried::Offered(what) => (&mut offered, "", what),
+            Tried::Skipped(what) => (&mut unshown, "not ", what),
         };
         *count += 1;
-        named.extend((*count <= MAX_LISTED_KEYS).then_some(text));
+        named.extend((*count <= MAX_LISTED_KEYS).then(|| format!("{prefix}{what}")));
     }
     for (prefix, count) in [("", offered), ("not ", unshown)] {
         let more = count.saturating_sub(MAX_LISTED_KEYS);

@@ -40,7 +40,9 @@ mod tree;
 mod values;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -73,6 +75,15 @@ impl AddressFamily {
             _ => Self::Any,
         }
     }
+
+    /// Returns true if an address is of the family.
+    pub(crate) fn fits(self, address: &SocketAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Version4 => address.is_ipv4(),
+            Self::Version6 => address.is_ipv6(),
+        }
+    }
 }
 
 /// The settings of one host.
@@ -88,10 +99,7 @@ pub struct HostSettings {
     pub(crate) family: AddressFamily,
     /// `None` unless the configuration sets it.
     pub(crate) connect_timeout: Option<Duration>,
-    /// The local address to connect from.
-    pub(crate) bind_address: Option<String>,
-    /// The network interface to connect from.
-    pub(crate) bind_interface: Option<String>,
+    pub(crate) bind: BindOptions,
     /// How to connect to the host.
     pub route: Route,
     pub(crate) keep_alive: KeepAlive,
@@ -122,6 +130,13 @@ pub struct HostSettings {
     pub(crate) needs_ssh: Vec<String>,
     /// Options that make the `ssh` program run just a command.
     pub command_overrides: Vec<&'static str>,
+}
+
+/// `BindAddress` and `BindInterface`: what to connect from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BindOptions {
+    pub(crate) address: Option<String>,
+    pub(crate) interface: Option<String>,
 }
 
 /// The name of a host in `known_hosts` files and certificates.
@@ -260,7 +275,6 @@ impl LocalEnv {
     /// Reads the environment and `/etc/passwd`, whose home OpenSSH takes before `HOME`.
     pub fn of_this_process() -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let account = Account::own();
         let home_variable = variable("HOME").map(PathBuf::from);
         let home =
@@ -288,11 +302,16 @@ impl LocalEnv {
     }
 }
 
+/// Returns the value of an environment variable; `None` if it is empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// Refuses host names that a shell or `ssh` could misinterpret: those `ssh` refuses on its command line.
 pub(crate) fn check_host(host: &str) -> Result<(), Fault> {
-    let is_forbidden =
-        |c: char| text::is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
-    check_name("host name", host, is_forbidden)
+    check_name("host name", host, |c| {
+        text::is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c)
+    })
 }
 
 /// Refuses names that would be a list, a pattern or a marker in a `known_hosts` file.
@@ -306,8 +325,9 @@ pub(crate) fn check_known_name(host: &str) -> Result<(), Fault> {
 pub(crate) fn check_user(user: &str) -> Result<(), Fault> {
     let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
     let is_odd = has_option || user.ends_with('\\');
-    let is_forbidden = |c: char| is_odd || text::is_unprintable(c) || "'`\";&<>|(){}".contains(c);
-    check_name("user name", user, is_forbidden)
+    check_name("user name", user, |c| {
+        is_odd || text::is_unprintable(c) || "'`\";&<>|(){}".contains(c)
+    })
 }
 
 fn check_name(what: &str, text: &str, is_forbidden: impl Fn(char) -> bool) -> Result<(), Fault> {
@@ -339,21 +359,20 @@ impl HostQuery {
     pub(crate) fn destination(&self) -> String {
         let user = self.user.iter().map(|user| format!("{user}@"));
         let is_bare_address = self.port.is_some() && self.host.contains(':');
-        let host = if is_bare_address { format!("[{}]", self.host) } else { self.host.clone() };
+        let [open, close] = if is_bare_address { ["[", "]"] } else { ["", ""] };
         let port = self.port.iter().map(|port| format!(":{port}"));
-        user.chain([host]).chain(port).collect()
+        user.chain([format!("{open}{}{close}", self.host)]).chain(port).collect()
     }
 
     /// Returns the arguments of `ssh -G`.
-    pub(crate) fn ssh_g_args(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
-        let mut args: Vec<std::ffi::OsString> = vec!["-T".into(), "-G".into()];
-        args.extend(self.destination_args(file));
-        args
+    pub(crate) fn ssh_g_args(&self, file: Option<&Path>) -> Vec<OsString> {
+        let args = ["-T", "-G"].into_iter().map(OsString::from);
+        args.chain(self.destination_args(file)).collect()
     }
 
     /// Returns the arguments of `ssh` for the host, user, port and configuration file.
-    pub fn destination_args(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
-        let mut args: Vec<std::ffi::OsString> = Vec::new();
+    pub fn destination_args(&self, file: Option<&Path>) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
         if let Some(file) = file {
             args.extend(["-F".into(), file.into()]);
         }

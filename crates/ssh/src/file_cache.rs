@@ -50,8 +50,8 @@ pub(crate) fn read(path: &Path) -> std::io::Result<String> {
 
 /// Reads a whole regular file.
 pub(crate) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let too_large = || std::io::Error::new(ErrorKind::FileTooLarge, "larger than 64 MiB");
-    storage::read(path, MAX_FILE_SIZE)?.ok_or_else(too_large)
+    storage::read(path, MAX_FILE_SIZE)?
+        .ok_or_else(|| std::io::Error::new(ErrorKind::FileTooLarge, "larger than 64 MiB"))
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::config::{HostQuery, HostSettings, Route};
-use crate::connection::dial::BindOptions;
+use crate::config::{BindOptions, HostQuery, HostSettings, Route};
 use crate::connection::session::{ConnectionState, SshSession};
 use crate::connection::{Attributed, Underlay};
 use crate::gateway::tunnel::{Tunnel, tunnel};
@@ -63,11 +62,25 @@ impl ResolvedRoute {
     pub(crate) fn first_hop(settings: &HostSettings) -> Self {
         match &settings.route {
             Route::Command(command) => Self::Command(command.clone()),
-            Route::Direct | Route::Jumps(_) => Self::Direct(BindOptions {
-                address: settings.bind_address.clone(),
-                interface: settings.bind_interface.clone(),
-            }),
+            Route::Direct | Route::Jumps(_) => Self::Direct(settings.bind.clone()),
         }
+    }
+
+    /// Returns the gateway that connects to the host.
+    fn gateway(&self) -> Option<&Arc<Gateway>> {
+        if let Self::Gateway(gateway) = self { Some(gateway) } else { None }
+    }
+
+    /// Returns all gateways, the last one of the route first.
+    pub(crate) fn gateways(&self) -> impl Iterator<Item = &Arc<Gateway>> {
+        std::iter::successors(self.gateway(), |gateway| gateway.route.gateway())
+    }
+
+    /// Returns the names of the gateways, in connection order.
+    pub(crate) fn gateway_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.gateways().map(|gateway| gateway.name.clone()).collect();
+        names.reverse();
+        names
     }
 
     /// Returns the route for the trace.
@@ -75,16 +88,7 @@ impl ResolvedRoute {
         match self {
             Self::Direct(_) => trace::RouteSummary::Direct,
             Self::Command(command) => trace::RouteSummary::Command(text::excerpt_line(command)),
-            Self::Gateway(_) => {
-                let mut names = Vec::new();
-                let mut route = self;
-                while let Self::Gateway(gateway) = route {
-                    names.push(gateway.name.clone());
-                    route = &gateway.route;
-                }
-                names.reverse();
-                trace::RouteSummary::Gateways(names)
-            }
+            Self::Gateway(_) => trace::RouteSummary::Gateways(self.gateway_names()),
         }
     }
 }
@@ -112,9 +116,8 @@ impl Gateways {
         route: ResolvedRoute,
     ) -> Arc<Gateway> {
         let mut known = lock(&self.0);
-        let is_same =
-            |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.route == route;
-        if let Some(gateway) = known.iter().find(is_same) {
+        let mut same = known.iter().filter(|gateway| gateway.settings == settings);
+        if let Some(gateway) = same.find(|gateway| gateway.route == route) {
             return Arc::clone(gateway);
         }
         // An edited configuration leaves unused entries.
@@ -261,16 +264,21 @@ impl Gateway {
         answer
     }
 
+    /// Returns the fault of a destination that the gateway forbids.
+    pub(crate) fn refusal(&self, why: String) -> Fault {
+        Fault::GatewayForwardingRefused { gateway: self.name.clone(), why }
+    }
+
     /// Returns true if the gateway is known to forbid this destination.
     pub(crate) fn is_forbidden(&self, destination: &Destination) -> bool {
         lock(&self.state).forbidden.contains(destination)
     }
 
     /// Records that the gateway forbids this destination, rather than lacks free channels.
-    pub(crate) fn mark_forbidden(&self, destination: &Destination) {
+    pub(crate) fn mark_forbidden(&self, destination: Destination) {
         let mut state = lock(&self.state);
         if state.forbidden.len() < MAX_FORBIDDEN {
-            state.forbidden.insert(destination.clone());
+            state.forbidden.insert(destination);
         }
         for mux in state.sessions.iter().filter_map(Weak::upgrade) {
             lock(&mux.channels).limit = usize::MAX;
@@ -428,18 +436,18 @@ fn channel_refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefu
         return ChannelRefusal::SessionEnded;
     };
     let message = state.take_refusal().map(|message| text::lowercase_first(&message));
-    let or_default = |default: &str| message.clone().unwrap_or_else(|| default.to_owned());
-    match reason {
+    let (refusal, default): (fn(String) -> ChannelRefusal, _) = match reason {
         ChannelOpenFailure::ConnectFailed => {
-            ChannelRefusal::Unreachable(or_default("connect failed on the gateway"))
+            (ChannelRefusal::Unreachable, "connect failed on the gateway")
         }
         ChannelOpenFailure::ResourceShortage => {
-            ChannelRefusal::ResourceShortage(or_default("short of resources"))
+            (ChannelRefusal::ResourceShortage, "short of resources")
         }
         ChannelOpenFailure::AdministrativelyProhibited
         | ChannelOpenFailure::UnknownChannelType
         | ChannelOpenFailure::Other { .. } => {
-            ChannelRefusal::Forbidden(or_default("prohibited by the gateway"))
+            (ChannelRefusal::Forbidden, "prohibited by the gateway")
         }
-    }
+    };
+    refusal(message.unwrap_or_else(|| default.to_owned()))
 }

@@ -53,19 +53,15 @@ pub enum HostKeyStatus {
 /// The entries of one host.
 #[derive(Debug, Clone)]
 pub(crate) struct HostKeyEntries {
-    /// The name that was looked up.
-    pub(crate) name: KnownHostName,
     full: Vec<HostEntry>,
     portless: Vec<HostEntry>,
 }
 
 impl HostKeyEntries {
     /// Collects the entries of a host from all files, the user's first.
-    pub(crate) fn collect_for(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
-        let lookup = |name: &str| files.iter().flat_map(|file| file.lookup(name)).collect();
-        let full = lookup(&name.full);
-        let portless = name.portless.as_deref().map(lookup).unwrap_or_default();
-        Self { name, full, portless }
+    pub(crate) fn collect_for(files: &[Arc<KnownHosts>], name: &KnownHostName) -> Self {
+        let portless = name.portless.as_ref().map(|name| lookup(files, name));
+        Self { full: lookup(files, &name.full), portless: portless.unwrap_or_default() }
     }
 
     /// Returns the status of a key that the host has proved to hold.
@@ -85,8 +81,8 @@ impl HostKeyEntries {
 
     /// Returns the line that lists a key.
     pub(crate) fn find_line(&self, key: &KeyData) -> Option<Origin> {
-        let lists_key = |entry: &&HostEntry| entry.marker == Marker::Host && entry.key == *key;
-        self.full.iter().chain(&self.portless).find(lists_key).map(|entry| entry.at.clone())
+        let mut entries = self.full.iter().chain(&self.portless);
+        entries.find(|entry| entry.lists(Marker::Host, key)).map(|entry| entry.at.clone())
     }
 
     /// Returns what the files say about the signer of a certificate, by the name with the port and by the name without:
@@ -97,13 +93,9 @@ impl HostKeyEntries {
 
     /// Returns true if the host has a plain key of this algorithm.
     pub(crate) fn has_algorithm(&self, algorithm: &Algorithm) -> bool {
-        let is_plain = |entry: &&HostEntry| {
-            entry.marker == Marker::Host && is_same_algorithm(&entry.key, algorithm)
-        };
-        self.full
-            .iter()
-            .find(is_plain)
-            .is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
+        let mut plain = self.full.iter().filter(|entry| entry.marker == Marker::Host);
+        let first = plain.find(|entry| is_same_algorithm(&entry.key, algorithm));
+        first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
     }
 
     /// Returns true if the host has a `@cert-authority` line.
@@ -112,8 +104,12 @@ impl HostKeyEntries {
     }
 }
 
+fn lookup(files: &[Arc<KnownHosts>], name: &str) -> Vec<HostEntry> {
+    files.iter().flat_map(|file| file.lookup(name)).collect()
+}
+
 fn revocation<'a>(entries: &'a [HostEntry], key: &KeyData) -> Option<&'a HostEntry> {
-    entries.iter().find(|entry| entry.marker == Marker::Revoked && entry.key == *key)
+    entries.iter().find(|entry| entry.lists(Marker::Revoked, key))
 }
 
 fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
@@ -137,12 +133,10 @@ fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> HostKey
     if let Some(HostEntry { at, .. }) = revoked.or_else(|| revocation(entries, signer)) {
         return HostKeyStatus::Revoked { at: at.clone() };
     }
-    let lists_signer =
-        |entry: &&HostEntry| entry.marker == Marker::Authority && entry.key == *signer;
-    entries
-        .iter()
-        .find(lists_signer)
-        .map_or(HostKeyStatus::Unknown, |entry| HostKeyStatus::Certified { at: entry.at.clone() })
+    match entries.iter().find(|entry| entry.lists(Marker::Authority, signer)) {
+        Some(entry) => HostKeyStatus::Certified { at: entry.at.clone() },
+        None => HostKeyStatus::Unknown,
+    }
 }
 
 /// The result for one key.
@@ -220,7 +214,7 @@ mod tests {
     fn check(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
         let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        HostKeyEntries::collect_for(&[file], KnownHostName::new(host, port, alias)).check(&key(A))
+        HostKeyEntries::collect_for(&[file], &KnownHostName::new(host, port, alias)).check(&key(A))
     }
 
     #[test]
@@ -299,7 +293,8 @@ mod tests {
     fn entries_of_several_files_are_combined() {
         let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
         let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
-        let keys = HostKeyEntries::collect_for(&[user, global], KnownHostName::new("n1", 22, None));
+        let keys =
+            HostKeyEntries::collect_for(&[user, global], &KnownHostName::new("n1", 22, None));
         assert_eq!(keys.check(&key(A)), HostKeyStatus::Known);
         assert_eq!(keys.check(&key(B)), HostKeyStatus::Known);
     }
@@ -309,7 +304,7 @@ mod tests {
         let of = |text: &str| {
             let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
             let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-            let keys = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 2222, None));
+            let keys = HostKeyEntries::collect_for(&[file], &KnownHostName::new("n1", 2222, None));
             [
                 keys.has_algorithm(&Algorithm::Ed25519),
                 keys.has_algorithm(&key(E).algorithm()),

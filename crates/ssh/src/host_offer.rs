@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::connection::session;
-use crate::gateway::{Gateway, ResolvedRoute};
+use crate::gateway::Gateway;
 use crate::host_keys::HostKeyStatus;
 use crate::host_keys::verifier::HostKeyPolicy;
 use crate::host_keys::writer::{self, KnownHostEntry, OfferedKey};
-use crate::trace::RouteSummary;
 use crate::{Client, ConnectPlan, Profile, SshTarget, shutting_down};
 use gtop_local::fault::ssh::Fault;
 use gtop_local::storage::WriteError;
@@ -46,7 +45,7 @@ impl Client {
             return Err(Fault::BadConfiguration { why });
         };
         let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
+        let settings = self.host_settings(&query).await?;
         let plan = self.plan(&query, &settings).await?;
         let mut offer = self.fetch_keys_of_plan(name, &plan).await;
         let mut limit = plan.connect_timeout;
@@ -60,11 +59,13 @@ impl Client {
             offer = self.fetch_keys_of_plan(name, &plan).await;
         }
         let unknown = offer.as_ref().err().and_then(unknown_gateway);
-        let Some(gateway) = unknown.and_then(|name| find_gateway(&plan.route, name)) else {
+        let Some(gateway) =
+            unknown.and_then(|name| plan.route.gateways().find(|gateway| gateway.name == name))
+        else {
             return offer;
         };
-        let Gateway { name, query, settings, route, .. } = gateway.as_ref();
-        let plan = self.plan_for_route(name, settings, route.clone()).await?;
+        let Gateway { name, query, .. } = gateway.as_ref();
+        let plan = self.plan_for_gateway(gateway).await?;
         let offer = self.fetch_keys_of_plan(&query.host, &plan).await;
         let offer = offer.map_err(|fault| fault.at_gateway(name))?;
         Ok(HostOffer { gateway: Some(name.clone()), ..offer })
@@ -90,10 +91,7 @@ impl Client {
             gateway: None,
             address: None,
             port: plan.settings.port,
-            via: match plan.route.summary() {
-                RouteSummary::Gateways(names) => names,
-                RouteSummary::Direct | RouteSummary::Command(_) => Vec::new(),
-            },
+            via: plan.route.gateway_names(),
             keys: Vec::new(),
         };
         let mut algorithms = verifier.host_key_algorithms.clone();
@@ -101,14 +99,8 @@ impl Client {
         while !algorithms.keys.is_empty() {
             let (connection, deadline) = self.dial(name, plan, &mut |_| ()).await?;
             let address = connection.address;
-            let verifier = Arc::clone(verifier);
-            let shown = session::fetch_host_key(
-                connection,
-                Arc::clone(&verifier),
-                algorithms.clone(),
-                &plan.params,
-                &deadline,
-            );
+            let (policy, params) = (Arc::clone(verifier), &plan.params);
+            let shown = session::fetch_host_key(connection, policy, algorithms, params, &deadline);
             let verification = match shown.await {
                 Ok(verification) => verification,
                 Err(fault) if seen.is_empty() => {
@@ -146,15 +138,4 @@ fn unknown_gateway(fault: &Fault) -> Option<&str> {
             | Fault::HostCertificateRefused { .. }
     );
     if is_about_key { Some(gateway) } else { unknown_gateway(fault) }
-}
-
-/// Returns the gateway of a route that has this name.
-fn find_gateway<'a>(mut route: &'a ResolvedRoute, name: &str) -> Option<&'a Arc<Gateway>> {
-    while let ResolvedRoute::Gateway(gateway) = route {
-        if gateway.name == name {
-            return Some(gateway);
-        }
-        route = &gateway.route;
-    }
-    None
 }

@@ -65,13 +65,13 @@ pub use gtop_local::storage::WriteError;
 use crate::auth::Login;
 use crate::auth::agent::AgentPool;
 use crate::auth::identity::{self, IdentityFile, KeyCache, KeyFile};
-use crate::config::KeySettings;
 use crate::config::config_cache::ConfigCache;
+use crate::config::{BindOptions, KeySettings};
 use crate::connection::addresses::AddressTable;
 use crate::connection::algorithms::SshParams;
-use crate::connection::dial::{self, Resolver};
+use crate::connection::dial::Resolver;
 use crate::file_cache::FileCache;
-use crate::gateway::{Gateways, ResolvedRoute};
+use crate::gateway::{Gateway, Gateways, ResolvedRoute};
 use crate::host_keys::HostKeyEntries;
 use crate::host_keys::known_hosts::KnownHosts;
 use crate::host_keys::revoked_keys::RevokedKeys;
@@ -198,7 +198,7 @@ impl Client {
             Profile::Fixed(fixed) => self.fixed_plan(fixed, target),
             Profile::System => {
                 let query = self.host_query(target);
-                let settings = self.host_settings(query.clone()).await?;
+                let settings = self.host_settings(&query).await?;
                 self.plan(&query, &settings).await?
             }
         };
@@ -290,7 +290,7 @@ impl Client {
         });
         ConnectPlan {
             settings: Arc::clone(&settings),
-            route: ResolvedRoute::Direct(dial::BindOptions::default()),
+            route: ResolvedRoute::Direct(BindOptions::default()),
             params: SshParams::default(),
             connect_timeout: self.connect_timeout(&ssh.host, &settings),
             host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
@@ -367,6 +367,11 @@ impl Client {
         })
     }
 
+    /// Returns what a connection to a gateway needs.
+    async fn plan_for_gateway(&self, gateway: &Gateway) -> Result<ConnectPlan, Fault> {
+        self.plan_for_route(&gateway.name, &gateway.settings, gateway.route.clone()).await
+    }
+
     /// Returns the fault of the ssh program, which does not say that it had no key to offer.
     pub async fn explain_refusal(&self, query: &HostQuery, fault: Fault) -> Fault {
         let Fault::AuthenticationRefused { offers, .. } = fault.root() else { return fault };
@@ -376,7 +381,7 @@ impl Client {
         };
         let keyless = async {
             let query = query.ok()?;
-            let settings = self.host_settings(query.clone()).await.ok()?;
+            let settings = self.host_settings(&query).await.ok()?;
             let route = ResolvedRoute::first_hop(&settings);
             let plan = self.plan_for_route(&query.host, &settings, route).await.ok()?;
             plan.login.keyless_fault(offers.clone()).await
@@ -425,7 +430,7 @@ impl ClientState {
             let list = self.revoked.get(path, RevokedKeys::read);
             list.map(|list| (path.clone(), list))
         });
-        let known = HostKeyEntries::collect_for(&files?, settings.known_hosts_name.clone());
+        let known = HostKeyEntries::collect_for(&files?, &settings.known_hosts_name);
         Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
     }
 }

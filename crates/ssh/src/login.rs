@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::Client;
 use crate::config::{HostQuery, HostSettings, LocalEnv, Route};
-use crate::gateway::{Gateway, ResolvedRoute};
+use crate::gateway::Gateway;
 use crate::login::askpass::AskpassServer;
 use crate::login::record::LoginRecord;
 use crate::program::LOGIN_OPTIONS;
@@ -121,17 +121,16 @@ impl Client {
     /// Returns the hosts to log in to for a node: its gateways in the order of connection, then the node.
     pub async fn login_hosts(&self, ssh: &SshTarget) -> Result<Vec<LoginHost>, Fault> {
         let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
-        let mut route = self.resolve_route(&query, &settings).await?;
-        let mut hosts = Vec::new();
-        let mut host = (query, settings);
-        while let ResolvedRoute::Gateway(gateway) = route {
-            let (query, settings) = host;
-            hosts.push(LoginHost { query, settings, gateway: Some(Arc::clone(&gateway)) });
-            host = (gateway.query.clone(), Arc::clone(&gateway.settings));
-            route = gateway.route.clone();
+        let settings = self.host_settings(&query).await?;
+        let route = self.resolve_route(&query, &settings).await?;
+        let mut hosts = vec![LoginHost { query, settings, gateway: None }];
+        for gateway in route.gateways() {
+            let (query, settings) = (gateway.query.clone(), Arc::clone(&gateway.settings));
+            if let Some(behind) = hosts.last_mut() {
+                behind.gateway = Some(Arc::clone(gateway));
+            }
+            hosts.push(LoginHost { query, settings, gateway: None });
         }
-        hosts.push(LoginHost { query: host.0, settings: host.1, gateway: None });
         hosts.reverse();
         Ok(hosts)
     }
@@ -173,8 +172,9 @@ impl Client {
             words.push(format!("HostName={address}"));
             words.push(format!("HostKeyAlias={}", settings.known_hosts_name.full));
         }
-        let is_command = |option: &&&str| option.starts_with("RemoteCommand=");
-        words.extend(settings.command_overrides.iter().filter(is_command).map(|o| (*o).to_owned()));
+        let overrides = settings.command_overrides.iter();
+        let overrides = overrides.filter(|option| option.starts_with("RemoteCommand="));
+        words.extend(overrides.map(|option| (*option).to_owned()));
         args.extend(words.into_iter().flat_map(|word| ["-o".into(), word.into()]));
         args.extend(host.query.destination_args(options.config_file.as_deref()));
         let launch = Launch {
@@ -214,12 +214,14 @@ impl Client {
 
     /// Records the connection to a host that was just opened, for [`Client::close_logins`].
     pub async fn record_login(&self, host: &LoginHost) -> Result<(), Fault> {
-        let missing = || Fault::SshProgram {
-            cause: SshProgramCause::Other,
-            message: "it has logged in, and opened no master connection".to_owned(),
+        let master = async {
+            let socket = self.find_master(&host.query, &host.settings).await?.path;
+            Some((self.master_pid(&socket).await?, socket))
         };
-        let master = self.find_master(&host.query, &host.settings).await.ok_or_else(missing)?;
-        let pid = self.master_pid(&master.path).await.ok_or_else(missing)?;
+        let Some((pid, socket)) = master.await else {
+            let message = "it has logged in, and opened no master connection".to_owned();
+            return Err(Fault::SshProgram { cause: SshProgramCause::Other, message });
+        };
         let env = &self.0.options.env;
         let gateway = host.gateway.as_ref().map(|gateway| connection_id(&gateway.settings, env));
         let folder = socket_folder::create().map_err(|error| folder_fault(&error))?;
@@ -229,7 +231,7 @@ impl Client {
             pid,
             gateway: gateway.filter(|id| known.iter().any(|record| record.id == *id)),
             name: host.query.host.clone(),
-            socket: master.path,
+            socket,
         };
         record.write(&folder).map_err(|error| folder_fault(&error))
     }
@@ -242,17 +244,16 @@ impl Client {
         let ids = hosts.map(|hosts| {
             hosts.iter().map(|host| host.id(&self.0.options.env)).collect::<BTreeSet<_>>()
         });
-        let is_meant =
-            |record: &LoginRecord| ids.as_ref().is_none_or(|ids| ids.contains(&record.id));
-        let mut closing: Vec<_> = open.extract_if(.., |record| is_meant(record)).collect();
+        let closing =
+            open.extract_if(.., |record| ids.as_ref().is_none_or(|ids| ids.contains(&record.id)));
+        let mut closing: Vec<_> = closing.collect();
         let mut names = Vec::new();
         while !closing.is_empty() {
             let mut gateways = BTreeSet::new();
             for record in closing {
-                if self.close_master(&record).await {
-                    names.push(record.name.clone());
-                }
+                let is_closed = self.close_master(&record).await;
                 record.remove(&folder);
+                names.extend(is_closed.then_some(record.name));
                 gateways.extend(record.gateway);
             }
             gateways.retain(|id| open.iter().all(|record| record.gateway.as_ref() != Some(id)));

@@ -42,14 +42,10 @@ impl Client {
                 let text = self.run_ssh_g(&query, file, &at, &what).await?;
                 let defaults = self.run_ssh_g(&query, Some(Path::new("none")), &at, &what).await?;
                 let defaults = query.options_from_ssh_g(&defaults, env);
-                let is_default = |option: &EffectiveOption| {
-                    defaults
-                        .iter()
-                        .any(|one| one.name == option.name && one.values == option.values)
-                };
                 let mut options = query.options_from_ssh_g(&text, env);
-                for option in &mut options {
-                    option.is_set = !is_default(option);
+                for EffectiveOption { name, values, is_set, .. } in &mut options {
+                    let default = defaults.iter().find(|default| default.name == *name);
+                    *is_set = default.is_none_or(|default| default.values != *values);
                 }
                 options
             }
@@ -79,7 +75,7 @@ impl Client {
             Some(gateway) => HostQuery::parse_jump(gateway).ok()?,
             None => self.host_query(ssh),
         };
-        let settings = self.host_settings(query).await.ok()?;
+        let settings = self.host_settings(&query).await.ok()?;
         let keys = &settings.keys;
         let key_file = keys.files.first().filter(|_| keys.are_keys_configured);
         let options = &self.0.options;
@@ -106,19 +102,19 @@ impl Client {
     }
 
     /// Returns the settings of a host; runs `ssh -G` if needed.
-    pub async fn host_settings(&self, query: HostQuery) -> Result<Arc<HostSettings>, Fault> {
+    pub async fn host_settings(&self, query: &HostQuery) -> Result<Arc<HostSettings>, Fault> {
         query.check()?;
-        let (version, found) = self.evaluate(&query, ClientState::cached_settings).await?;
+        let (version, found) = self.evaluate(query, ClientState::cached_settings).await?;
         let settings = match found {
             Ok(settings) => settings,
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
-                let text = self.run_ssh_g(&query, file, &at, &what).await?;
+                let text = self.run_ssh_g(query, file, &at, &what).await?;
                 Arc::new(query.settings_from_ssh_g(&text, &self.0.options.env)?)
             }
             Err(error) => return Err(config_fault(error)),
         };
-        lock(&self.0.settings).insert(query, (version, Arc::clone(&settings)));
+        lock(&self.0.settings).insert(query.clone(), (version, Arc::clone(&settings)));
         Ok(settings)
     }
 

@@ -17,8 +17,7 @@ use crate::connection::{Attributed, Connection, Network, Underlay};
 use crate::connection::{proxy_command, session};
 use crate::deadline::Deadline;
 use crate::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
-use crate::program::control_master::ControlMaster;
-use crate::program::control_master::connection_id;
+use crate::program::control_master::{ControlMaster, connection_id};
 use crate::trace::{self, ConnectEvent};
 use crate::{Client, ConnectPlan, LOGIN_TIMEOUT};
 use gtop_local::fault::ssh::{ConnectPhase, Fault, Recourse};
@@ -81,11 +80,9 @@ impl Client {
                 return Err(Fault::BadConfiguration { why });
             }
             for hop in hops.iter().rev() {
-                let found = self.host_settings(hop.clone()).await;
-                gateways.push((
-                    hop.clone(),
-                    found.map_err(|fault| fault.at_gateway(&hop.destination()))?,
-                ));
+                let found = self.host_settings(hop).await;
+                let found = found.map_err(|fault| fault.at_gateway(&hop.destination()))?;
+                gateways.push((hop.clone(), found));
             }
             let Some((_, nearest)) = gateways.last() else { break };
             first = Arc::clone(nearest);
@@ -103,17 +100,13 @@ impl Client {
         ssh: &SshTarget,
     ) -> Result<Vec<Arc<HostSettings>>, Fault> {
         let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
-        let mut route = self.resolve_route(&query, &settings).await?;
-        let mut all = vec![(query, settings)];
-        while let ResolvedRoute::Gateway(gateway) = route {
-            all.push((gateway.query.clone(), Arc::clone(&gateway.settings)));
-            route = gateway.route.clone();
-        }
+        let settings = self.host_settings(&query).await?;
+        let route = self.resolve_route(&query, &settings).await?;
+        let gateways = route.gateways().map(|gateway| (&gateway.query, &gateway.settings));
         let mut without_master = Vec::new();
-        for (query, settings) in all {
-            if self.find_master(&query, &settings).await.is_none() {
-                without_master.push(settings);
+        for (query, settings) in [(&query, &settings)].into_iter().chain(gateways) {
+            if self.find_master(query, settings).await.is_none() {
+                without_master.push(Arc::clone(settings));
             }
         }
         Ok(without_master)
@@ -217,8 +210,6 @@ impl Client {
         if may_have_master && let Some(opened) = self.connect_over_master(gateway, plan).await {
             return opened;
         }
-        let forbidden =
-            |why| Fault::GatewayForwardingRefused { gateway: gateway.name.clone(), why };
         let mut open_permit = None;
         // Keeps the sessions open between attempts.
         let mut sessions = Vec::new();
@@ -254,14 +245,12 @@ impl Client {
                     return Err(Fault::GatewayCannotReach { gateway, why });
                 }
                 Err(ChannelRefusal::SessionEnded) => {
-                    let lost = || {
-                        let why = "connection closed".to_owned();
-                        Fault::SessionLost { why }.at_gateway(&gateway.name)
-                    };
-                    return Err(mux.end_fault().unwrap_or_else(lost));
+                    let why = ChannelRefusal::SessionEnded.message();
+                    let lost = Fault::SessionLost { why }.at_gateway(&gateway.name);
+                    return Err(mux.end_fault().unwrap_or(lost));
                 }
                 Err(ChannelRefusal::Forbidden(why)) if gateway.is_forbidden(&destination) => {
-                    return Err(forbidden(why));
+                    return Err(gateway.refusal(why));
                 }
                 Err(refusal) => refusal,
             };
@@ -274,8 +263,8 @@ impl Client {
                 continue;
             }
             if matches!(refusal, ChannelRefusal::Forbidden(_)) {
-                gateway.mark_forbidden(&destination);
-                return Err(forbidden(refusal.message()));
+                gateway.mark_forbidden(destination);
+                return Err(gateway.refusal(refusal.message()));
             }
             // A transient refusal.
             let why = refusal.message();
@@ -293,8 +282,10 @@ impl Client {
         let master = self.find_master(query, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
-        let socket = || master.path.clone();
-        trace::record(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
+        trace::record(|| ConnectEvent::GatewayMaster {
+            gateway: name.clone(),
+            socket: master.path.clone(),
+        });
         let options = &self.0.options;
         let args = master.forward_args(
             (query, settings),
@@ -353,8 +344,8 @@ impl Client {
         let session = self.open_gateway(gateway).await;
         trace::record(|| ConnectEvent::GatewayFinished);
         let mux = gateway.add_session(session.map_err(|fault| gateway.record_failure(fault))?);
-        let lost = || Fault::SessionLost { why: String::new() }.at_gateway(&gateway.name);
-        ChannelPermit::try_acquire(&mux).ok_or_else(lost)
+        ChannelPermit::try_acquire(&mux)
+            .ok_or_else(|| Fault::SessionLost { why: String::new() }.at_gateway(&gateway.name))
     }
 
     /// Logs in to a gateway, which may be behind another one.
@@ -363,10 +354,10 @@ impl Client {
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::SshSession, Fault>> + Send + 'a>> {
         Box::pin(async move {
-            let Gateway { name, query, settings, route, .. } = gateway.as_ref();
-            let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
+            let Gateway { query, settings, .. } = gateway.as_ref();
+            let mut plan = self.plan_for_gateway(gateway).await?;
             plan.login.has_master = self.find_master(query, settings).await.is_some();
-            self.log_in(&gateway.query.host, plan, &mut |_| ()).await.map(|(session, _)| session)
+            self.log_in(&query.host, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
     }
 

@@ -42,12 +42,17 @@ pub struct FixedProfile {
 impl FixedProfile {
     /// Parses an OpenSSH private key and a public host key. Without a host key the node counts as unknown.
     pub fn new(address: SocketAddr, key: &str, host_key: Option<&str>) -> Result<Self, Fault> {
-        let bad = |what: &str| Fault::BadConfiguration { why: format!("{what} cannot be read") };
-        let key = decode_secret_key(key, None).map_err(|_unreadable| bad("the private key"))?;
+        let key = decode_secret_key(key, None).map_err(|_unreadable| "the private key");
         let host_key = host_key.map(PublicKey::from_openssh).transpose();
-        let host_key = host_key.map_err(|_unreadable| bad("the host key"))?;
-        let host_key = host_key.map(|key| key.key_data().clone());
-        Ok(Self { address, key: Arc::new(key), host_key })
+        let host_key = host_key.map_err(|_unreadable| "the host key");
+        match (key, host_key) {
+            (Ok(key), Ok(host_key)) => {
+                Ok(Self { address, key: Arc::new(key), host_key: host_key.map(KeyData::from) })
+            }
+            (Err(what), _) | (_, Err(what)) => {
+                Err(Fault::BadConfiguration { why: format!("{what} cannot be read") })
+            }
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Transport {
     ) -> Result<AttachedCommand, Fault> {
         let client = &self.0.ssh;
         let query = client.host_query(ssh);
-        let settings = client.host_settings(query.clone()).await?;
+        let settings = client.host_settings(&query).await?;
         let known = match self.0.options.mode {
             TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),
             TransportMode::Native | TransportMode::Srun => None,

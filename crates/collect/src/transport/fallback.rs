@@ -47,7 +47,7 @@ impl Transport {
         on_phase(ConnectPhase::Configuration);
         let client = &self.0.ssh;
         let query = client.host_query(ssh);
-        let settings = client.host_settings(query.clone()).await?;
+        let settings = client.host_settings(&query).await?;
         let mode = self.0.options.mode;
         let cached = match mode {
             TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),

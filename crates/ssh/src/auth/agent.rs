@@ -78,7 +78,7 @@ impl AgentHandle {
     /// Returns the public keys it can sign for; none if it cannot be reached.
     pub(crate) async fn public_keys(self: &Arc<Self>) -> Vec<KeyData> {
         let keys = self.connect(None).await.map(|agent| agent.keys).unwrap_or_default();
-        keys.iter().map(|identity| identity.public_key().key_data().clone()).collect()
+        keys.iter().map(|identity| identity.public_key().into_owned().into()).collect()
     }
 
     fn unreachable(&self, why: String) -> Fault {
@@ -91,15 +91,15 @@ impl AgentHandle {
         limit: Duration,
         work: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
-        let hang_error = || "it hangs".to_owned();
+        let hangs = Err("it hangs".to_owned());
         let permit = self.permits.acquire().await;
         if self.is_backing_off() {
-            return Err(hang_error());
+            return hangs;
         }
         let done = timeout(limit, work).await;
         drop(permit);
         *lock(&self.hung_at) = done.is_err().then(Instant::now);
-        done.unwrap_or_else(|_elapsed| Err(hang_error()))
+        done.unwrap_or(hangs)
     }
 
     fn is_backing_off(&self) -> bool {

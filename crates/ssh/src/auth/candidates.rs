@@ -83,6 +83,12 @@ pub(crate) struct SkippedKey {
     pub(crate) why: &'static str,
 }
 
+impl KeySigner {
+    fn of_agent(key: &AgentIdentity) -> Self {
+        Self::Agent(Box::new(key.clone()))
+    }
+}
+
 impl Credential {
     fn key(&self) -> &KeyData {
         match self {
@@ -103,24 +109,24 @@ impl Credential {
     /// Returns the hashes an RSA key may sign with, in order of preference; a single `None` for other allowed keys.
     /// Empty if the key is not allowed.
     pub(crate) fn hashes(&self, algorithms: &[String]) -> Vec<Option<HashAlg>> {
-        let name = |hash| {
-            let algorithm = self.signature_algorithm(hash);
-            match self {
-                Self::Key(_) => algorithm.as_str().to_owned(),
-                Self::Certificate(_) => algorithm.to_certificate_type(),
-            }
-        };
         let hashes: &[Option<HashAlg>] = if self.is_rsa() {
             &[Some(HashAlg::Sha512), Some(HashAlg::Sha256), None]
         } else {
             &[None]
         };
-        let position = |name: &str| match algorithms {
-            [] => (!DEPRECATED.contains(&name)).then_some(0),
-            listed => listed.iter().position(|listed| listed == name),
-        };
-        let mut allowed: Vec<_> =
-            hashes.iter().filter_map(|hash| Some((position(&name(*hash))?, *hash))).collect();
+        let positions = hashes.iter().filter_map(|hash| {
+            let algorithm = self.signature_algorithm(*hash);
+            let name = match self {
+                Self::Key(_) => algorithm.as_str().to_owned(),
+                Self::Certificate(_) => algorithm.to_certificate_type(),
+            };
+            let position = match algorithms {
+                [] => (!DEPRECATED.contains(&&*name)).then_some(0),
+                listed => listed.iter().position(|listed| *listed == name),
+            };
+            Some((position?, *hash))
+        });
+        let mut allowed: Vec<_> = positions.collect();
         allowed.sort_by_key(|(position, _)| *position);
         allowed.into_iter().map(|(_, hash)| hash).collect()
     }
@@ -144,7 +150,7 @@ pub(crate) fn select(sources: KeySources<'_>) -> (Vec<CredentialCandidate>, Left
         match entry.candidate(sources) {
             Ok(new) if candidates.iter().any(|other| other.credential == new.credential) => {}
             Ok(new) => candidates.push(new),
-            Err(why) => left_out.skipped.push(SkippedKey { name: entry.name.clone(), why }),
+            Err(skipped) => left_out.skipped.push(skipped),
         }
     }
     (candidates, left_out)
@@ -154,11 +160,10 @@ pub(crate) fn select(sources: KeySources<'_>) -> (Vec<CredentialCandidate>, Left
 fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for identity in &sources.login.identities {
-        let path = identity.path.display().to_string();
         let key_file = &identity.key_file;
         if let Some(key) = key_file.public_key() {
             entries.push(Entry {
-                name: path.clone(),
+                name: identity.name(),
                 credential: Credential::Key(key.clone()),
                 file: Some(key_file),
                 agent_key: None,
@@ -166,20 +171,18 @@ fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entr
         } else if !matches!(key_file, KeyFile::Missing)
             && let Err(why) = key_file.private_key()
         {
-            left_out.skipped.push(SkippedKey { name: path.clone(), why });
+            left_out.skipped.push(SkippedKey { name: identity.name(), why });
         }
-        if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
-        {
+        if matches!(key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref())) {
             left_out.locked.push(identity.path.clone());
         }
-        let problem =
-            sources.problem(&identity.key_file).map(|problem| (identity.path.clone(), problem));
-        left_out.unusable.extend(problem);
+        let problem = sources.problem(key_file);
+        left_out.unusable.extend(problem.map(|problem| (identity.path.clone(), problem)));
         // `CertificateFile` replaces the certificates beside the keys.
         if let Some(certificate) = &identity.certificate
             && sources.login.certificates.is_empty()
         {
-            entries.push(sources.certificate_entry(&path, certificate));
+            entries.push(sources.certificate_entry(&identity.name(), certificate));
         }
     }
     entries
@@ -269,10 +272,10 @@ impl<'a> KeySources<'a> {
                 if let Some(bits) = self.short_rsa_bits(key.public_key().key_data()) {
                     return Some(KeyFileProblem::TooShort(bits));
                 }
-                let credential = Credential::Key(key.public_key().key_data().clone());
+                let credential = Credential::Key(key.public_key().into());
                 let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
-                let problem = || KeyFileProblem::AlgorithmExcluded(algorithm.as_str().to_owned());
-                credential.hashes(self.algorithms()).is_empty().then(problem)
+                let is_excluded = credential.hashes(self.algorithms()).is_empty();
+                is_excluded.then(|| KeyFileProblem::AlgorithmExcluded(algorithm.to_string()))
             }
             KeyFile::Encrypted(_)
             | KeyFile::LegacyEncrypted(_)
@@ -291,18 +294,16 @@ impl<'a> KeySources<'a> {
 
     /// Finds a plain key in the agent.
     fn find_plain_key(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
-        let is_wanted = |agent_key: &&AgentIdentity| match agent_key {
-            AgentIdentity::PublicKey { key, .. } => key.key_data() == wanted,
-            AgentIdentity::Certificate { .. } => false,
-        };
-        self.agent_keys.iter().find(is_wanted)
+        self.agent_keys.iter().find(|agent_key| {
+            matches!(agent_key, AgentIdentity::PublicKey { key, .. } if key.key_data() == wanted)
+        })
     }
 
     /// Returns the signer for a certificate: the agent, or the file of its key.
     fn signer(self, certificate: &Certificate) -> Option<KeySigner> {
         let wanted = certificate.public_key();
         if let Some(agent_key) = self.find_plain_key(wanted) {
-            return Some(KeySigner::Agent(Box::new(agent_key.clone())));
+            return Some(KeySigner::of_agent(agent_key));
         }
         let files = self.login.identities.iter().map(|identity| &identity.key_file);
         let mut opened = files.filter(|file| file.public_key() == Some(wanted));
@@ -311,36 +312,36 @@ impl<'a> KeySources<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns the candidate with its signer, or why it is skipped.
-    fn candidate(&self, sources: KeySources<'_>) -> Result<CredentialCandidate, &'static str> {
+    /// Returns the candidate with its signer, or the key that is skipped.
+    fn candidate(self, sources: KeySources<'_>) -> Result<CredentialCandidate, SkippedKey> {
+        match self.signer(sources) {
+            Ok(signer) => {
+                Ok(CredentialCandidate { name: self.name, credential: self.credential, signer })
+            }
+            Err(why) => Err(SkippedKey { name: self.name, why }),
+        }
+    }
+
+    fn signer(&self, sources: KeySources<'_>) -> Result<KeySigner, &'static str> {
         if sources.short_rsa_bits(self.credential.key()).is_some() {
             return Err("it is shorter than RequiredRSASize");
         }
         if self.credential.hashes(sources.algorithms()).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
-        let signer = match (&self.credential, self.agent_key, self.file) {
+        match (&self.credential, self.agent_key, self.file) {
             (Credential::Certificate(certificate), agent_key, _) => {
-                let agent_signer =
-                    || agent_key.map(|agent_key| KeySigner::Agent(Box::new(agent_key.clone())));
-                sources
-                    .signer(certificate)
-                    .or_else(agent_signer)
-                    .ok_or("its private key is missing")?
+                let signer = sources.signer(certificate);
+                signer
+                    .or_else(|| agent_key.map(KeySigner::of_agent))
+                    .ok_or("its private key is missing")
             }
-            (Credential::Key(_), Some(agent_key), _) => {
-                KeySigner::Agent(Box::new(agent_key.clone()))
-            }
+            (Credential::Key(_), Some(agent_key), _) => Ok(KeySigner::of_agent(agent_key)),
             (Credential::Key(_), None, Some(file)) => {
-                KeySigner::File(Arc::clone(file.private_key()?))
+                Ok(KeySigner::File(Arc::clone(file.private_key()?)))
             }
-            (Credential::Key(_), None, None) => return Err("nothing can sign for it"),
-        };
-        Ok(CredentialCandidate {
-            name: self.name.clone(),
-            credential: self.credential.clone(),
-            signer,
-        })
+            (Credential::Key(_), None, None) => Err("nothing can sign for it"),
+        }
     }
 }
 

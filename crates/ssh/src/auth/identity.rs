@@ -91,6 +91,11 @@ pub(crate) struct CertificateFile {
 }
 
 impl IdentityFile {
+    /// Returns the path, to show it.
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Returns true if only the ssh program can use the key: it is on a FIDO security key, or of a format that gtop cannot
     /// read.
     pub(crate) fn is_foreign(&self) -> bool {
@@ -114,41 +119,36 @@ impl KeyCache {
     }
 
     fn load_identity(&self, path: &Path) -> IdentityFile {
-        let path = path.to_owned();
-        if let Some(certificate) = self.load_certificate(&path) {
+        let (key_file, certificate) = match self.load_certificate(path) {
             // The file holds a certificate instead of a key; its key may be in another file.
-            return IdentityFile {
-                path,
-                key_file: KeyFile::Missing,
-                certificate: Some(certificate),
-            };
-        }
-        let (key_file, certificate) =
-            (self.keys.get(&path, read), self.load_certificate(&with_suffix(&path, "-cert")));
-        IdentityFile { path, key_file, certificate }
+            Some(certificate) => (KeyFile::Missing, Some(certificate)),
+            None => (self.keys.get(path, read), self.load_certificate(&with_suffix(path, "-cert"))),
+        };
+        IdentityFile { path: path.to_owned(), key_file, certificate }
     }
 
     /// Reads files with certificates. Blocks.
     pub(crate) fn load_certificates(&self, paths: &[PathBuf]) -> Vec<CertificateFile> {
-        let load = |path: &PathBuf| CertificateFile {
-            path: path.clone(),
-            certificate: self.load_certificate(path),
-        };
-        paths.iter().map(load).collect()
+        let files = paths.iter().map(|path| {
+            let certificate = self.load_certificate(path);
+            CertificateFile { path: path.clone(), certificate }
+        });
+        files.collect()
     }
 
     /// Reads a certificate from a file of this name, or of this name and `.pub`, as ssh does.
     fn load_certificate(&self, path: &Path) -> Option<Arc<Certificate>> {
-        let get = |path: &Path| self.certificates.get(path, read_certificate);
-        get(path).or_else(|| get(&with_suffix(path, ".pub")))
+        let certificate = self.certificates.get(path, read_certificate);
+        certificate.or_else(|| self.certificates.get(&with_suffix(path, ".pub"), read_certificate))
     }
 
     /// Decrypts a key for the rest of the process. Blocks for about 0.1 s.
     pub(crate) fn unlock(&self, path: &Path, passphrase: &Secret) -> Result<(), Fault> {
-        let encrypted = || Fault::KeyEncrypted { file: path.to_owned() };
-        let text = file_cache::read(path).map_err(|_unreadable| encrypted())?;
-        let key = decode_secret_key(&text, Some(passphrase.expose()));
-        self.keys.set(path, classify(key.map_err(|_wrong| encrypted())?));
+        let text = file_cache::read(path).unwrap_or_default();
+        let Ok(key) = decode_secret_key(&text, Some(passphrase.expose())) else {
+            return Err(Fault::KeyEncrypted { file: path.to_owned() });
+        };
+        self.keys.set(path, classify(key));
         Ok(())
     }
 }
@@ -157,7 +157,7 @@ impl KeyCache {
 fn classify(key: PrivateKey) -> KeyFile {
     let algorithm = key.algorithm();
     if matches!(algorithm, Algorithm::SkEcdsaSha2NistP256 | Algorithm::SkEd25519) {
-        return KeyFile::SecurityKey(key.public_key().key_data().clone());
+        return KeyFile::SecurityKey(key.public_key().into());
     }
     if algorithm == Algorithm::Dsa {
         return KeyFile::Unusable("is a DSA key, which is too weak");
@@ -182,12 +182,12 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> KeyFile {
-    let public = || read_public_key(path);
     let Ok(metadata) = std::fs::metadata(path) else {
-        return public().map_or(KeyFile::Missing, KeyFile::PublicOnly);
+        return read_public_key(path).map_or(KeyFile::Missing, KeyFile::PublicOnly);
     };
     let Ok(text) = file_cache::read(path) else {
-        return public().map_or(KeyFile::Unusable("cannot be read"), KeyFile::PublicOnly);
+        let unreadable = KeyFile::Unusable("cannot be read");
+        return read_public_key(path).map_or(unreadable, KeyFile::PublicOnly);
     };
     if let Some(key) = parse_public(&text) {
         return KeyFile::PublicOnly(key);
@@ -196,7 +196,7 @@ fn read(path: &Path) -> KeyFile {
     if metadata.uid() == rustix::process::geteuid().as_raw()
         && metadata.mode() & GROUP_AND_OTHERS != 0
     {
-        return KeyFile::Unprotected(public());
+        return KeyFile::Unprotected(read_public_key(path));
     }
     if let Some(key) = decode_secret_key(&text, None).ok().or_else(|| read_short_key(&text)) {
         return classify(key);
@@ -204,21 +204,22 @@ fn read(path: &Path) -> KeyFile {
     if let Ok(key) = PrivateKey::from_openssh(&text)
         && key.is_encrypted()
     {
-        return KeyFile::Encrypted(Some(key.public_key().key_data().clone()));
+        return KeyFile::Encrypted(Some(key.public_key().into()));
     }
     if text.contains("ENCRYPTED") {
         let is_legacy = text.contains("Proc-Type: 4,ENCRYPTED");
         let is_supported = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
+        let public = read_public_key(path);
         return if is_legacy && !is_supported {
-            KeyFile::LegacyEncrypted(public())
+            KeyFile::LegacyEncrypted(public)
         } else {
-            KeyFile::Encrypted(public())
+            KeyFile::Encrypted(public)
         };
     }
     if text.contains("PRIVATE KEY-----") {
-        return KeyFile::Foreign(public());
+        return KeyFile::Foreign(read_public_key(path));
     }
-    public().map_or(KeyFile::Unusable("is no private key"), KeyFile::PublicOnly)
+    read_public_key(path).map_or(KeyFile::Unusable("is no private key"), KeyFile::PublicOnly)
 }
 
 /// Reads `NAME.pub` beside a private key.
@@ -228,7 +229,7 @@ fn read_public_key(path: &Path) -> Option<KeyData> {
 
 fn parse_public(text: &str) -> Option<KeyData> {
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    let key = PublicKey::from_openssh(line).ok()?.key_data().clone();
+    let key = KeyData::from(PublicKey::from_openssh(line).ok()?);
     key.certificate().is_none().then_some(key)
 }
 
@@ -240,14 +241,15 @@ pub(crate) fn files_needing_passphrase<'a>(
     are_keys_configured: bool,
     in_agent: &[KeyData],
 ) -> Vec<&'a Path> {
-    let is_in_agent =
-        |file: &KeyFile| file.public_key().is_some_and(|public| in_agent.contains(public));
-    let is_open = |identity: &IdentityFile| matches!(identity.key_file, KeyFile::Usable(_));
-    if !are_keys_configured && (!in_agent.is_empty() || identities.iter().any(is_open)) {
+    let mut files = identities.iter().map(|identity| &identity.key_file);
+    let has_key = !in_agent.is_empty() || files.any(|file| matches!(file, KeyFile::Usable(_)));
+    if has_key && !are_keys_configured {
         return Vec::new();
     }
     let locked = identities.iter().filter(|identity| {
-        matches!(identity.key_file, KeyFile::Encrypted(_)) && !is_in_agent(&identity.key_file)
+        let public = identity.key_file.public_key();
+        matches!(identity.key_file, KeyFile::Encrypted(_))
+            && !public.is_some_and(|public| in_agent.contains(public))
     });
     locked.map(|identity| identity.path.as_path()).collect()
 }

@@ -184,12 +184,12 @@ pub(crate) struct LoginGuard {
 impl LoginGuard {
     /// Notes why the login ends.
     pub(crate) fn note(&self, fault: &Fault) {
-        let is_new = |state: &mut State| {
-            fault.needs_password()
-                && !state.finished.contains(&self.node)
-                && state.need_password.insert(self.node.clone())
-        };
-        self.prompt_queue.state.send_if_modified(is_new);
+        if fault.needs_password() {
+            self.prompt_queue.state.send_if_modified(|state| {
+                !state.finished.contains(&self.node)
+                    && state.need_password.insert(self.node.clone())
+            });
+        }
     }
 }
 

@@ -61,8 +61,7 @@ fn sign(key: &PrivateKey, hash: Option<HashAlg>, mut bytes: Vec<u8>) -> Result<V
         key.try_sign(&bytes)
     };
     let signature = signature.map_err(|_unsupported| SignError("cannot be used to sign"))?;
-    let wrong = |_error| SignError("its signature cannot be written");
-    let blob = signature.encode_vec().map_err(wrong)?;
-    blob.encode(&mut bytes).map_err(wrong)?;
+    let written = signature.encode_vec().and_then(|blob| blob.encode(&mut bytes));
+    written.map_err(|_error| SignError("its signature cannot be written"))?;
     Ok(bytes)
 }

@@ -9,9 +9,9 @@ use gtop_local::text::matches_pattern;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AlgorithmSet {
     /// The default, in order of preference.
-    default: &'static [&'static str],
+    default: &'static str,
     /// All supported algorithms.
-    all: &'static [&'static str],
+    all: &'static str,
     /// Patterns are allowed everywhere, not only after `-`.
     are_patterns: bool,
     /// Certificates of the lists are left out.
@@ -33,20 +33,20 @@ impl AlgorithmSet {
         self.select(self.default)
     }
 
-    fn select(&self, names: &'static [&'static str]) -> impl Iterator<Item = &'static str> + '_ {
-        names.iter().copied().filter(|name| !(self.is_plain && name.contains("-cert-")))
+    fn select(&self, names: &'static str) -> impl Iterator<Item = &'static str> + '_ {
+        names.split(',').filter(|name| !(self.is_plain && name.contains("-cert-")))
     }
 
     /// Expands a configured list.
     pub(crate) fn expand(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
         if let Some(unwanted) = list.strip_prefix('-') {
-            let is_wanted = |name: &&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
-            return non_empty(self.defaults().filter(is_wanted).map(str::to_owned).collect());
+            let wanted = self.defaults().filter(|name| !lexer::is_listed(name, unwanted));
+            return non_empty(wanted.map(str::to_owned).collect());
         }
         let named = list.strip_prefix(['+', '^']).unwrap_or(list);
         // OpenSSH stops at the first empty name.
-        let listed = named.split(',').take_while(|name| !name.is_empty());
-        if named.is_empty() || !listed.clone().all(|name| self.is_known(name)) {
+        let mut listed = named.split(',').take_while(|name| !name.is_empty());
+        if named.is_empty() || !listed.all(|name| self.is_known(name)) {
             return Err(AlgorithmListError::UnknownName);
         }
         let defaults = self.defaults().map(|name| name as &str);
@@ -71,10 +71,10 @@ impl AlgorithmSet {
 
     fn is_known(&self, name: &str) -> bool {
         if self.are_patterns {
-            let is_match = |known: &str| lexer::match_list(known, name) != ListMatch::No;
-            return self.select(self.all).any(is_match);
+            let mut all = self.select(self.all);
+            return all.any(|known| lexer::match_list(known, name) != ListMatch::No);
         }
-        self.all.contains(&name)
+        self.all.split(',').any(|known| known == name)
     }
 }
 
@@ -83,144 +83,61 @@ fn non_empty(names: Vec<String>) -> Result<Vec<String>, AlgorithmListError> {
 }
 
 pub(crate) const CIPHERS: AlgorithmSet = AlgorithmSet {
-    default: &[
-        "chacha20-poly1305@openssh.com",
-        "aes128-ctr",
-        "aes192-ctr",
-        "aes256-ctr",
-        "aes128-gcm@openssh.com",
-        "aes256-gcm@openssh.com",
-    ],
-    all: &[
-        "3des-cbc",
-        "aes128-cbc",
-        "aes192-cbc",
-        "aes256-cbc",
-        "aes128-ctr",
-        "aes192-ctr",
-        "aes256-ctr",
-        "aes128-gcm@openssh.com",
-        "aes256-gcm@openssh.com",
-        "chacha20-poly1305@openssh.com",
-    ],
+    default: "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,\
+              aes128-gcm@openssh.com,aes256-gcm@openssh.com",
+    all: "3des-cbc,aes128-cbc,aes192-cbc,aes256-cbc,aes128-ctr,aes192-ctr,aes256-ctr,\
+              aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com",
     are_patterns: false,
     is_plain: false,
 };
 
 pub(crate) const MACS: AlgorithmSet = AlgorithmSet {
-    default: &[
-        "umac-64-etm@openssh.com",
-        "umac-128-etm@openssh.com",
-        "hmac-sha2-256-etm@openssh.com",
-        "hmac-sha2-512-etm@openssh.com",
-        "hmac-sha1-etm@openssh.com",
-        "umac-64@openssh.com",
-        "umac-128@openssh.com",
-        "hmac-sha2-256",
-        "hmac-sha2-512",
-        "hmac-sha1",
-    ],
-    all: &[
-        "hmac-sha1",
-        "hmac-sha1-96",
-        "hmac-sha2-256",
-        "hmac-sha2-512",
-        "hmac-md5",
-        "hmac-md5-96",
-        "umac-64@openssh.com",
-        "umac-128@openssh.com",
-        "hmac-sha1-etm@openssh.com",
-        "hmac-sha1-96-etm@openssh.com",
-        "hmac-sha2-256-etm@openssh.com",
-        "hmac-sha2-512-etm@openssh.com",
-        "hmac-md5-etm@openssh.com",
-        "hmac-md5-96-etm@openssh.com",
-        "umac-64-etm@openssh.com",
-        "umac-128-etm@openssh.com",
-    ],
+    default: "umac-64-etm@openssh.com,umac-128-etm@openssh.com,hmac-sha2-256-etm@openssh.com,\
+              hmac-sha2-512-etm@openssh.com,hmac-sha1-etm@openssh.com,umac-64@openssh.com,\
+              umac-128@openssh.com,hmac-sha2-256,hmac-sha2-512,hmac-sha1",
+    all: "hmac-sha1,hmac-sha1-96,hmac-sha2-256,hmac-sha2-512,hmac-md5,hmac-md5-96,\
+              umac-64@openssh.com,umac-128@openssh.com,hmac-sha1-etm@openssh.com,\
+              hmac-sha1-96-etm@openssh.com,hmac-sha2-256-etm@openssh.com,\
+              hmac-sha2-512-etm@openssh.com,hmac-md5-etm@openssh.com,hmac-md5-96-etm@openssh.com,\
+              umac-64-etm@openssh.com,umac-128-etm@openssh.com",
     are_patterns: false,
     is_plain: false,
 };
 
 pub(crate) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
-    default: &[
-        "mlkem768x25519-sha256",
-        "sntrup761x25519-sha512",
-        "sntrup761x25519-sha512@openssh.com",
-        "curve25519-sha256",
-        "curve25519-sha256@libssh.org",
-        "ecdh-sha2-nistp256",
-        "ecdh-sha2-nistp384",
-        "ecdh-sha2-nistp521",
-        "diffie-hellman-group-exchange-sha256",
-        "diffie-hellman-group16-sha512",
-        "diffie-hellman-group18-sha512",
-        "diffie-hellman-group14-sha256",
-    ],
-    all: &[
-        "diffie-hellman-group1-sha1",
-        "diffie-hellman-group14-sha1",
-        "diffie-hellman-group14-sha256",
-        "diffie-hellman-group16-sha512",
-        "diffie-hellman-group18-sha512",
-        "diffie-hellman-group-exchange-sha1",
-        "diffie-hellman-group-exchange-sha256",
-        "ecdh-sha2-nistp256",
-        "ecdh-sha2-nistp384",
-        "ecdh-sha2-nistp521",
-        "curve25519-sha256",
-        "curve25519-sha256@libssh.org",
-        "sntrup761x25519-sha512",
-        "sntrup761x25519-sha512@openssh.com",
-        "mlkem768x25519-sha256",
-    ],
+    default: "mlkem768x25519-sha256,sntrup761x25519-sha512,sntrup761x25519-sha512@openssh.com,\
+              curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,\
+              ecdh-sha2-nistp384,ecdh-sha2-nistp521,diffie-hellman-group-exchange-sha256,\
+              diffie-hellman-group16-sha512,diffie-hellman-group18-sha512,\
+              diffie-hellman-group14-sha256",
+    all: "diffie-hellman-group1-sha1,diffie-hellman-group14-sha1,diffie-hellman-group14-sha256,\
+              diffie-hellman-group16-sha512,diffie-hellman-group18-sha512,\
+              diffie-hellman-group-exchange-sha1,diffie-hellman-group-exchange-sha256,\
+              ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521,curve25519-sha256,\
+              curve25519-sha256@libssh.org,sntrup761x25519-sha512,\
+              sntrup761x25519-sha512@openssh.com,mlkem768x25519-sha256",
     are_patterns: false,
     is_plain: false,
 };
 
 /// Of host keys and user keys.
 pub(crate) const KEYS: AlgorithmSet = AlgorithmSet {
-    default: &[
-        "ssh-ed25519-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-        "sk-ssh-ed25519-cert-v01@openssh.com",
-        "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-        "rsa-sha2-512-cert-v01@openssh.com",
-        "rsa-sha2-256-cert-v01@openssh.com",
-        "ssh-ed25519",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp521",
-        "sk-ssh-ed25519@openssh.com",
-        "sk-ecdsa-sha2-nistp256@openssh.com",
-        "rsa-sha2-512",
-        "rsa-sha2-256",
-    ],
-    all: &[
-        "ssh-ed25519",
-        "ssh-ed25519-cert-v01@openssh.com",
-        "sk-ssh-ed25519@openssh.com",
-        "sk-ssh-ed25519-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp521",
-        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-        "sk-ecdsa-sha2-nistp256@openssh.com",
-        "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-        "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
-        "ssh-dss",
-        "ssh-dss-cert-v01@openssh.com",
-        "ssh-rsa",
-        "ssh-rsa-cert-v01@openssh.com",
-        "rsa-sha2-256",
-        "rsa-sha2-256-cert-v01@openssh.com",
-        "rsa-sha2-512",
-        "rsa-sha2-512-cert-v01@openssh.com",
-    ],
+    default: "ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256-cert-v01@openssh.com,\
+              ecdsa-sha2-nistp384-cert-v01@openssh.com,ecdsa-sha2-nistp521-cert-v01@openssh.com,\
+              sk-ssh-ed25519-cert-v01@openssh.com,sk-ecdsa-sha2-nistp256-cert-v01@openssh.com,\
+              rsa-sha2-512-cert-v01@openssh.com,rsa-sha2-256-cert-v01@openssh.com,ssh-ed25519,\
+              ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,\
+              sk-ssh-ed25519@openssh.com,sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,\
+              rsa-sha2-256",
+    all: "ssh-ed25519,ssh-ed25519-cert-v01@openssh.com,sk-ssh-ed25519@openssh.com,\
+              sk-ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256,\
+              ecdsa-sha2-nistp256-cert-v01@openssh.com,ecdsa-sha2-nistp384,\
+              ecdsa-sha2-nistp384-cert-v01@openssh.com,ecdsa-sha2-nistp521,\
+              ecdsa-sha2-nistp521-cert-v01@openssh.com,sk-ecdsa-sha2-nistp256@openssh.com,\
+              sk-ecdsa-sha2-nistp256-cert-v01@openssh.com,\
+              webauthn-sk-ecdsa-sha2-nistp256@openssh.com,ssh-dss,ssh-dss-cert-v01@openssh.com,\
+              ssh-rsa,ssh-rsa-cert-v01@openssh.com,rsa-sha2-256,\
+              rsa-sha2-256-cert-v01@openssh.com,rsa-sha2-512,rsa-sha2-512-cert-v01@openssh.com",
     are_patterns: true,
     is_plain: false,
 };
@@ -254,7 +171,7 @@ mod tests {
     #[test]
     fn default_algorithms_are_supported() {
         for names in [CIPHERS, MACS, KEY_EXCHANGES, KEYS, AUTHORITIES] {
-            assert!(names.defaults().all(|name| names.all.contains(&name)));
+            assert!(names.defaults().all(|name| names.all.split(',').any(|known| known == name)));
         }
         assert_eq!((KEYS.defaults().count(), AUTHORITIES.defaults().count()), (16, 8));
     }

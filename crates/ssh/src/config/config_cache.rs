@@ -62,11 +62,5 @@ impl ParsedConfig {
 /// Looks a name up, which can take long.
 pub(crate) fn has_address(name: &str, family: AddressFamily) -> bool {
     let found = (name, 22).to_socket_addrs();
-    found.is_ok_and(|mut found| {
-        found.any(|address| match family {
-            AddressFamily::Any => true,
-            AddressFamily::Version4 => address.is_ipv4(),
-            AddressFamily::Version6 => address.is_ipv6(),
-        })
-    })
+    found.is_ok_and(|mut found| found.any(|address| family.fits(&address)))
 }

@@ -12,20 +12,20 @@ pub(crate) fn hosts(tree: &ConfigTree) -> Result<Vec<String>, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
     let mut host_names = HostNames::default();
     for file in files {
-        host_names.visit(file, &mut Vec::new());
+        host_names.add_file(file, &mut Vec::new());
     }
-    Ok(host_names.names)
+    Ok(host_names.names.into_iter().map(str::to_owned).collect())
 }
 
 #[derive(Default)]
-struct HostNames {
-    names: Vec<String>,
-    seen: BTreeSet<String>,
+struct HostNames<'a> {
+    names: Vec<&'a str>,
+    seen: BTreeSet<&'a str>,
 }
 
-impl HostNames {
+impl<'a> HostNames<'a> {
     /// `within`: the `Host` lines around the `Include` of the file.
-    fn visit<'a>(&mut self, file: &'a SshConfigFile, within: &mut Vec<&'a [Pattern]>) {
+    fn add_file(&mut self, file: &'a SshConfigFile, within: &mut Vec<&'a [Pattern]>) {
         for Block { condition: when, lines, .. } in &file.blocks {
             let patterns: &[Pattern] = match when {
                 BlockCondition::Host(patterns) => patterns,
@@ -34,12 +34,9 @@ impl HostNames {
             for Pattern { text, is_negated } in patterns {
                 let holds = matches_any(text, patterns)
                     && within.iter().all(|patterns| matches_any(text, patterns));
-                if !is_negated
-                    && !text.contains(['*', '?'])
-                    && holds
-                    && self.seen.insert(text.clone())
-                {
-                    self.names.push(text.clone());
+                let is_name = !is_negated && !text.contains(['*', '?']);
+                if is_name && holds && self.seen.insert(text) {
+                    self.names.push(text);
                 }
             }
             if !patterns.is_empty() {
@@ -48,7 +45,7 @@ impl HostNames {
             for line in lines {
                 let Directive::Include(files) = &line.directive else { continue };
                 for file in files {
-                    self.visit(file, within);
+                    self.add_file(file, within);
                 }
             }
             if !patterns.is_empty() {

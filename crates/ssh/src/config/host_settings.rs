@@ -1,5 +1,6 @@
 //! Converts resolved options to the settings of a connection.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,8 +14,9 @@ use crate::config::options::{self, OptionValueKind, Support};
 use crate::config::resolved::ResolvedOptions;
 use crate::config::values;
 use crate::config::{
-    AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
-    HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host, check_user,
+    AddressFamily, AlgorithmSettings, BindOptions, DEFAULT_KEYS, EffectiveOption, HostKeyCheck,
+    HostQuery, HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host,
+    check_user,
 };
 use gtop_local::fault::ssh::Fault;
 use gtop_local::process::account::Account;
@@ -36,10 +38,6 @@ pub(crate) fn from_options(
     check_user(tokens.user)?;
     alias.map_or(Ok(()), check_host)?;
     let route = route(resolved, &tokens)?;
-    let files = |option| {
-        let raw = resolved.all(option).iter();
-        raw.filter_map(|raw| tokens.expand_path(raw)).collect::<Vec<PathBuf>>()
-    };
     Ok(HostSettings {
         host: tokens.host.to_owned(),
         port: tokens.port,
@@ -47,8 +45,10 @@ pub(crate) fn from_options(
         known_hosts_name: KnownHostName::new(tokens.host, tokens.port, alias),
         family: AddressFamily::from_options(resolved),
         connect_timeout: resolved.number("connecttimeout").map(Duration::from_secs),
-        bind_address: resolved.first("bindaddress").map(str::to_owned),
-        bind_interface: resolved.first("bindinterface").map(str::to_owned),
+        bind: BindOptions {
+            address: resolved.first("bindaddress").map(str::to_owned),
+            interface: resolved.first("bindinterface").map(str::to_owned),
+        },
         needs_ssh: needs_ssh(resolved, &route, env),
         command_overrides: command_overrides(resolved),
         route,
@@ -70,8 +70,8 @@ pub(crate) fn from_options(
             .first("revokedhostkeys")
             .and_then(|raw| tokens.expand_path(raw)),
         keys: KeySettings {
-            files: files("identityfile"),
-            certificates: files("certificatefile"),
+            files: tokens.expand_paths(resolved.all("identityfile")),
+            certificates: tokens.expand_paths(resolved.all("certificatefile")),
             are_keys_configured: are_keys_configured(resolved),
             identities_only: resolved.is_yes("identitiesonly"),
             agent: match resolved.first("identityagent") {
@@ -79,8 +79,8 @@ pub(crate) fn from_options(
                 Some(raw) => tokens.agent_path(raw),
             },
         },
-        user_known_hosts: files("userknownhostsfile"),
-        global_known_hosts: files("globalknownhostsfile"),
+        user_known_hosts: tokens.expand_paths(resolved.all("userknownhostsfile")),
+        global_known_hosts: tokens.expand_paths(resolved.all("globalknownhostsfile")),
         hash_known_hosts: resolved.is_yes("hashknownhosts"),
         origins: origins(resolved),
         control_paths: tokens.control_paths(resolved),
@@ -107,17 +107,15 @@ pub(crate) fn effective_options(
             }
             _ => value,
         });
-        let values: Vec<String> = values.collect();
-        let values = if matches!(
-            spec.kind,
-            OptionValueKind::Words(_) | OptionValueKind::Domains | OptionValueKind::PermittedCnames
-        ) {
-            vec![values.join(" ")]
+        let mut values: Vec<String> = values.collect();
+        if let OptionValueKind::Words(_)
+        | OptionValueKind::Domains
+        | OptionValueKind::PermittedCnames = spec.kind
+        {
+            values = vec![values.join(" ")];
         } else if matches!(spec.kind, OptionValueKind::Algorithms(_)) {
-            vec![values.join(",")]
-        } else {
-            values
-        };
+            values = vec![values.join(",")];
+        }
         let is_set = origin.is_some();
         let is_ignored = matches!(spec.support, Support::Ignored(_));
         let (name, spelling) = (spec.name, spec.spelling);
@@ -141,15 +139,15 @@ fn prompts(resolved: &ResolvedOptions) -> u32 {
 /// Returns the preferred methods that are enabled.
 fn methods(resolved: &ResolvedOptions) -> Vec<String> {
     let preferred = resolved.first("preferredauthentications").unwrap_or(DEFAULT_METHODS);
-    let is_on = |method: &&str| match *method {
+    let enabled = preferred.split(',').filter(|method| match *method {
         "gssapi-with-mic" => resolved.is_yes("gssapiauthentication"),
         "hostbased" => resolved.is_yes("hostbasedauthentication"),
         "publickey" => !resolved.is_no("pubkeyauthentication"),
         "keyboard-interactive" => !resolved.is_no("kbdinteractiveauthentication"),
         "password" => !resolved.is_no("passwordauthentication"),
         _ => false,
-    };
-    preferred.split(',').filter(is_on).map(str::to_owned).collect()
+    });
+    enabled.map(str::to_owned).collect()
 }
 
 /// Returns the home of a user, of the own one for an empty name.
@@ -177,28 +175,27 @@ fn is_in_unknown_home(env: &LocalEnv, path: &str) -> bool {
 /// Returns the effective options that only the `ssh` program supports.
 fn needs_ssh(resolved: &ResolvedOptions, route: &Route, env: &LocalEnv) -> Vec<String> {
     let methods = methods(resolved);
-    let is_only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
-    let is_custom_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
-    let is_foreign = |method: &String| matches!(method.as_str(), "gssapi-with-mic" | "hostbased");
-    let both = methods.len() > 1 && methods.iter().all(is_foreign);
+    let has_gssapi = methods.iter().any(|method| method == "gssapi-with-mic");
+    let has_hostbased = methods.iter().any(|method| method == "hostbased");
+    let are_foreign =
+        methods.iter().all(|method| matches!(&**method, "gssapi-with-mic" | "hostbased"));
+    let provider = resolved.first_unless_none("securitykeyprovider");
+    let has_provider =
+        provider.is_some_and(|value| !matches!(value, "internal" | "$SSH_SK_PROVIDER"));
     let passes_socket = resolved.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
     let needs = [
         ("KnownHostsCommand", resolved.first_unless_none("knownhostscommand").is_some()),
         ("PKCS11Provider", resolved.first_unless_none("pkcs11provider").is_some()),
-        (
-            "SecurityKeyProvider",
-            resolved.first_unless_none("securitykeyprovider").is_some_and(is_custom_provider),
-        ),
+        ("SecurityKeyProvider", has_provider),
         ("VerifyHostKeyDNS", resolved.is_yes("verifyhostkeydns")),
         ("ProxyUseFdpass", passes_socket),
-        ("GSSAPIAuthentication", both || is_only("gssapi-with-mic")),
-        ("HostbasedAuthentication", both || is_only("hostbased")),
+        ("GSSAPIAuthentication", are_foreign && has_gssapi),
+        ("HostbasedAuthentication", are_foreign && has_hostbased),
     ];
-    let paths = TILDE_OPTIONS.iter().filter_map(|option| {
-        let is_unknown = |path: &String| is_in_unknown_home(env, path);
-        options::find(option).filter(|_| resolved.all(option).iter().any(is_unknown))
-    });
-    let paths = paths.map(|spec| spec.spelling);
+    let paths = TILDE_OPTIONS
+        .iter()
+        .filter(|option| resolved.all(option).iter().any(|path| is_in_unknown_home(env, path)));
+    let paths = paths.filter_map(|option| Some(options::find(option)?.spelling));
     let needed = needs.into_iter().filter_map(|(name, is_needed)| is_needed.then_some(name));
     needed.chain(paths).map(str::to_owned).collect()
 }
@@ -214,15 +211,11 @@ pub(crate) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
 /// Returns the overrides of those that are set: older versions of ssh do not know all of them, but a version that
 /// sets one knows it.
 fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
-    let is_set = |option: &str| {
+    let set = COMMAND_OVERRIDES.into_iter().filter(|(option, _)| {
         let default = options::find(option).map_or("", |spec| spec.default);
         resolved.first(option).is_some_and(|value| value != default)
-    };
-    COMMAND_OVERRIDES
-        .into_iter()
-        .filter(|(option, _)| is_set(option))
-        .map(|(_, undo)| undo)
-        .collect()
+    });
+    set.map(|(_, undo)| undo).collect()
 }
 
 fn keep_alive(resolved: &ResolvedOptions) -> KeepAlive {
@@ -232,14 +225,13 @@ fn keep_alive(resolved: &ResolvedOptions) -> KeepAlive {
 }
 
 fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
-    let list = |option| resolved.all(option).to_vec();
     AlgorithmSettings {
-        key_exchanges: list("kexalgorithms"),
-        ciphers: list("ciphers"),
-        macs: list("macs"),
-        host_keys: list("hostkeyalgorithms"),
-        signatures: list("pubkeyacceptedalgorithms"),
-        authority_signatures: list("casignaturealgorithms"),
+        key_exchanges: resolved.all("kexalgorithms").to_vec(),
+        ciphers: resolved.all("ciphers").to_vec(),
+        macs: resolved.all("macs").to_vec(),
+        host_keys: resolved.all("hostkeyalgorithms").to_vec(),
+        signatures: resolved.all("pubkeyacceptedalgorithms").to_vec(),
+        authority_signatures: resolved.all("casignaturealgorithms").to_vec(),
     }
 }
 
@@ -251,18 +243,20 @@ fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route
     let Some(command) = resolved.first_unless_none("proxycommand") else {
         return Ok(Route::Direct);
     };
-    let why = || format!("ProxyCommand {} cannot be expanded", text::excerpt_line(command));
-    let expanded = tokens.expand_percent(command);
-    expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
+    tokens.expand_percent(command).map(Route::Command).ok_or_else(|| {
+        let why = format!("ProxyCommand {} cannot be expanded", text::excerpt_line(command));
+        Fault::BadConfiguration { why }
+    })
 }
 
 /// Returns true if the keys are not OpenSSH's default.
 fn are_keys_configured(resolved: &ResolvedOptions) -> bool {
     let Some(answer) = resolved.get("identityfile") else { return true };
-    let is_default =
-        |raw: &String| raw.strip_prefix("~/.ssh/").is_some_and(|name| DEFAULT_KEYS.contains(&name));
+    let mut names = answer.values.iter().map(|raw| raw.strip_prefix("~/.ssh/").unwrap_or_default());
     // A shorter list of default names was configured.
-    answer.origin.is_some() || answer.values.len() < 4 || !answer.values.iter().all(is_default)
+    answer.origin.is_some()
+        || answer.values.len() < 4
+        || !names.all(|name| DEFAULT_KEYS.contains(&name))
 }
 
 /// Expands `%` tokens for one host.
@@ -320,22 +314,22 @@ impl<'a> TokenExpander<'a> {
         self.expand(&format!("{}/{}", home.to_string_lossy(), path.trim_start_matches('/')))
     }
 
-    fn token(&self, letter: char) -> Option<String> {
-        let host_name = &self.env.host_name;
+    fn token(&self, letter: char) -> Option<Cow<'_, str>> {
+        let host_name = &*self.env.host_name;
         Some(match letter {
-            '%' => "%".to_owned(),
-            'h' => self.host.to_owned(),
-            'r' => self.user.to_owned(),
-            'p' => self.port.to_string(),
-            'n' => self.query.host.clone(),
-            'k' => self.key.to_owned(),
-            'u' => self.env.user.clone(),
-            'd' => self.env.home.to_str()?.to_owned(),
-            'i' => rustix::process::getuid().as_raw().to_string(),
-            'l' => host_name.clone(),
-            'L' => host_name.split('.').next()?.to_owned(),
-            'j' => self.jump.clone().unwrap_or_default(),
-            'C' => self.connection_hash(""),
+            '%' => "%".into(),
+            'h' => self.host.into(),
+            'r' => self.user.into(),
+            'p' => self.port.to_string().into(),
+            'n' => (&self.query.host).into(),
+            'k' => self.key.into(),
+            'u' => (&self.env.user).into(),
+            'd' => self.env.home.to_str()?.into(),
+            'i' => rustix::process::getuid().as_raw().to_string().into(),
+            'l' => host_name.into(),
+            'L' => host_name.split('.').next()?.into(),
+            'j' => self.jump.as_deref().unwrap_or_default().into(),
+            'C' => self.connection_hash("").into(),
             _ => return None,
         })
     }
@@ -372,6 +366,10 @@ impl<'a> TokenExpander<'a> {
             return None;
         }
         self.expand_home(raw).map(|text| self.env.home.join(text))
+    }
+
+    fn expand_paths(&self, raw: &[String]) -> Vec<PathBuf> {
+        raw.iter().filter_map(|raw| self.expand_path(raw)).collect()
     }
 
     fn agent_path(&self, raw: &str) -> Option<PathBuf> {

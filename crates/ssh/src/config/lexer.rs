@@ -55,10 +55,10 @@ pub(crate) fn split_arguments(text: &str) -> Option<Vec<String>> {
         while let Some(c) = chars.next_if(|c| quote.is_some() || !matches!(c, ' ' | '\t')) {
             match c {
                 '\\' => {
-                    let kept = |next: &char| {
+                    let escaped = chars.next_if(|next| {
                         matches!(next, '\'' | '"' | '\\') || (quote.is_none() && *next == ' ')
-                    };
-                    word.push(chars.next_if(kept).unwrap_or('\\'));
+                    });
+                    word.push(escaped.unwrap_or('\\'));
                 }
                 '"' | '\'' if quote.is_none() => quote = Some(c),
                 c if quote == Some(c) => quote = None,
@@ -110,9 +110,14 @@ pub(crate) fn match_list(text: &str, patterns: &str) -> ListMatch {
     result
 }
 
+/// Returns true if a pattern of the list matches and no negated one does.
+pub(crate) fn is_listed(text: &str, patterns: &str) -> bool {
+    match_list(text, patterns) == ListMatch::Yes
+}
+
 /// The same, ignoring case.
-pub(crate) fn match_list_ignoring_case(text: &str, patterns: &str) -> ListMatch {
-    match_list(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
+pub(crate) fn is_listed_ignoring_case(text: &str, patterns: &str) -> bool {
+    is_listed(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -185,7 +190,7 @@ mod tests {
         ] {
             assert_eq!(match_list("n1", patterns), want, "{patterns}");
         }
-        assert_eq!(match_list_ignoring_case("N1", "n1"), ListMatch::Yes);
+        assert!(is_listed_ignoring_case("N1", "n1"));
         assert_eq!(match_list("n1", &format!("{},n1", "x".repeat(2000))), ListMatch::No);
     }
 }

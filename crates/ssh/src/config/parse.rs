@@ -73,8 +73,7 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, LineError> {
 pub(crate) fn parse_line(text: &str) -> Result<ParsedLine, LineError> {
     // A line ends at a NUL byte, as in C.
     let text = text.split('\0').next().unwrap_or_default();
-    let is_blank = |c| matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{c}');
-    let mut rest = match text.trim_end_matches(is_blank) {
+    let mut rest = match text.trim_end_matches([' ', '\t', '\r', '\n', '\u{c}']) {
         "" => text.get(..1),
         trimmed => Some(trimmed),
     };
@@ -203,8 +202,7 @@ impl Arguments<'_> {
             OptionValueKind::Domains => self.parse_domains(),
             OptionValueKind::PermittedCnames => self.parse_permitted_cnames(),
             OptionValueKind::SendEnv => {
-                let is_wrong = |name: &String| name.is_empty() || name.contains('=');
-                if self.all.iter().any(is_wrong) {
+                if self.all.iter().any(|name| name.is_empty() || name.contains('=')) {
                     return invalid("invalid environment name");
                 }
                 Ok(self.all)
@@ -305,8 +303,8 @@ impl Arguments<'_> {
 
 fn parse_choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, LineError> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
-    let unknown = || LineError::Unknown(format!("unsupported option \"{text}\""));
-    found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(unknown)
+    let printed = found.map(|(_, printed)| vec![(*printed).to_owned()]);
+    printed.ok_or_else(|| LineError::Unknown(format!("unsupported option \"{text}\"")))
 }
 
 /// An empty result is an empty list, which is an error only if it takes effect.

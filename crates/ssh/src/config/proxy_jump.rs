@@ -129,9 +129,9 @@ fn percent_decode(text: &str) -> Option<String> {
         bytes.push(match byte {
             b'+' => b' ',
             b'%' => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let code = digit(rest.next()?)? * 16 + digit(rest.next()?)?;
-                u8::try_from(code).ok().filter(|code| *code != 0)?
+                let digits = [rest.next()?, rest.next()?];
+                let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+                u8::try_from(high? * 16 + low?).ok().filter(|code| *code != 0)?
             }
             byte => byte,
         });

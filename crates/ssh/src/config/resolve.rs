@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::lexer::{self, ListMatch};
+use crate::config::lexer;
 use crate::config::options::{OptionSpec, OptionValueKind};
 use crate::config::parse::{Criterion, MatchAttribute, Pattern};
 use crate::config::proxy_jump::NO_JUMP;
@@ -40,7 +40,7 @@ pub(crate) fn resolve(
     }
     let asked = query.host.as_str();
     let mut pass = Pass { query, env, host: asked, is_second: false, resolved: &mut resolved };
-    pass.visit_files(files)?;
+    pass.read_files(files)?;
 
     let name = pass.host_name()?;
     let host = canonical_host(name, &resolved, has_address)?;
@@ -54,7 +54,7 @@ pub(crate) fn resolve(
             }
         }
         let mut pass = Pass { query, env, host: &host, is_second: true, resolved: &mut resolved };
-        pass.visit_files(files)?;
+        pass.read_files(files)?;
     }
     set_host_name(&mut resolved, &host);
     defaults::apply_defaults(&mut resolved, query, env)?;
@@ -77,29 +77,29 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn visit_files(&mut self, files: &[SshConfigFile]) -> Result<(), ConfigError> {
-        files.iter().try_for_each(|file| self.visit_file(file, true))
+    fn read_files(&mut self, files: &[SshConfigFile]) -> Result<(), ConfigError> {
+        files.iter().try_for_each(|file| self.read_file(file, true))
     }
 
-    fn visit_file(&mut self, file: &SshConfigFile, is_active: bool) -> Result<(), ConfigError> {
+    fn read_file(&mut self, file: &SshConfigFile, is_active: bool) -> Result<(), ConfigError> {
         for block in &file.blocks {
             let matches = is_active && self.block_matches(file, block)?;
             if !matches && !block.is_always_read {
                 continue;
             }
             for line in &block.lines {
-                let origin = || Origin { file: Arc::clone(&file.path), line: line.number };
+                let origin = Origin { file: Arc::clone(&file.path), line: line.number };
                 match &line.directive {
                     Directive::Set(known, values) if matches => {
                         self.set_option(known, values, file.is_user_file, origin)?;
                     }
                     Directive::Set(..) => {}
                     Directive::Include(files) => {
-                        files.iter().try_for_each(|file| self.visit_file(file, matches))?;
+                        files.iter().try_for_each(|file| self.read_file(file, matches))?;
                     }
                     Directive::Unknown(keyword) => self.check_unknown(keyword, origin)?,
                     Directive::NeedsSsh(what) => {
-                        return Err(ConfigError::NeedsSsh { at: origin(), what: what.clone() });
+                        return Err(ConfigError::NeedsSsh { at: origin, what: what.clone() });
                     }
                 }
             }
@@ -107,13 +107,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn check_unknown(&self, keyword: &str, origin: impl Fn() -> Origin) -> Result<(), ConfigError> {
+    fn check_unknown(&self, keyword: &str, at: Origin) -> Result<(), ConfigError> {
         let ignored = self.resolved.first("ignoreunknown").unwrap_or_default();
-        if lexer::match_list_ignoring_case(keyword, ignored) == ListMatch::Yes {
+        if lexer::is_listed_ignoring_case(keyword, ignored) {
             return Ok(());
         }
         let what = format!("bad configuration option: {keyword}");
-        Err(ConfigError::NeedsSsh { at: origin(), what })
+        Err(ConfigError::NeedsSsh { at, what })
     }
 
     fn block_matches(&self, file: &SshConfigFile, block: &Block) -> Result<bool, ConfigError> {
@@ -121,52 +121,43 @@ impl Pass<'_> {
             BlockCondition::Always => Ok(true),
             BlockCondition::Host(patterns) => Ok(matches_any(self.host, patterns)),
             BlockCondition::Match(criteria) => {
-                let at = || Origin { file: Arc::clone(&file.path), line: block.line };
+                let at = Origin { file: Arc::clone(&file.path), line: block.line };
                 self.criteria_match(criteria, at)
             }
         }
     }
 
-    fn criteria_match(
-        &self,
-        criteria: &[Criterion],
-        at: impl FnOnce() -> Origin,
-    ) -> Result<bool, ConfigError> {
+    fn criteria_match(&self, criteria: &[Criterion], at: Origin) -> Result<bool, ConfigError> {
         let host = self.host_name()?;
         let user = self.resolved.first("user").unwrap_or(&self.env.user);
-        let is = |matches: ListMatch| Some(matches == ListMatch::Yes);
         let mut needs_ssh = None;
         for Criterion { attribute: test, is_negated } in criteria {
             let matches = match test {
-                MatchAttribute::All => Some(true),
-                MatchAttribute::SecondPass { .. } => Some(self.is_second),
-                MatchAttribute::Host(list) => is(lexer::match_list_ignoring_case(&host, list)),
+                MatchAttribute::All => true,
+                MatchAttribute::SecondPass { .. } => self.is_second,
+                MatchAttribute::Host(list) => lexer::is_listed_ignoring_case(&host, list),
                 MatchAttribute::OriginalHost(list) => {
-                    is(lexer::match_list_ignoring_case(&self.query.host, list))
+                    lexer::is_listed_ignoring_case(&self.query.host, list)
                 }
-                MatchAttribute::User(list) => is(lexer::match_list(user, list)),
-                MatchAttribute::LocalUser(list) => is(lexer::match_list(&self.env.user, list)),
-                MatchAttribute::SessionType(list) => {
-                    is(lexer::match_list(self.session_type(), list))
-                }
-                MatchAttribute::Command(list) => is(lexer::match_list(PROBE_COMMAND, list)),
-                MatchAttribute::Tagged(list) => {
-                    match self.resolved.first("tag").unwrap_or_default() {
-                        "" => Some(list.is_empty()),
-                        tag => is(lexer::match_list(tag, list)),
-                    }
-                }
+                MatchAttribute::User(list) => lexer::is_listed(user, list),
+                MatchAttribute::LocalUser(list) => lexer::is_listed(&self.env.user, list),
+                MatchAttribute::SessionType(list) => lexer::is_listed(self.session_type(), list),
+                MatchAttribute::Command(list) => lexer::is_listed(PROBE_COMMAND, list),
+                MatchAttribute::Tagged(list) => match self.resolved.first("tag") {
+                    None | Some("") => list.is_empty(),
+                    Some(tag) => lexer::is_listed(tag, list),
+                },
                 MatchAttribute::NeedsSsh(what) => {
                     needs_ssh = Some(*what);
-                    None
+                    continue;
                 }
             };
-            if matches == Some(*is_negated) {
+            if matches == *is_negated {
                 return Ok(false);
             }
         }
         match needs_ssh {
-            Some(what) => Err(ConfigError::NeedsSsh { at: at(), what: format!("Match {what}") }),
+            Some(what) => Err(ConfigError::NeedsSsh { at, what: format!("Match {what}") }),
             None => Ok(true),
         }
     }
@@ -184,12 +175,12 @@ impl Pass<'_> {
             return Ok(self.host.to_owned());
         };
         let raw = entry.values.first().map_or("", String::as_str);
-        let token = |letter| match letter {
-            'h' => Some(self.host.to_owned()),
-            '%' => Some("%".to_owned()),
+        let expanded = values::expand_percent(raw, |letter| match letter {
+            'h' => Some(self.host.into()),
+            '%' => Some("%".into()),
             _ => None,
-        };
-        values::expand_percent(raw, token).ok_or_else(|| {
+        });
+        expanded.ok_or_else(|| {
             let nowhere = Origin { file: Arc::from(std::path::Path::new("")), line: 0 };
             let at = entry.origin.as_ref().unwrap_or(&nowhere);
             ConfigError::at_line(at, format_args!("unknown token in HostName {raw}"))
@@ -201,13 +192,13 @@ impl Pass<'_> {
         known: &'static OptionSpec,
         values: &[String],
         is_user_file: bool,
-        origin: impl Fn() -> Origin,
+        origin: Origin,
     ) -> Result<(), ConfigError> {
         if matches!(known.kind, OptionValueKind::Files) {
-            return self.add_file(known, values, is_user_file, origin);
+            return self.add_file(known, values, is_user_file, &origin);
         }
         if matches!(known.kind, OptionValueKind::SendEnv) {
-            self.set_send_env(known, values, origin);
+            self.set_send_env(known, values, &origin);
             return Ok(());
         }
         if matches!(known.kind, OptionValueKind::Jump) {
@@ -221,24 +212,18 @@ impl Pass<'_> {
         }
         let mut values = values.to_vec();
         if matches!(known.kind, OptionValueKind::SetEnv) {
-            let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
             let mut seen = std::collections::BTreeSet::new();
-            values.retain(|pair| seen.insert(name(pair)));
+            values.retain(|pair| seen.insert(pair.split('=').next().map(str::to_owned)));
         }
-        self.resolved.set(known.name, values, Some(origin()));
+        self.resolved.set(known.name, values, Some(origin));
         Ok(())
     }
 
-    fn set_send_env(
-        &mut self,
-        known: &'static OptionSpec,
-        names: &[String],
-        origin: impl Fn() -> Origin,
-    ) {
+    fn set_send_env(&mut self, known: &OptionSpec, names: &[String], origin: &Origin) {
         let sent = self.resolved.entry(known, origin);
         for name in names {
             match name.strip_prefix('-') {
-                Some(pattern) => sent.values.retain(|one| !matches_pattern(one, pattern)),
+                Some(pattern) => sent.values.retain(|name| !matches_pattern(name, pattern)),
                 None => sent.values.push(name.clone()),
             }
         }
@@ -246,19 +231,19 @@ impl Pass<'_> {
 
     fn add_file(
         &mut self,
-        known: &'static OptionSpec,
+        known: &OptionSpec,
         values: &[String],
         is_user_file: bool,
-        origin: impl Fn() -> Origin,
+        origin: &Origin,
     ) -> Result<(), ConfigError> {
-        let entry = self.resolved.entry(known, &origin);
+        let entry = self.resolved.entry(known, origin);
         for value in values {
             if entry.values.len() >= MAX_FILES {
                 let why = format_args!("too many files of {}, at most {MAX_FILES}", known.name);
-                return Err(ConfigError::at_line(&origin(), why));
+                return Err(ConfigError::at_line(origin, why));
             }
             let mut pairs = entry.values.iter().zip(&entry.from_user_file);
-            if !pairs.any(|(one, of)| one == value && *of == is_user_file) {
+            if !pairs.any(|(known, of_user)| known == value && *of_user == is_user_file) {
                 entry.values.push(value.clone());
                 entry.from_user_file.push(is_user_file);
             }
@@ -267,12 +252,12 @@ impl Pass<'_> {
     }
 
     /// `ProxyJump` and `ProxyCommand` exclude each other: the first one wins.
-    fn set_jump(&mut self, values: &[String], origin: impl Fn() -> Origin) {
+    fn set_jump(&mut self, values: &[String], origin: Origin) {
         let is_none = values.first().is_none_or(|value| value == NO_JUMP);
         if self.resolved.has("proxyjump") || (!is_none && self.resolved.has("proxycommand")) {
             return;
         }
-        self.resolved.set("proxyjump", values.to_vec(), Some(origin()));
+        self.resolved.set("proxyjump", values.to_vec(), Some(origin));
         if !is_none {
             self.resolved.set("proxycommand", vec!["none".to_owned()], None);
         }

@@ -60,8 +60,8 @@ impl ResolvedOptions {
 
     /// Returns the first value, or the default.
     pub(crate) fn first_or_default(&self, option: &str) -> &str {
-        let default = || options::find(option).map_or("", |known| known.default);
-        self.first(option).unwrap_or_else(default)
+        let set = self.first(option);
+        set.unwrap_or_else(|| options::find(option).map_or("", |known| known.default))
     }
 
     /// Returns the first value as a number.
@@ -112,13 +112,11 @@ impl ResolvedOptions {
     }
 
     /// Returns the entry of a cumulative option.
-    pub(crate) fn entry(
-        &mut self,
-        known: &OptionSpec,
-        origin: impl FnOnce() -> Origin,
-    ) -> &mut ResolvedOption {
-        let new = || ResolvedOption { origin: Some(origin()), ..ResolvedOption::default() };
-        self.0.entry(known.name).or_insert_with(new)
+    pub(crate) fn entry(&mut self, known: &OptionSpec, origin: &Origin) -> &mut ResolvedOption {
+        self.0.entry(known.name).or_insert_with(|| ResolvedOption {
+            origin: Some(origin.clone()),
+            ..ResolvedOption::default()
+        })
     }
 }
 

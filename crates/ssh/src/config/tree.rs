@@ -173,7 +173,7 @@ impl ConfigReader<'_> {
         let mut block = Block::new(0, BlockCondition::Always);
         for (at, text) in text.split('\n').enumerate() {
             let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-            let origin = || Origin { file: Arc::clone(&path), line: number };
+            let origin = Origin { file: Arc::clone(&path), line: number };
             let directive = match parse::parse_line(text) {
                 Ok(ParsedLine::Empty) => continue,
                 Ok(ParsedLine::Host(patterns)) => {
@@ -182,19 +182,18 @@ impl ConfigReader<'_> {
                     continue;
                 }
                 Ok(ParsedLine::Match(criteria)) => {
-                    let requests_second_pass = |c: &Criterion| {
-                        c.attribute == MatchAttribute::SecondPass { is_wanted: true }
-                    };
-                    self.needs_second_pass |= criteria.iter().any(requests_second_pass);
+                    let second_pass = MatchAttribute::SecondPass { is_wanted: true };
+                    self.needs_second_pass |=
+                        criteria.iter().any(|criterion| criterion.attribute == second_pass);
                     let next = Block::new(number, BlockCondition::Match(criteria));
                     file.blocks.push(std::mem::replace(&mut block, next));
                     continue;
                 }
-                Ok(ParsedLine::Include(names)) => self.read_includes(&names, context, &origin())?,
+                Ok(ParsedLine::Include(names)) => self.read_includes(&names, context, &origin)?,
                 Ok(ParsedLine::Set(known, values)) => Directive::Set(known, values),
                 Ok(ParsedLine::Unknown(keyword)) => Directive::Unknown(keyword),
                 Err(LineError::Unknown(what)) => Directive::NeedsSsh(what),
-                Err(LineError::Invalid(why)) => return Err(ConfigError::at_line(&origin(), why)),
+                Err(LineError::Invalid(why)) => return Err(ConfigError::at_line(&origin, why)),
             };
             block.push(number, directive);
         }
@@ -219,8 +218,7 @@ impl ConfigReader<'_> {
             return Err(ConfigError::at_file(path, "not a regular file:"));
         }
         let mut bytes = Vec::new();
-        let opened = std::fs::File::open(path);
-        let file = match opened {
+        let file = match std::fs::File::open(path) {
             Ok(file) => file,
             Err(error) => return Ok(Err(error)),
         };
@@ -233,8 +231,7 @@ impl ConfigReader<'_> {
         if let Err(error) = file.take(self.bytes_left).read_to_end(&mut bytes) {
             return Ok(Err(error));
         }
-        self.bytes_left =
-            self.bytes_left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        self.bytes_left = self.bytes_left.saturating_sub(bytes.len() as u64);
         if self.bytes_left == 0 {
             return Err(ConfigError::at_file(path, "the configuration is too large, at"));
         }

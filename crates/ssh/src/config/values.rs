@@ -1,6 +1,7 @@
 //! Parses single values: numbers, ports, times, domains, addresses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::config::AddressFamily;
 
@@ -8,7 +9,10 @@ use crate::config::AddressFamily;
 const MAX_NUMBER: u64 = 0x7fff_ffff;
 
 /// Replaces each `%` and the letter after it by its `token`; `None` if one is unknown.
-pub(crate) fn expand_percent(raw: &str, token: impl Fn(char) -> Option<String>) -> Option<String> {
+pub(crate) fn expand_percent<'a>(
+    raw: &str,
+    token: impl Fn(char) -> Option<Cow<'a, str>>,
+) -> Option<String> {
     let mut text = String::new();
     let mut rest = raw.chars();
     while let Some(c) = rest.next() {
@@ -54,34 +58,33 @@ pub(crate) fn parse_seconds(text: &str) -> Option<u64> {
 /// Validates `RekeyLimit`: an amount and a time.
 pub(crate) fn check_rekey_limit(words: &[&str]) -> Result<(), String> {
     let (amount, time) = at_most_two(words)?;
-    let bytes = if amount == "default" { 0.0 } else { parse_scaled(amount)?.trunc() };
+    let bytes = if amount == "default" { Some(0.0) } else { parse_scaled(amount) };
+    let bytes = bytes.ok_or_else(|| format!("bad number '{amount}'"))?.trunc();
     if bytes.abs() >= 1.0 && bytes < 16.0 {
         return Err("RekeyLimit too small".to_owned());
     }
     match time {
-        None | Some("none") => Ok(()),
-        Some(time) => {
-            parse_seconds(time).map(|_| ()).ok_or_else(|| "invalid time value".to_owned())
+        Some(time) if time != "none" && parse_seconds(time).is_none() => {
+            Err("invalid time value".to_owned())
         }
+        Some(_) | None => Ok(()),
     }
 }
 
 /// Parses an amount such as `1.5G`.
-fn parse_scaled(text: &str) -> Result<f64, String> {
-    let bad = || format!("bad number '{text}'");
+fn parse_scaled(text: &str) -> Option<f64> {
     let lower = text.trim_start().to_ascii_lowercase();
     let unit = lower.chars().next_back().filter(|last| !last.is_ascii_digit() && *last != '.');
     let digits = unit.map_or(lower.as_str(), |_| lower.get(..lower.len() - 1).unwrap_or_default());
     let shift = match unit {
         None | Some('b') => 0,
-        Some(unit) => 10 * (1 + "kmgtpe".find(unit).ok_or_else(bad)?),
+        Some(unit) => 10 * (1 + "kmgtpe".find(unit)?),
     };
     let bare = digits.strip_prefix(['+', '-']).unwrap_or(digits);
     let is_number = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let number: f64 = digits.parse().ok().filter(|_| is_number).ok_or_else(bad)?;
-    let power = i32::try_from(shift).map_err(|_huge| bad())?;
-    let value = number * 2_f64.powi(power);
-    if value.abs() < 2_f64.powi(63) { Ok(value) } else { Err(bad()) }
+    let number: f64 = digits.parse().ok().filter(|_| is_number)?;
+    let value = number * 2_f64.powi(i32::try_from(shift).ok()?);
+    Some(value).filter(|value| value.abs() < 2_f64.powi(63))
 }
 
 fn at_most_two<'a>(words: &[&'a str]) -> Result<(&'a str, Option<&'a str>), String> {
@@ -144,11 +147,9 @@ pub(crate) fn check_bind_mask(words: &[&str]) -> Result<(), String> {
 /// Validates `TunnelDevice`: two numbers or `any`.
 pub(crate) fn check_tunnel_device(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
-    let is_valid_number =
-        |text: &str| text == "any" || parse_number(text).is_some_and(|at| at < 0x7fff_fffe);
-    let is_valid = word
-        .split_once(':')
-        .map_or_else(|| is_valid_number(word), |(a, b)| is_valid_number(a) && is_valid_number(b));
+    let mut numbers = word.splitn(2, ':');
+    let is_valid = numbers
+        .all(|text| text == "any" || parse_number(text).is_some_and(|number| number < 0x7fff_fffe));
     if is_valid { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
 }
 
@@ -163,13 +164,14 @@ const QOS_CLASSES: [&str; 26] = [
 /// Validates `IPQoS`: one or two `QoS` classes, by name or number.
 pub(crate) fn check_ip_qos(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
-    let wrong = |word: &&str| {
+    for word in [Some(first), second].into_iter().flatten() {
         let lower = word.to_ascii_lowercase();
         let number = parse_c_integer(word.strip_prefix('+').unwrap_or(word));
-        !QOS_CLASSES.contains(&lower.as_str()) && number.is_none_or(|value| value > 255)
-    };
-    let bad = [Some(first), second].into_iter().flatten().find(wrong);
-    bad.map_or(Ok(()), |word| Err(format!("bad IPQoS value: {word}")))
+        if !QOS_CLASSES.contains(&lower.as_str()) && number.is_none_or(|value| value > 255) {
+            return Err(format!("bad IPQoS value: {word}"));
+        }
+    }
+    Ok(())
 }
 
 /// Parses a port: a number from 1, or a service name.
@@ -194,21 +196,18 @@ fn service_port(name: &str) -> Option<u16> {
 
 /// Returns a domain in lower case without the final dot, or why it is invalid.
 pub(crate) fn parse_domain(text: &str) -> Result<String, String> {
-    let wrong = |why: &str| Err(format!("domain name \"{text}\" {why}"));
-    if text.is_empty() {
+    let why = if text.is_empty() {
         return Err("empty domain name".to_owned());
-    }
-    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        return wrong("starts with invalid character");
-    }
-    if text.contains("..") {
-        return wrong("contains consecutive separators");
-    }
-    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
-        return wrong("contains invalid characters");
-    }
-    let lower = text.to_ascii_lowercase();
-    Ok(lower.strip_suffix('.').unwrap_or(&lower).to_owned())
+    } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        "starts with invalid character"
+    } else if text.contains("..") {
+        "contains consecutive separators"
+    } else if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
+        "contains invalid characters"
+    } else {
+        return Ok(text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase());
+    };
+    Err(format!("domain name \"{text}\" {why}"))
 }
 
 /// Returns true if every `${VARIABLE}` in a text is valid and set.
@@ -239,11 +238,8 @@ pub(crate) fn normalise_address(name: &str, family: AddressFamily) -> Option<Str
     // The scope is a number or an interface name.
     let (bare, scope) = name.split_once('%').map_or((name, None), |(ip, scope)| (ip, Some(scope)));
     if let Ok(address) = bare.parse::<Ipv6Addr>() {
-        let spelt = scope.map_or_else(
-            || IpAddr::V6(address).to_string(),
-            |scope| format!("{}%{scope}", IpAddr::V6(address)),
-        );
-        return (family != AddressFamily::Version4).then_some(spelt);
+        let scope = scope.map(|scope| format!("%{scope}")).unwrap_or_default();
+        return (family != AddressFamily::Version4).then(|| format!("{address}{scope}"));
     }
     let address = scope.is_none().then(|| parse_inet_aton(name))??;
     (family != AddressFamily::Version6).then(|| address.to_string())

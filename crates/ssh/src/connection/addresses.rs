@@ -37,10 +37,10 @@ impl AddressTable {
     /// Returns the scheduler's address of a node; waits for a query in progress.
     pub(crate) async fn get(&self, host: &str) -> Option<String> {
         let mut updates = self.0.subscribe();
-        let is_known =
-            |known: &SchedulerAddresses| !known.is_query_running || known.known.contains_key(host);
-        let addresses = timeout(LOOKUP_TIMEOUT, updates.wait_for(is_known)).await.ok()?.ok()?;
-        addresses.known.get(host)?.clone()
+        let known = updates.wait_for(|addresses| {
+            !addresses.is_query_running || addresses.known.contains_key(host)
+        });
+        timeout(LOOKUP_TIMEOUT, known).await.ok()?.ok()?.known.get(host)?.clone()
     }
 }
 

@@ -79,11 +79,14 @@ impl SshParams {
 
 /// Returns true if a list is the default of some OpenSSH version since 7.4, apart from names added or dropped since.
 fn is_openssh_default(names: &[String]) -> bool {
-    let is_in_all = |name: &&str| {
-        !(name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1"))
-    };
-    let defaults = algorithm_sets::KEY_EXCHANGES.defaults().filter(is_in_all);
-    names.is_empty() || names.iter().map(String::as_str).filter(is_in_all).eq(defaults)
+    let defaults = algorithm_sets::KEY_EXCHANGES.defaults();
+    let defaults = defaults.filter(|name| is_in_all_versions(name));
+    let names = names.iter().map(String::as_str);
+    names.len() == 0 || names.filter(|name| is_in_all_versions(name)).eq(defaults)
+}
+
+fn is_in_all_versions(name: &str) -> bool {
+    !(name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1"))
 }
 
 /// Returns the algorithms of `wanted` that russh supports, in that order.
@@ -95,8 +98,8 @@ fn supported<T: AsRef<str> + Copy + PartialEq>(
 ) -> Result<Vec<T>, Fault> {
     let ours: Vec<T> =
         all.iter().map(|name| **name).filter(|name| !unreal.contains(name)).collect();
-    let find = |name: &String| ours.iter().find(|known| known.as_ref() == name).copied();
-    let found: Vec<T> = wanted.iter().filter_map(find).collect();
+    let found = wanted.iter().filter_map(|name| ours.iter().find(|known| known.as_ref() == name));
+    let found: Vec<T> = found.copied().collect();
     if found.is_empty() {
         let known = ours.iter().map(|name| name.as_ref().to_owned()).collect();
         return Err(Fault::UnsupportedAlgorithms { option, known });

@@ -140,10 +140,7 @@ impl SshChannel {
     pub async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         // russh's outgoing buffer keeps its largest size, for every node: so it gets small chunks, and time to send each.
         for chunk in bytes.chunks(SEND_CHUNK) {
-            let result = self.writer.data_bytes(chunk.to_vec()).await;
-            if let Err(error) = result {
-                return Err(self.session_fault(&error).await);
-            }
+            self.check_sent(self.writer.data_bytes(chunk.to_vec()).await).await?;
             tokio::task::yield_now().await;
         }
         Ok(())
@@ -153,10 +150,7 @@ impl SshChannel {
     pub async fn close_stdin(&self) -> Result<(), Fault> {
         // Nothing may be written after EOF.
         self.session.state.take_queued_line();
-        match self.writer.eof().await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.session_fault(&error).await),
-        }
+        self.check_sent(self.writer.eof().await).await
     }
 
     /// Sends a signal to the command; a node may ignore it.
@@ -167,26 +161,22 @@ impl SshChannel {
             CommandSignal::Quit => Sig::QUIT,
             CommandSignal::Terminate => Sig::TERM,
         };
-        match self.writer.signal(signal).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.session_fault(&error).await),
-        }
+        self.check_sent(self.writer.signal(signal).await).await
     }
 
     /// Tells the node the new size of the terminal.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), Fault> {
-        match self.writer.window_change(size.columns, size.rows, 0, 0).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.session_fault(&error).await),
-        }
+        self.check_sent(self.writer.window_change(size.columns, size.rows, 0, 0).await).await
     }
 
-    async fn session_fault(&self, error: &russh::Error) -> Fault {
+    /// Returns the fault of the session if something could not be sent.
+    async fn check_sent(&self, sent: Result<(), russh::Error>) -> Result<(), Fault> {
+        let Err(error) = sent else { return Ok(()) };
         let why = match self.session.state.end() {
             Some(_) => self.session.state.end_text(),
-            None => algorithms::describe(error),
+            None => algorithms::describe(&error),
         };
-        self.session.attribute(Fault::SessionLost { why }).await
+        Err(self.session.attribute(Fault::SessionLost { why }).await)
     }
 
     /// Closes the command's stdin, waits a while for it to exit, and closes the connection.

@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::config::AddressFamily;
+use crate::config::{AddressFamily, BindOptions};
 use crate::deadline::Deadline;
 use crate::trace::{self, ConnectEvent};
 use gtop_local::fault::ssh::{ConnectPhase, Fault};
@@ -40,28 +40,27 @@ pub(crate) struct Endpoint<'a> {
     pub(crate) typed_name: &'a str,
 }
 
+impl Endpoint<'_> {
+    fn not_found(self, why: String) -> Fault {
+        let host = (self.host != self.typed_name).then(|| self.host.to_owned());
+        Fault::NameNotFound { host, why }
+    }
+}
+
 impl Resolver {
     /// Returns the addresses of a name, in resolver order.
     pub(crate) async fn look_up(&self, endpoint: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
-        let unknown = |why: String| Fault::NameNotFound {
-            host: (endpoint.host != endpoint.typed_name).then(|| endpoint.host.to_owned()),
-            why,
+        let mut addresses = if let Ok(address) = endpoint.host.parse::<IpAddr>() {
+            vec![SocketAddr::new(address, endpoint.port)]
+        } else {
+            let found = self.getaddrinfo(endpoint.host.to_owned(), endpoint.port).await;
+            found.map_err(|why| endpoint.not_found(why))?
         };
-        let found = match endpoint.host.parse::<IpAddr>() {
-            Ok(address) => vec![SocketAddr::new(address, endpoint.port)],
-            Err(_) => {
-                self.getaddrinfo(endpoint.host.to_owned(), endpoint.port).await.map_err(unknown)?
-            }
-        };
-        let fits = |address: &SocketAddr| match endpoint.family {
-            AddressFamily::Any => true,
-            AddressFamily::Version4 => address.is_ipv4(),
-            AddressFamily::Version6 => address.is_ipv6(),
-        };
-        let mut addresses: Vec<_> = found.into_iter().filter(fits).collect();
+        addresses.retain(|address| endpoint.family.fits(address));
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
-            return Err(unknown("it has no address of the configured family".to_owned()));
+            let why = "it has no address of the configured family".to_owned();
+            return Err(endpoint.not_found(why));
         }
         Ok(addresses)
     }
@@ -80,14 +79,7 @@ impl Resolver {
     }
 }
 
-/// `BindAddress` and `BindInterface`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BindOptions {
-    pub(crate) address: Option<String>,
-    pub(crate) interface: Option<String>,
-}
-
-/// The same, with the address resolved.
+/// What to connect from, with the address resolved.
 #[derive(Debug, Default)]
 pub(crate) struct LocalBind {
     addresses: Vec<SocketAddr>,
@@ -97,52 +89,49 @@ pub(crate) struct LocalBind {
 impl BindOptions {
     /// Resolves the local address.
     pub(crate) async fn resolve(&self, names: &Resolver) -> Result<LocalBind, Fault> {
-        let mut local_bind = LocalBind { addresses: Vec::new(), interface: self.interface.clone() };
         // As with ssh, the address wins over the interface.
-        if let Some(address) = self.address.as_deref() {
-            let endpoint = Endpoint {
-                host: address,
-                port: 0,
-                family: AddressFamily::Any,
-                typed_name: address,
-            };
-            let found = names.look_up(endpoint).await;
-            let why = format!("BindAddress {} has no address", text::excerpt_line(address));
-            local_bind.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
-            local_bind.interface = None;
-        }
-        Ok(local_bind)
+        let Some(host) = self.address.as_deref() else {
+            return Ok(LocalBind { addresses: Vec::new(), interface: self.interface.clone() });
+        };
+        let endpoint = Endpoint { host, port: 0, family: AddressFamily::Any, typed_name: host };
+        let addresses = names.look_up(endpoint).await.map_err(|_unknown| {
+            let why = format!("BindAddress {} has no address", text::excerpt_line(host));
+            Fault::BadConfiguration { why }
+        })?;
+        Ok(LocalBind { addresses, interface: None })
     }
 }
 
 impl LocalBind {
     /// Returns a socket bound to the local address or interface.
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
-        let unusable = |what: String| {
-            move |error: std::io::Error| Fault::BadConfiguration {
-                why: format!("{what} cannot be used ({})", text::io_error(&error)),
-            }
-        };
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let socket = socket.map_err(|error| connection_fault(&error, to.port()))?;
         if !self.addresses.is_empty() {
-            let fits = |address: &&SocketAddr| address.is_ipv4() == to.is_ipv4();
-            let why = "BindAddress is of another address family than the node".to_owned();
-            let from = self.addresses.iter().find(fits).ok_or(Fault::BadConfiguration { why })?;
-            let named = unusable(format!("BindAddress {}", from.ip()));
-            socket.bind(*from).map_err(named)?;
+            let from = self.addresses.iter().find(|address| address.is_ipv4() == to.is_ipv4());
+            let Some(from) = from else {
+                let why = "BindAddress is of another address family than the node".to_owned();
+                return Err(Fault::BadConfiguration { why });
+            };
+            let bound = socket.bind(*from);
+            bound.map_err(|error| unusable(&format!("BindAddress {}", from.ip()), &error))?;
         }
         if let Some(interface) = &self.interface {
-            let named = unusable(format!("BindInterface {}", text::excerpt_line(interface)));
             let bound = socket.bind_device(Some(interface.as_bytes()));
             // Older kernels do not allow this to users; ssh binds to the interface's address instead.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
                 return Err(Fault::NeedsSshProgram { options: "BindInterface".to_owned() });
             }
-            bound.map_err(named)?;
+            let option = format!("BindInterface {}", text::excerpt_line(interface));
+            bound.map_err(|error| unusable(&option, &error))?;
         }
         Ok(socket)
     }
+}
+
+fn unusable(option: &str, error: &std::io::Error) -> Fault {
+    let why = format!("{option} cannot be used ({})", text::io_error(error));
+    Fault::BadConfiguration { why }
 }
 
 /// Connects to the first address that answers; each address gets an equal share of the remaining time.
@@ -171,8 +160,10 @@ pub(crate) async fn connect(
             Ok(Err(error)) => last = connection_fault(&error, address.port()),
             Err(_elapsed) => last = deadline.timed_out(ConnectPhase::Connection),
         }
-        let why = || failure_text(&last);
-        trace::record(|| ConnectEvent::ConnectFailed { address: *address, why: why() });
+        trace::record(|| ConnectEvent::ConnectFailed {
+            address: *address,
+            why: failure_text(&last),
+        });
     }
     Err(last)
 }

@@ -59,12 +59,12 @@ impl OutputQueue {
         let must_wait = is_wanted && state.is_full();
         async move {
             if must_wait {
-                Box::pin(self.wait_for_room()).await;
+                Box::pin(self.wait_for_space()).await;
             }
         }
     }
 
-    async fn wait_for_room(&self) {
+    async fn wait_for_space(&self) {
         while lock(&self.state).is_full() {
             self.space_ready.notified().await;
         }
@@ -119,8 +119,7 @@ impl State {
             Some(output) => output.is_none(),
             None => self.is_over,
         };
-        let is_due = |(_, at): &mut (Output, Instant)| is_last || *at <= Instant::now();
-        match self.exit.take_if(is_due) {
+        match self.exit.take_if(|(_, at)| is_last || *at <= Instant::now()) {
             Some((exit, _)) => Some(Some(exit)),
             None => self.queue.pop_front(),
         }

@@ -63,27 +63,27 @@ impl ProgramStderr {
         let mut lines = banner_error.into_iter().chain(text.lines().rev()).map(text::excerpt_line);
         lines.find(|line| !line.is_empty())
     }
+
+    fn fault(&self, why: String) -> Fault {
+        let is_closed = stderr::parse_no_banner(&why).is_some_and(|(_, is_closed)| is_closed);
+        Fault::ProxyCommandFailed { command: self.command.clone(), why, is_closed }
+    }
 }
 
 impl Underlay for ProgramStderr {
     fn attribute(&self, fault: Fault) -> Attributed<'_> {
         Box::pin(async move {
             let line = self.last_line().await;
-            let failed = |why: String| Fault::ProxyCommandFailed {
-                command: self.command.clone(),
-                is_closed: stderr::parse_no_banner(&why).is_some_and(|(_, is_closed)| is_closed),
-                why,
-            };
             match (fault, line) {
                 // The connection had worked, so its stderr may be about anything.
                 (Fault::SessionLost { why }, Some(line)) => {
                     Fault::SessionLost { why: format!("{why}; ProxyCommand says: {line}") }
                 }
-                (_, Some(line)) => failed(line),
+                (_, Some(line)) => self.fault(line),
                 (Fault::TimedOut { phase: ConnectPhase::BannerExchange, after }, None) => {
-                    failed(format!("it sends no SSH banner within {}", seconds_text(&after)))
+                    self.fault(format!("it sends no SSH banner within {}", seconds_text(&after)))
                 }
-                (Fault::NoBanner { .. }, None) => failed("it sends no SSH banner".to_owned()),
+                (Fault::NoBanner { .. }, None) => self.fault("it sends no SSH banner".to_owned()),
                 (fault, None) => fault,
             }
         })

@@ -189,6 +189,12 @@ pub(crate) enum HandlerError {
     Russh(russh::Error),
 }
 
+impl From<Fault> for HandlerError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(Box::new(fault))
+    }
+}
+
 impl From<russh::Error> for HandlerError {
     fn from(error: russh::Error) -> Self {
         Self::Russh(error)
@@ -232,8 +238,7 @@ impl client::Handler for ClientHandler {
         &mut self,
         shown: &PublicKeyOrCertificate,
     ) -> Result<bool, HandlerError> {
-        let fault = |fault| HandlerError::Fault(Box::new(fault));
-        let verification = self.host_key_policy.verify(shown, self.is_loopback).map_err(fault)?;
+        let verification = self.host_key_policy.verify(shown, self.is_loopback)?;
         *lock(&self.state.verification) = Some(verification.clone());
         if let Some(trace) = &self.trace {
             trace.push(ConnectEvent::host_key(
@@ -241,7 +246,7 @@ impl client::Handler for ClientHandler {
                 self.host_key_policy.find_line(&verification.key),
             ));
         }
-        self.host_key_policy.accept(verification).await.map_err(fault)
+        Ok(self.host_key_policy.accept(verification).await?)
     }
 
     async fn kex_done(
@@ -269,8 +274,7 @@ impl client::Handler for ClientHandler {
         let mut banner = lock(&self.state.banner);
         let room = MAX_BANNER.saturating_sub(banner.chars().count());
         for line in text.lines().filter(|_| room > 0) {
-            let line = text::excerpt(line, room);
-            banner.push_str(&line);
+            banner.push_str(&text::excerpt(line, room));
             banner.push('\n');
         }
         let bounded: String = banner.chars().take(MAX_BANNER).collect();

@@ -46,35 +46,29 @@ struct ListedAlgorithm {
 impl HostKeyAlgorithms {
     /// Returns the algorithms for a host, from `HostKeyAlgorithms`, or from the default if it is empty.
     pub(crate) fn new(names: &[String], known: &HostKeyEntries) -> Self {
-        let all = || {
-            [true, false].into_iter().flat_map(|is_certificate| {
-                DEFAULT_ALGORITHMS.map(|algorithm| ListedAlgorithm { algorithm, is_certificate })
-            })
-        };
+        let defaults = [true, false].into_iter().flat_map(|is_certificate| {
+            DEFAULT_ALGORITHMS.map(|algorithm| ListedAlgorithm { algorithm, is_certificate })
+        });
         let wanted: Vec<ListedAlgorithm> = match names {
-            [] => all().collect(),
+            [] => defaults.collect(),
             names => names.iter().filter_map(|name| ListedAlgorithm::parse(name)).collect(),
         };
         // If the most preferred key is known, the order is kept.
         let keeps_order = is_user_ordered(&wanted)
             || wanted.first().is_some_and(|first| known.has_algorithm(&first.algorithm));
-        let goes_first = |wanted: &ListedAlgorithm| {
+        let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| {
             keeps_order
                 || known.has_algorithm(&wanted.algorithm)
                 || (wanted.is_certificate && known.has_authority())
-        };
-        let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(goes_first);
+        });
         order.extend(rest);
-        Self::in_order(&order)
+        Self::in_order(order)
     }
 
     /// Returns the algorithms for a host with a pinned key.
     pub(crate) fn pinned(key: Option<&KeyData>) -> Self {
-        let is_pinned =
-            |algorithm: &Algorithm| key.is_some_and(|key| is_same_algorithm(key, algorithm));
-        let (mut keys, rest): (Vec<_>, Vec<_>) =
-            DEFAULT_ALGORITHMS.into_iter().partition(is_pinned);
-        keys.extend(rest);
+        let mut keys = Vec::from(DEFAULT_ALGORITHMS);
+        keys.sort_by_key(|algorithm| !key.is_some_and(|key| is_same_algorithm(key, algorithm)));
         Self { certificates: Vec::new(), keys }
     }
 
@@ -82,25 +76,25 @@ impl HostKeyAlgorithms {
     ///
     /// A certificate that should follow a plain key is left out: a host with the certificate has the plain key too,
     /// and without a known authority only that one counts.
-    fn in_order(order: &[ListedAlgorithm]) -> Self {
+    fn in_order(order: Vec<ListedAlgorithm>) -> Self {
         let plain = order.iter().position(|wanted| !wanted.is_certificate).unwrap_or(order.len());
-        let is_plain_too = |algorithm: &Algorithm| {
-            order.iter().any(|other| !other.is_certificate && other.algorithm == *algorithm)
-        };
-        let certificates = order.iter().enumerate().filter(|(index, wanted)| {
-            wanted.is_certificate && (*index < plain || !is_plain_too(&wanted.algorithm))
-        });
-        let certificates = certificates.map(|(_, wanted)| wanted.algorithm.clone()).collect();
-        let keys = order.iter().filter(|wanted| !wanted.is_certificate);
-        Self { certificates, keys: keys.map(|wanted| wanted.algorithm.clone()).collect() }
+        let (certificates, keys): (Vec<_>, Vec<_>) =
+            order.into_iter().enumerate().partition(|(_, wanted)| wanted.is_certificate);
+        let keys: Vec<Algorithm> = keys.into_iter().map(|(_, wanted)| wanted.algorithm).collect();
+        let certificates = certificates
+            .into_iter()
+            .filter(|(index, wanted)| *index < plain || !keys.contains(&wanted.algorithm));
+        let certificates = certificates.map(|(_, wanted)| wanted.algorithm).collect();
+        Self { certificates, keys }
     }
 
     /// Returns the plain algorithms without those of some keys.
     pub(crate) fn without(&self, keys: &[KeyData]) -> Self {
-        let is_other =
-            |algorithm: &&Algorithm| !keys.iter().any(|key| is_same_algorithm(key, algorithm));
-        let keys = self.keys.iter().filter(is_other).cloned().collect();
-        Self { certificates: Vec::new(), keys }
+        let others = self
+            .keys
+            .iter()
+            .filter(|algorithm| !keys.iter().any(|key| is_same_algorithm(key, algorithm)));
+        Self { certificates: Vec::new(), keys: others.cloned().collect() }
     }
 
     /// Returns true if a key of this algorithm was offered.
@@ -146,7 +140,7 @@ mod tests {
     fn offered(names: &str, lines: &str) -> (String, String) {
         let text = lines.replace("<A>", A).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
+        let known = HostKeyEntries::collect_for(&[file], &KnownHostName::new("n1", 22, None));
         let names: Vec<_> = names.split_terminator(',').map(str::to_owned).collect();
         let HostKeyAlgorithms { certificates, keys } = HostKeyAlgorithms::new(&names, &known);
         let short = |algorithm: &Algorithm| match algorithm.as_str() {

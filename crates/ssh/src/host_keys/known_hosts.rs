@@ -15,7 +15,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{HashAlg, PublicKey};
 use sha1::Sha1;
 
-use crate::config::lexer::{self, ListMatch};
+use crate::config::lexer;
 use crate::file_cache;
 use gtop_local::fault::Origin;
 use gtop_local::fault::ssh::Fault;
@@ -43,6 +43,13 @@ pub(crate) struct HostEntry {
     pub(crate) at: Origin,
     pub(crate) marker: Marker,
     pub(crate) key: KeyData,
+}
+
+impl HostEntry {
+    /// Returns true if the entry has this marker and key.
+    pub(crate) fn lists(&self, marker: Marker, key: &KeyData) -> bool {
+        self.marker == marker && self.key == *key
+    }
 }
 
 /// One `known_hosts` file.
@@ -129,23 +136,20 @@ impl KnownHosts {
     /// Returns the entries of a host, in file order. `name` is lower case.
     pub(crate) fn lookup(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
-        let matching = self
-            .patterns
-            .iter()
-            .filter(|(names, _)| lexer::match_list_ignoring_case(name, names) == ListMatch::Yes);
-        found.extend(matching.map(|(_, index)| *index));
-        found.extend(
-            self.hashes.iter().filter(|(hashed, _)| hashed.matches(name)).map(|(_, index)| *index),
-        );
+        let patterns = self.patterns.iter();
+        let patterns = patterns.filter(|(names, _)| lexer::is_listed_ignoring_case(name, names));
+        found.extend(patterns.map(|(_, index)| *index));
+        let hashes = self.hashes.iter().filter(|(hashed, _)| hashed.matches(name));
+        found.extend(hashes.map(|(_, index)| *index));
         found.sort_unstable();
         // A line may list the host twice.
         found.dedup();
         let lines = found.into_iter().filter_map(|index| self.lines.get(index));
-        let entry = |RawLine { at, marker, key }: &RawLine| {
-            let key = PublicKey::from_openssh(key).ok()?.key_data().clone();
+        let entries = lines.filter_map(|RawLine { at, marker, key }| {
+            let key = PublicKey::from_openssh(key).ok()?.into();
             Some(HostEntry { at: at.clone(), marker: *marker, key })
-        };
-        lines.filter_map(entry).collect()
+        });
+        entries.collect()
     }
 }
 
@@ -159,8 +163,8 @@ fn openssh_misses_marker(line: &str) -> bool {
 impl HashedName {
     fn parse(text: &str) -> Option<Self> {
         let (salt, hash) = text.strip_prefix(HASH_PREFIX)?.split_once('|')?;
-        let decode = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
-        Some(Self { salted: salted(decode(salt)?)?, hash: decode(hash)? })
+        let [salt, hash] = [salt, hash].map(|text| STANDARD.decode(text).ok()?.try_into().ok());
+        Some(Self { salted: salted(salt?)?, hash: hash? })
     }
 
     fn matches(&self, name: &str) -> bool {

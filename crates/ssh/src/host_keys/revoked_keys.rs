@@ -45,19 +45,19 @@ impl KeyDigests {
 impl RevokedKeys {
     /// Reads a list, or returns why every key must be refused.
     pub(crate) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
-        let refusal = |why: &str| Fault::BadConfiguration {
-            why: format!(
-                "RevokedHostKeys {} cannot be used ({why}), so every host key is refused",
-                path.display()
-            ),
-        };
         // The usual way to switch an option off.
         if path == Path::new("/dev/null") {
             return Ok(Arc::new(Self::Keys(Vec::new())));
         }
-        let bytes =
-            file_cache::read_bytes(path).map_err(|error| refusal(&text::io_error(&error)))?;
-        Self::parse(&bytes).map(Arc::new).map_err(|why| refusal(&why))
+        let bytes = file_cache::read_bytes(path).map_err(|error| text::io_error(&error));
+        let list = bytes.and_then(|bytes| Self::parse(&bytes));
+        list.map(Arc::new).map_err(|why| {
+            let file = path.display();
+            let why = format!(
+                "RevokedHostKeys {file} cannot be used ({why}), so every host key is refused"
+            );
+            Fault::BadConfiguration { why }
+        })
     }
 
     /// Parses a list.
@@ -75,7 +75,7 @@ impl RevokedKeys {
             }
             let key = PublicKey::from_openssh(&format!("{kind} {}", key.unwrap_or_default()));
             let key = key.map_err(|_unreadable| format!("line {} is not a key", index + 1))?;
-            keys.push(key.key_data().clone());
+            keys.push(key.into());
         }
         Ok(Self::Keys(keys))
     }
@@ -90,13 +90,9 @@ impl RevokedKeys {
 
     /// Returns true if a certificate, its key or its signer is revoked.
     pub(crate) fn has_certificate(&self, certificate: &Certificate) -> bool {
-        let by_key =
-            self.has_key(certificate.public_key()) || self.has_key(certificate.signature_key());
-        by_key
-            || match self {
-                Self::Keys(_) => false,
-                Self::Krl(krl) => krl.has_certificate(certificate),
-            }
+        self.has_key(certificate.public_key())
+            || self.has_key(certificate.signature_key())
+            || matches!(self, Self::Krl(krl) if krl.has_certificate(certificate))
     }
 }
 

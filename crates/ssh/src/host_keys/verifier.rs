@@ -101,7 +101,7 @@ impl HostKeyPolicy {
                 return fault.map_or(Ok(true), Err);
             }
         };
-        let host = &verifier.known.name.full;
+        let host = &verifier.settings.known_hosts_name.full;
         let Some(fault) = verification.fault(host) else { return Ok(true) };
         match (&verification.status, verifier.settings.host_key_check) {
             (HostKeyStatus::Unknown, HostKeyCheck::AcceptNew | HostKeyCheck::No) => {
@@ -164,15 +164,24 @@ impl HostKeyVerifier {
             .filter(|host_certificate| !certificate::has_valid_signature(host_certificate))
         {
             return Err(Fault::HostCertificateRefused {
-                host: self.known.name.full.clone(),
+                host: self.settings.known_hosts_name.full.clone(),
                 why: "has an invalid signature".to_owned(),
                 algorithm: host_certificate.algorithm().to_string(),
                 fingerprint: known_hosts::fingerprint(key),
             });
         }
-        let verified = |status, problem| {
-            Ok(Verification { key: key.clone(), status, certificate_problem: problem })
-        };
+        let (status, certificate_problem) = self.check(key, host_certificate, is_exempt, now);
+        Ok(Verification { key: key.clone(), status, certificate_problem })
+    }
+
+    /// Returns the status of a key, and why its certificate is ignored.
+    fn check(
+        &self,
+        key: &KeyData,
+        host_certificate: Option<&Certificate>,
+        is_exempt: bool,
+        now: Timestamp,
+    ) -> (HostKeyStatus, Option<String>) {
         if let Some((file, revoked)) = &self.revoked
             && host_certificate.map_or_else(
                 || revoked.has_key(key),
@@ -180,37 +189,37 @@ impl HostKeyVerifier {
             )
         {
             let at = Origin { file: file.as_path().into(), line: 0 };
-            return verified(HostKeyStatus::Revoked { at }, None);
+            return (HostKeyStatus::Revoked { at }, None);
         }
         if is_exempt {
-            return verified(HostKeyStatus::Exempt, None);
+            return (HostKeyStatus::Exempt, None);
         }
         let Some(host_certificate) = host_certificate else {
-            return verified(self.known.check(key), None);
+            return (self.known.check(key), None);
         };
         let [full, portless] = self.known.check_authorities(host_certificate);
         let is_full = full != HostKeyStatus::Unknown;
         let status = if is_full { full } else { portless };
         match status {
             HostKeyStatus::Certified { .. } => {
-                let name = self.known.name.principal();
+                let name = self.settings.known_hosts_name.principal();
                 let signatures = &self.settings.algorithms.authority_signatures;
                 match certificate::problem(host_certificate, name, now, signatures) {
-                    None => verified(status, None),
-                    problem => verified(self.known.check(key), problem),
+                    None => (status, None),
+                    problem => (self.known.check(key), problem),
                 }
             }
-            HostKeyStatus::Unknown => verified(self.known.check(key), None),
+            HostKeyStatus::Unknown => (self.known.check(key), None),
             // As in OpenSSH, the entries without the port come last.
             HostKeyStatus::Revoked { .. }
                 if !is_full && self.known.check(key) == HostKeyStatus::Known =>
             {
-                verified(HostKeyStatus::Known, None)
+                (HostKeyStatus::Known, None)
             }
             HostKeyStatus::Revoked { .. }
             | HostKeyStatus::Known
             | HostKeyStatus::Exempt
-            | HostKeyStatus::Changed { .. } => verified(status, None),
+            | HostKeyStatus::Changed { .. } => (status, None),
         }
     }
 
@@ -241,7 +250,7 @@ impl HostKeyVerifier {
 }
 
 fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> Verification {
-    let key = offered.public_key().key_data().clone();
+    let key = KeyData::from(offered.public_key());
     let status = match pinned {
         Some(pinned) if *pinned == key => HostKeyStatus::Known,
         Some(pinned) => HostKeyStatus::Changed {
@@ -327,7 +336,7 @@ mod tests {
             query.settings_from_ssh_g("hostname n1\nuser ada\nport 22\n", &env).unwrap();
         change(&mut settings);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &expand(lines)));
-        let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
+        let known = HostKeyEntries::collect_for(&[file], &KnownHostName::new("n1", 22, None));
         let list = RevokedKeys::parse(expand(revoked).as_bytes()).unwrap();
         let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
         HostKeyVerifier::new(Arc::new(settings), known, revoked)

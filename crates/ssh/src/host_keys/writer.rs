@@ -83,7 +83,8 @@ fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault
     let host = &settings.known_hosts_name.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     config::check_known_name(bare)?;
-    let names = if settings.hash_known_hosts { hash_name(host)? } else { host.clone() };
+    let hashed = if settings.hash_known_hosts { Some(hash_name(host)?) } else { None };
+    let names = hashed.as_ref().unwrap_or(host);
     let public = PublicKey::new(key.clone(), "").to_openssh();
     let public = public.map_err(|_unencodable| config_fault("the node's key cannot be encoded"))?;
     Ok(KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) })
@@ -125,7 +126,7 @@ pub(crate) fn store_new_key(
     let _writing = lock(&WRITE_LOCK);
     let done = storage::append(&file, FILE_MODES, |content| {
         let known = KnownHosts::parse(&file, &String::from_utf8_lossy(content));
-        let name = settings.known_hosts_name.clone();
+        let name = &settings.known_hosts_name;
         status = HostKeyEntries::collect_for(&[Arc::new(known)], name).check(key);
         let is_open = content.last().is_some_and(|last| *last != b'\n');
         let before = if is_open { "\n" } else { "" };

@@ -46,9 +46,9 @@ pub fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
     let is_silent = before.trim().is_empty();
     let behind = ended.saturating_sub(usize::from(is_silent));
     let Some(last) = gateways.last().filter(|_| behind > 0) else { return parse_root(ssh) };
-    let named = || gateways.iter().find(|hop| before.contains(&hop.host));
     let counted = gateways.len().checked_sub(behind).and_then(|index| gateways.get(index));
-    let gateway = counted.or_else(named).unwrap_or(last);
+    let named = counted.or_else(|| gateways.iter().find(|hop| before.contains(&hop.host)));
+    let gateway = named.unwrap_or(last);
     let text = if is_silent { ssh.text } else { before };
     parse_root(&SshStderr { text, ..*ssh }).at_gateway(&gateway.destination())
 }
@@ -156,15 +156,14 @@ impl<'a> SshStderr<'a> {
     }
 
     fn login_fault(&self) -> Option<Fault> {
-        let refused = |user: &str, offers: Vec<String>, tried: &str| {
-            let (user, tried) = (text::excerpt(user, 64), vec![tried.to_owned()]);
-            Fault::AuthenticationRefused { user, offers, tried }
-        };
         if let Some(methods) = self.between("Permission denied (", ")") {
             let line = self.find_line("Permission denied (").unwrap_or_default();
             let user = line.split_once('@').map_or(self.user, |(user, _)| user);
-            let offers = methods.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
-            return Some(refused(user, offers, "the keys of the ssh program"));
+            return Some(Fault::AuthenticationRefused {
+                user: text::excerpt(user, 64),
+                offers: split_names(methods),
+                tried: vec!["the keys of the ssh program".to_owned()],
+            });
         }
         self.find_line(TOO_MANY_FAILURES)?;
         Some(Fault::TooManyKeys { user: text::excerpt(self.user, 64), offered: None, untried: 0 })
@@ -177,8 +176,7 @@ impl<'a> SshStderr<'a> {
         let kind = self.between("no matching ", " found")?;
         let kinds = ["key exchange", "host key", "cipher", "MAC"];
         let kind = kinds.into_iter().find(|name| kind.starts_with(name))?;
-        let theirs = self.between("Their offer: ", "").unwrap_or_default();
-        let theirs = theirs.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
+        let theirs = split_names(self.between("Their offer: ", "").unwrap_or_default());
         Some(Fault::NoCommonAlgorithm { kind, ours: Vec::new(), theirs })
     }
 
@@ -209,7 +207,7 @@ impl<'a> SshStderr<'a> {
     fn proxy_command_fault(&self) -> Option<Fault> {
         let Route::Command(command) = self.route else { return None };
         let (before, _) = self.text.split_once(NO_BANNER)?;
-        let why = before.lines().rev().map(text::excerpt_line).find(|line| !line.is_empty())?;
+        let why = last_lines(before).next()?;
         let command = text::excerpt_line(command);
         Some(Fault::ProxyCommandFailed { command, why, is_closed: false })
     }
@@ -239,8 +237,7 @@ impl<'a> SshStderr<'a> {
     /// Returns the last line the node sent before it closed the connection during login.
     fn last_line_before_close(&self) -> Option<String> {
         let (before, _) = self.text.split_once("Connection closed by ")?;
-        let mut lines = before.lines().rev().map(text::excerpt_line);
-        lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
+        last_lines(before).find(|line| !line.starts_with("Warning: "))
     }
 
     fn timeout_fault(&self, phase: ConnectPhase) -> Fault {
@@ -248,8 +245,7 @@ impl<'a> SshStderr<'a> {
     }
 
     fn other_fault(&self) -> Fault {
-        let mut lines = self.text.lines().rev().map(text::excerpt_line);
-        let line = lines.find(|line| !line.is_empty());
+        let line = last_lines(self.text).next();
         program_fault(SshProgramCause::Other, line.as_deref().unwrap_or("nothing"))
     }
 }
@@ -270,6 +266,16 @@ fn split_at_ended(text: &str) -> (&str, usize) {
     }
     let before = starts.first().and_then(|&start| text.get(..start)).unwrap_or(text);
     (before, starts.len())
+}
+
+/// Returns the lines that are not empty, the last one first.
+fn last_lines(text: &str) -> impl Iterator<Item = String> {
+    text.lines().rev().map(text::excerpt_line).filter(|line| !line.is_empty())
+}
+
+/// Returns at most 12 names of a list.
+fn split_names(list: &str) -> Vec<String> {
+    list.split(',').take(12).map(|name| text::excerpt(name, 64)).collect()
 }
 
 fn program_fault(cause: SshProgramCause, line: &str) -> Fault {
