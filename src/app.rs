@@ -143,7 +143,6 @@ fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     process::remember_ignored_signals();
     // If the watchdog cannot start, signals keep their default action.
     watchdog::start().ok();
-    limits::catch_file_size_signal();
     let code = match dispatch(cli, out, err) {
         Ok(reason) => reason.code(),
         // The reader closed the pipe, as `head` does: not an error.

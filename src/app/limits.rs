@@ -1,11 +1,6 @@
-//! Kernel limits: open files (`RLIMIT_NOFILE`), file size (`RLIMIT_FSIZE`) and core dumps.
+//! Kernel limits: open files (`RLIMIT_NOFILE`) and core dumps.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior, setrlimit,
-};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Files that are open whatever the number of nodes: terminal, runtimes, log, name lookups.
 const BASE_FILES: u64 = 64;
@@ -16,13 +11,6 @@ pub(super) const FILES_PER_SESSION: u64 = 1;
 pub(super) const FILES_PER_SESSION_AND_SERVER: u64 = 3;
 /// The pipes of a child process.
 pub(super) const FILES_PER_PROGRAM: u64 = 4;
-
-/// Makes a write beyond `ulimit -f` fail like one on a full disk, instead of ending the program.
-pub(super) fn catch_file_size_signal() {
-    let is_raised = Arc::new(AtomicBool::new(false));
-    // Child processes get the default action back. Registering SIGXFSZ is allowed, so this cannot fail.
-    signal_hook::flag::register(Signal::XFSZ.as_raw(), is_raised).ok();
-}
 
 /// Keeps typed secrets out of core dumps and out of reach of ptrace.
 pub(super) fn forbid_core_dumps() {

@@ -66,6 +66,8 @@ pub(super) fn start() -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _entered = runtime.enter();
+        // A write beyond `ulimit -f` then fails like one on a full disk. Child processes get the default action back.
+        drop(signal(SignalKind::from_raw(Kill::XFSZ.as_raw()))?);
         EndSignals::new()?
     };
     let watching = move || runtime.block_on(run(signals));

@@ -1,4 +1,4 @@
-//! Why a node cannot be reached, or why its session ended: plain data, and what happened in words.
+//! Why a node cannot be reached, or why its session ended: plain data, with a text of what happened.
 //!
 //! What to do about it is in `advice`.
 

@@ -85,7 +85,7 @@ readings! {
         memory_slowdown_temperature: Celsius,
         /// Host memory the device may use (GTT).
         host_memory_total: Bytes,
-        /// The driver says that it has no memory of its own and uses the host's.
+        /// The driver reports that it has no memory of its own and uses the host's.
         integrated: bool,
     }
 }

@@ -256,7 +256,7 @@ impl Device {
         let active = Reading::of(activity, |known| known.graphics_active)
             .or(|| Reading::of(activity, |known| known.sm_active));
         match (self.utilization, active) {
-            // It may be told, and was not since samples are missing.
+            // It may be reported, and was not because samples are missing.
             (Reading::Unknown(Reason::NotSampled), _) if self.is_partial => self.utilization,
             (Reading::Unknown(_), Reading::Known(_)) => active,
             // Why there is no other value tells more than that there is no first one.
@@ -276,7 +276,7 @@ impl Device {
         self.memory_used.get().zip(self.memory_total.get()).filter(|_| !self.has_host_memory)
     }
 
-    /// Returns true if the device has no memory of its own and uses the host's: the driver says so, or its name does.
+    /// Returns true if the device has no memory of its own and uses the host's, by its driver or by its name.
     pub fn is_integrated(&self) -> bool {
         if self.statics.as_ref().is_some_and(|statics| statics.integrated.get() == Some(true)) {
             return true;

@@ -41,7 +41,7 @@ impl DeviceEvidence {
     }
 }
 
-/// What the scheduler's daemon on a node says of its devices, as it prints it itself.
+/// The devices of a node, as the scheduler's daemon there prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonDevices {
     /// The scheduler whose daemon it is.

@@ -9,7 +9,7 @@ use gtop_local::time::Timestamp;
 
 /// The Xid with which the driver tells that another recovery action is needed.
 const RECOVERY_XID: u64 = 154;
-/// What it says if none is.
+/// In its message if none is needed.
 const NO_ACTION_WORDS: &str = " to 0x0 ";
 
 /// A device event as reported by its driver.
@@ -57,7 +57,7 @@ pub struct KernelLine {
 }
 
 impl KernelLine {
-    /// Returns the process and the kernel's words.
+    /// Returns the process and the kernel's message.
     pub fn text(&self) -> String {
         let process = match (self.pid, &*self.process) {
             (Some(pid), "") => format!("pid {pid}"),

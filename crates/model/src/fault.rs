@@ -73,112 +73,71 @@ table! {
     #[derive(PartialOrd, Ord)]
     pub enum FaultKind {
         /// No address for the name.
-        NameNotFound =
-            ("name not found", "no name server knows an address for this name"),
+        NameNotFound = ("name not found", "no name server knows an address for this name"),
         /// No route to the address.
-        Unreachable = (
-            "unreachable",
-            "the network has no way to the node: it may be off, or the network down",
-        ),
+        Unreachable = ("unreachable",
+            "the network has no way to the node: it may be off, or the network down"),
         /// Connection refused: nothing listens on the port.
-        Refused = (
-            "connection refused",
-            "the node is up, but nothing listens on the port: sshd does not run there",
-        ),
+        Refused = ("connection refused",
+            "the node is up, but nothing listens on the port: sshd does not run there"),
         /// A connection step timed out.
-        TimedOut = (
-            "timed out",
-            "the node did not answer in time: it may be off, overloaded or behind a firewall",
-        ),
+        TimedOut = ("timed out",
+            "the node did not answer in time: it may be off, overloaded or behind a firewall"),
         /// The two sides have no algorithm in common, or the server does not speak SSH.
-        KeyExchange = (
-            "key exchange failed",
-            "what answers there and gtop have no way of encryption in common",
-        ),
+        KeyExchange = ("key exchange failed",
+            "what answers there and gtop have no way of encryption in common"),
         /// The host key is in no `known_hosts` file.
-        HostKeyUnknown = (
-            "host key unknown",
-            "gtop cannot tell whether this is the right node: its key is not known yet",
-        ),
+        HostKeyUnknown = ("host key unknown",
+            "gtop cannot tell whether this is the right node: its key is not known yet"),
         /// `known_hosts` has a different host key.
-        HostKeyChanged = (
-            "host key changed",
-            "the node shows another key than before: it was reinstalled, or it is another machine",
-        ),
+        HostKeyChanged = ("host key changed",
+            "the node shows another key than before: it was reinstalled, or it is another machine"),
         /// The host key is marked as revoked.
-        HostKeyRevoked = (
-            "host key revoked",
-            "the key of the node is marked as no longer to be trusted",
-        ),
+        HostKeyRevoked = ("host key revoked",
+            "the key of the node is marked as no longer to be trusted"),
         /// The node refused the login.
-        AuthenticationRefused = (
-            "authentication refused",
-            "the node answers, but does not accept the login",
-        ),
+        AuthenticationRefused = ("authentication refused",
+            "the node answers, but does not accept the login"),
         /// The node prompts for input, such as a one-time code, and nobody answered.
-        PromptUnanswered = (
-            "login prompt",
-            "the node asks a question at login, such as a one-time code",
-        ),
+        PromptUnanswered = ("login prompt",
+            "the node asks a question at login, such as a one-time code"),
         /// The only usable key needs a passphrase.
-        KeyLocked = (
-            "key needs a passphrase",
-            "the key for the login is encrypted, and nobody has typed its passphrase",
-        ),
+        KeyLocked = ("key needs a passphrase",
+            "the key for the login is encrypted, and nobody has typed its passphrase"),
         /// `ssh_config` is invalid or asks for something gtop cannot do.
-        Configuration = (
-            "configuration",
-            "the ssh configuration of this machine cannot be used as it is",
-        ),
+        Configuration = ("configuration",
+            "the ssh configuration of this machine cannot be used as it is"),
         /// The node refuses to open a channel.
-        ChannelRefused = (
-            "channel refused",
-            "the login works, but the node opens no further session",
-        ),
+        ChannelRefused = ("channel refused",
+            "the login works, but the node opens no further session"),
         /// Neither Python nor `sh` could be started.
-        NoInterpreter = (
-            "no interpreter",
-            "the login works, but the node starts neither Python nor a shell for gtop",
-        ),
+        NoInterpreter = ("no interpreter",
+            "the login works, but the node starts neither Python nor a shell for gtop"),
         /// The node stopped responding.
         Silent = ("silent", "the connection is open, but nothing comes through it any more"),
         /// The node sent an invalid reply.
         BadReply = ("bad reply", "something else than gtop's probe answers after the login"),
         /// The node closed the connection before its SSH banner.
-        NoBanner = (
-            "no SSH banner",
-            "the node accepts the connection and closes it before saying anything",
-        ),
+        NoBanner = ("no SSH banner",
+            "the node accepts the connection and closes it before saying anything"),
         /// The node ends the session after login, with a message.
-        AccountRefused = (
-            "login refused",
-            "the login is right, but the node sends this account away",
-        ),
+        AccountRefused = ("login refused",
+            "the login is right, but the node sends this account away"),
         /// The node admits only users with a job there.
-        NoJob = (
-            "no job on the node",
-            "the node lets in only users with a job there, and you have none now",
-        ),
+        NoJob = ("no job on the node",
+            "the node lets in only users with a job there, and you have none now"),
         /// The local limit of open files is reached.
-        FileLimit = (
-            "too many open files here",
-            "this machine, where gtop runs, allows no more open files",
-        ),
+        FileLimit = ("too many open files here",
+            "this machine, where gtop runs, allows no more open files"),
         /// Nothing answers where the page of metrics should be.
-        PageNotReached = (
-            "page not reached",
-            "nothing answers at the address of the page of metrics: its exporter may not run there",
-        ),
+        PageNotReached = ("page not reached",
+            "nothing answers at the address of the page of metrics: its exporter may not run there"),
         /// What answers is no page of metrics that gtop reads.
-        PageNotReadable = (
-            "page not readable",
-            "the address answers, but not with a page of metrics that gtop reads",
-        ),
+        PageNotReadable = ("page not readable",
+            "the address answers, but not with a page of metrics that gtop reads"),
         /// The session ended.
-        SessionLost = (
-            "session lost",
-            "the connection ended: the node may have restarted, or the network failed",
-        ),
+        SessionLost = ("session lost",
+            "the connection ended: the node may have restarted, or the network failed"),
     }
     /// All of them.
     pub const ALL;
@@ -228,7 +187,7 @@ impl FaultKind {
         self.texts().0
     }
 
-    /// Returns what has happened, in plain words.
+    /// Returns what has happened, in plain language.
     pub const fn meaning(self) -> &'static str {
         self.texts().1
     }
@@ -328,7 +287,7 @@ impl SourceFault {
 }
 
 impl SourceFaultKind {
-    /// Returns true if it says how long a call takes.
+    /// Returns true if it is about how long a call takes.
     pub const fn is_duration(self) -> bool {
         matches!(
             self,

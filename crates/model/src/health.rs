@@ -82,15 +82,9 @@ impl FabricHealth {
 
 impl fmt::Display for FabricHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut is_first = true;
-        for (shift, words) in Self::FLAGS {
-            if self.0 >> shift & 3 == 1 {
-                f.write_str(if is_first { "" } else { ", " })?;
-                f.write_str(words)?;
-                is_first = false;
-            }
-        }
-        if is_first { f.write_str("good") } else { Ok(()) }
+        let problems = Self::FLAGS.into_iter().filter(|(shift, _)| self.0 >> shift & 3 == 1);
+        let problems: Vec<&str> = problems.map(|(_, text)| text).collect();
+        if problems.is_empty() { f.write_str("good") } else { f.write_str(&problems.join(", ")) }
     }
 }
 
@@ -113,30 +107,23 @@ pub enum RecoveryAction {
 }
 
 impl RecoveryAction {
+    /// The known actions, by number.
+    const KNOWN: [Self; 5] =
+        [Self::None, Self::Reset, Self::Reboot, Self::DrainPeers, Self::DrainAndReset];
+
     /// Returns the action of this number; `None` if it is none, such as one with all bits set.
     pub fn new(number: u64) -> Option<Self> {
-        Some(match number {
-            0 => Self::None,
-            1 => Self::Reset,
-            2 => Self::Reboot,
-            3 => Self::DrainPeers,
-            4 => Self::DrainAndReset,
-            _ => {
-                Self::Other(Some(u32::try_from(number).ok().filter(|number| *number != u32::MAX)?))
-            }
-        })
+        let number = u32::try_from(number).ok().filter(|number| *number != u32::MAX)?;
+        let known = at(&Self::KNOWN, number.into());
+        Some(known.unwrap_or(Self::Other(Some(number))))
     }
 
     /// Returns its number, if that is known.
     pub fn number(self) -> Option<u64> {
-        match self {
-            Self::None => Some(0),
-            Self::Reset => Some(1),
-            Self::Reboot => Some(2),
-            Self::DrainPeers => Some(3),
-            Self::DrainAndReset => Some(4),
-            Self::Other(number) => number.map(u64::from),
+        if let Self::Other(number) = self {
+            return number.map(u64::from);
         }
+        (0..).zip(Self::KNOWN).find(|(_, known)| *known == self).map(|(number, _)| number)
     }
 
     /// Returns the action as text.

@@ -38,7 +38,7 @@ pub struct Job {
     pub account: Option<Arc<str>>,
     /// State.
     pub state: JobState,
-    /// The same in the scheduler's own word; empty if it is not known.
+    /// The state as the scheduler names it; empty if it is not known.
     pub native_state: Arc<str>,
     /// Reason for the state, such as what it waits for.
     pub reason: Option<Arc<str>>,
@@ -95,7 +95,7 @@ impl Job {
 }
 
 impl Job {
-    /// Returns its state in one word: the scheduler's own where it is none of the model's.
+    /// Returns the name of its state: the scheduler's own if the model has none for it.
     pub fn state_text(&self) -> &str {
         let is_native = self.state == JobState::Other && !self.native_state.is_empty();
         if is_native { &self.native_state } else { self.state.as_str() }
@@ -114,7 +114,7 @@ impl Job {
 
     /// Returns how long it has run, without time suspended; `None` while it is pending.
     ///
-    /// The scheduler's run time counts, and the time since it said so while the job runs: the time since the start
+    /// The scheduler's run time counts, and the time since its report while the job runs: the time since the start
     /// includes suspensions, and is by another clock. Where both agree, that is taken, as it has no steps.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
         let since_start = self.starts_at.map(|start| now.since(start));
@@ -293,7 +293,7 @@ pub struct JobList {
     pub awaits_hidden: bool,
     /// The scheduler hides jobs of others from this user; `None` if that is not known.
     pub hides_jobs: Option<bool>,
-    /// What the scheduler says of the watched nodes.
+    /// The watched nodes, as the scheduler reports them.
     pub nodes: Arc<SchedulerNodes>,
     /// What was proved of the indices of nodes when the list was recorded.
     pub proved: Arc<BTreeMap<NodeName, ProvedIndices>>,
@@ -317,32 +317,30 @@ table! {
     /// What the scheduler was asked and has not answered yet.
     pub enum Unanswered {
         /// Its jobs.
-        Jobs = "jobs",
+        Jobs = ("jobs", "which jobs there are"),
         /// Which devices the jobs have.
-        DevicesOfJobs = "job_devices",
+        DevicesOfJobs = ("job_devices", "which devices the jobs have"),
         /// The states of its nodes.
-        NodeStates = "node_states",
+        NodeStates = ("node_states", "the states of the nodes"),
         /// Which devices of its nodes jobs have.
-        NodeDevices = "node_devices",
+        NodeDevices = ("node_devices", "which devices of the nodes are in use"),
         /// Whether it hides jobs of others.
-        HiddenJobs = "hidden_jobs",
+        HiddenJobs = ("hidden_jobs", "whether it hides jobs of others"),
     }
     /// All of them.
     pub const ALL;
-    /// Returns the name used in JSON.
-    pub fn as_str -> &'static str;
+    fn texts -> (&'static str, &'static str);
 }
 
 impl Unanswered {
-    /// Returns it in words, to follow `tell`.
+    /// Returns the name used in JSON.
+    pub const fn as_str(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Returns the question as text, to follow `tell`.
     pub const fn text(self) -> &'static str {
-        match self {
-            Self::Jobs => "which jobs there are",
-            Self::DevicesOfJobs => "which devices the jobs have",
-            Self::NodeStates => "the states of the nodes",
-            Self::NodeDevices => "which devices of the nodes are in use",
-            Self::HiddenJobs => "whether it hides jobs of others",
-        }
+        self.texts().1
     }
 }
 
@@ -490,7 +488,7 @@ impl JobList {
         self.at.is_some_and(|at| error.since <= at)
     }
 
-    /// Returns true if what the list says is taken to be still so: for three intervals, also if the scheduler does not answer.
+    /// Returns true if the list still counts as valid: for three intervals, also if the scheduler does not answer.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         let limit = self.interval.max(MIN_KEPT_INTERVAL).saturating_mul(KEPT_INTERVALS);
         self.is_current() || self.at.is_some_and(|at| now.since(at) <= limit)
@@ -521,7 +519,7 @@ impl JobList {
         }
     }
 
-    /// Returns the number of jobs on nodes whose devices the scheduler has not told.
+    /// Returns the number of jobs on nodes whose devices the scheduler has not reported.
     pub fn jobs_without_devices(&self) -> usize {
         let unknown = self.with_nodes().filter(|job| {
             job.allocations.iter().any(|node| node.devices == DeviceAllocation::Unknown)
@@ -535,7 +533,7 @@ impl JobList {
     }
 
     /// Returns the nodes that cannot answer because they are powered down, or on their way there or back. A node where a
-    /// job runs by now is up, and one where a job is about to start may not be until the scheduler says what it is.
+    /// job runs by now is up, and one where a job is about to start may not be until the scheduler reports its state.
     pub fn powered_off(&self) -> BTreeSet<NodeName> {
         let known = self.nodes.nodes.iter();
         let off = known.filter(|(_, node)| node.is_powered_off() && !node.is_old);

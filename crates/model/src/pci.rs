@@ -83,7 +83,7 @@ const NEURON: [u16; 6] = [0x7064, 0x7164, 0x7264, 0x7364, 0x7564, 0x7565];
 /// Address of the graphics of Intel's processors.
 const INTEL_GRAPHICS: &str = ":00:02.0";
 
-/// Drivers that keep a device from the driver that gtop asks.
+/// Drivers that keep a device from the driver that gtop uses.
 const OTHER_DRIVERS: [&str; 2] = ["vfio-pci", "nouveau"];
 
 impl PciFunction {

@@ -35,7 +35,7 @@ table! {
         Throttled = "throttled",
         /// A node has started anew.
         Rebooted = "rebooted",
-        /// What a mark of the kinds above told of is over: staleness, a fault of a source or a device, throttling.
+        /// The problem of an earlier mark is over: staleness, a fault of a source or a device, throttling.
         Over = "over",
     }
     /// All of them.
@@ -61,7 +61,7 @@ table! {
     }
     /// All of them.
     pub const ALL;
-    /// Returns its word in JSON.
+    /// Returns its name in JSON.
     pub fn as_str -> &'static str;
 }
 
@@ -74,15 +74,15 @@ pub struct Mark {
     pub kind: MarkKind,
     /// How serious it is.
     pub severity: Severity,
-    /// The same in words, with its node, device or job; safe to show.
+    /// The event as text, with its node, device or job; safe to show.
     pub text: Arc<str>,
-    /// The words without the node and the device; equal ones are one event of several nodes.
+    /// The text without the node and the device; equal ones are one event of several nodes.
     pub event: Arc<str>,
     /// The nodes concerned.
     pub nodes: Arc<[NodeName]>,
     /// UUID of the device, if one is concerned.
     pub device: Option<Arc<str>>,
-    /// What it means; empty where the text says all.
+    /// What it means; empty if the text is enough.
     pub meaning: Arc<str>,
     /// What to do about it; empty where nothing is to be done.
     pub remedy: Arc<str>,
@@ -121,11 +121,11 @@ pub struct Playback {
     pub spans: Arc<[(Timestamp, Timestamp)]>,
     /// The marks, in rising order.
     pub marks: Arc<[Mark]>,
-    /// What of the files cannot be played, in words.
+    /// Which parts of the files cannot be played.
     pub loss: Option<Arc<str>>,
     /// Counts the jumps: after one, the snapshot does not continue the one before.
     pub jumps: u64,
-    /// What the last jump reached, in words, if it was one to an event or to a time that is not recorded.
+    /// What the last jump reached, as text, if it was one to an event or to a time that is not recorded.
     pub reached: Option<Arc<str>>,
     /// The recording is still being written by this gtop: the user can return to now.
     pub is_live: bool,

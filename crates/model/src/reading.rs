@@ -74,26 +74,17 @@ impl<T> Reading<T> {
 
     /// Returns the value, if known.
     pub fn known(&self) -> Option<&T> {
-        match self {
-            Self::Known(value) => Some(value),
-            Self::Unknown(_) => None,
-        }
+        if let Self::Known(value) = self { Some(value) } else { None }
     }
 
     /// Returns the value by move, if known.
     pub fn into_known(self) -> Option<T> {
-        match self {
-            Self::Known(value) => Some(value),
-            Self::Unknown(_) => None,
-        }
+        if let Self::Known(value) = self { Some(value) } else { None }
     }
 
     /// Returns why it is not known.
     pub const fn reason(&self) -> Option<Reason> {
-        match self {
-            Self::Known(_) => None,
-            Self::Unknown(reason) => Some(*reason),
-        }
+        if let Self::Unknown(reason) = self { Some(*reason) } else { None }
     }
 
     /// Becomes `earlier` if it was not sampled again.

@@ -22,7 +22,7 @@ table! {
     /// The status that a run's file tells.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum RunStatus {
-        /// The job says that it runs.
+        /// The job reports that it runs.
         Running = "RUNNING",
         /// Ended by itself.
         Finished = "FINISHED",
@@ -37,18 +37,18 @@ table! {
     }
     /// All statuses.
     pub const ALL;
-    /// Returns the word in the file.
+    /// Returns the name in the file.
     pub fn as_str -> &'static str;
 }
 
 impl RunStatus {
-    /// Parses the word of a file; any other is [`RunStatus::Unknown`].
+    /// Parses the name in a file; any other is [`RunStatus::Unknown`].
     pub fn new(word: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == word).unwrap_or(Self::Unknown)
     }
 }
 
-/// What a progress file says. A value that is missing, or of another type, is `None`.
+/// The content of a progress file. A value that is missing, or of another type, is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// The main process, on the run's own host.
@@ -266,7 +266,7 @@ pub struct RunFolder {
     pub is_polled: bool,
     /// Why it cannot be read, or why its host does not answer.
     pub fault: Option<Arc<str>>,
-    /// When its host last told of it.
+    /// When its host last reported it.
     pub answered_at: Option<Timestamp>,
     /// Our clock less that of its host, in microseconds; times in files were corrected by it.
     pub clock_offset: i64,

@@ -54,7 +54,7 @@ impl Hello {
         if unlisted.len() > unnamed { unlisted } else { Vec::new() }
     }
 
-    /// Returns the accelerators of the node that gtop cannot read, in words: also NVIDIA's, where their tools are missing.
+    /// Returns the accelerators of the node that gtop cannot read, as texts: also NVIDIA's, where their tools are missing.
     pub fn unreadable_texts(&self) -> Vec<String> {
         let found = self.host.unreadable_devices();
         let mut texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();

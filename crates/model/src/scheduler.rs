@@ -1,4 +1,4 @@
-//! What is known beforehand of a kind of scheduler: its words, the names it has for things, and how it numbers devices.
+//! What is known beforehand of a kind of scheduler: its terms, the names it has for things, and how it numbers devices.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Debug for SchedulerProfile {
     }
 }
 
-/// The words of a scheduler for texts.
+/// The terms of a scheduler for texts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SchedulerWords {
     /// Its name in a sentence.
@@ -81,7 +81,7 @@ pub struct NodeCommand {
     pub is_folded: bool,
 }
 
-/// Which native states of nodes are of interest to who asks why jobs do not run; each is a part of the word.
+/// The native states of nodes that explain why jobs do not run; each is a part of the state's name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StateSigns {
     /// Nothing runs there, or may soon not.
@@ -90,7 +90,7 @@ pub struct StateSigns {
     pub stopped: &'static [&'static str],
 }
 
-/// By what processes show the job that they belong to. Each rule says a form, and no program is asked.
+/// By what processes show the job that they belong to. Each rule describes a form, and no program is run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClaimRules {
     /// What the paths of all control groups of its jobs contain.

@@ -1,4 +1,4 @@
-//! What a scheduler says of its nodes: their partitions, states and features.
+//! The nodes of a scheduler: their partitions, states and features.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use gtop_local::time::Timestamp;
 pub struct SchedulerNode {
     /// Its partitions, in the scheduler's order.
     pub partitions: Vec<Arc<str>>,
-    /// What it does, as far as one word says it.
+    /// Its state.
     pub state: NodeState,
-    /// The same in the scheduler's own words; empty if they are not known.
+    /// The state as the scheduler names it; empty if it is not known.
     pub native_state: Arc<str>,
-    /// What the scheduler says besides.
+    /// What the scheduler reports besides.
     pub flags: BTreeSet<NodeFlag>,
     /// The scheduler reaches its daemon on the node.
     pub is_responding: bool,
@@ -34,7 +34,7 @@ pub struct SchedulerNode {
     pub allocated_indices: Option<Arc<[u32]>>,
     /// It gives jobs shares of devices, so that several jobs may have one.
     pub gives_shares: bool,
-    /// Its devices by type, in the order in which the scheduler is told of them.
+    /// Its devices by type, in the order of the scheduler's configuration.
     pub device_types: Vec<DeviceType>,
     /// When its daemon started, by the scheduler's clock.
     pub daemon_started_at: Option<Timestamp>,
@@ -42,7 +42,7 @@ pub struct SchedulerNode {
     pub version: Option<Arc<str>>,
     /// It is watched only because all nodes of its partition are: no listed job runs there.
     pub is_extra: bool,
-    /// The scheduler said so long ago, and has not confirmed it since.
+    /// The scheduler reported it long ago, and has not confirmed it since.
     pub is_old: bool,
     /// What jobs have there was counted long ago, and has not been counted since.
     pub is_count_old: bool,
@@ -110,7 +110,7 @@ table! {
 }
 
 table! {
-    /// What a scheduler says of a node besides its state.
+    /// What a scheduler reports of a node besides its state.
     #[derive(PartialOrd, Ord)]
     pub enum NodeFlag {
         /// What its daemon found contradicts the configuration.
@@ -159,7 +159,7 @@ table! {
 pub struct SchedulerNodes {
     /// The watched nodes that it knows.
     pub nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
-    /// When it said the states of these nodes, of each at the earliest then; `None` when it never has.
+    /// When it reported the states of these nodes, of each then or later; `None` if it never has.
     pub at: Option<Timestamp>,
     /// When it was asked which devices jobs have; `None` when it never answered that.
     pub allocated_at: Option<Timestamp>,
@@ -191,7 +191,7 @@ impl NodeFlag {
         matches!(self, Self::RebootPending | Self::RebootIssued)
     }
 
-    /// Returns true if it says whether the power is on.
+    /// Returns true if it tells whether the power is on.
     const fn is_of_power(self) -> bool {
         matches!(self, Self::PoweredDown | Self::PoweringDown | Self::PoweringUp)
     }
@@ -215,29 +215,10 @@ impl SchedulerNode {
 
     /// Returns true if the scheduler starts new jobs there: only then are idle devices free to use.
     pub fn takes_jobs(&self) -> bool {
-        let takes_jobs = match self.state {
-            NodeState::Idle
-            | NodeState::Mixed
-            | NodeState::Allocated
-            | NodeState::Completing
-            | NodeState::Planned => true,
-            NodeState::Draining
-            | NodeState::Drained
-            | NodeState::Down
-            | NodeState::Failing
-            | NodeState::Fail
-            | NodeState::Reboot
-            | NodeState::PoweredDown
-            | NodeState::PoweringDown
-            | NodeState::PoweringUp
-            | NodeState::Maintenance
-            | NodeState::Reserved
-            | NodeState::Blocked
-            | NodeState::Invalid
-            | NodeState::Future
-            | NodeState::Other => false,
-        };
-        takes_jobs && self.is_responding && !self.flags.iter().any(|flag| flag.prevents_jobs())
+        use NodeState::{Allocated, Completing, Idle, Mixed, Planned};
+        matches!(self.state, Idle | Mixed | Allocated | Completing | Planned)
+            && self.is_responding
+            && !self.flags.iter().any(|flag| flag.prevents_jobs())
     }
 
     /// Returns true if a job is ending there: it has its devices until then, and they may no longer be counted.
@@ -253,16 +234,16 @@ impl SchedulerNode {
         Some(self.devices?.saturating_sub(self.allocated?))
     }
 
-    /// Returns its state in one word: the scheduler's own where it is none of the model's.
+    /// Returns the name of its state: the scheduler's own if the model has none for it.
     pub fn state_word(&self) -> &str {
         let is_native = self.state == NodeState::Other && !self.native_state.is_empty();
         if is_native { &self.native_state } else { self.state.as_str() }
     }
 
-    /// Returns the words of its state: the state, each flag, and that it does not respond.
+    /// Returns the names of its state and of its flags, and that it does not respond.
     pub fn state_words(&self) -> Vec<&str> {
         let flags = self.flags.iter().map(|flag| flag.as_str());
-        // The flag says more than the state.
+        // The flag is more precise than the state.
         let is_said =
             self.state == NodeState::Reboot && self.flags.iter().any(|flag| flag.is_reboot());
         let state = (!is_said).then(|| self.state_word());
@@ -271,7 +252,7 @@ impl SchedulerNode {
         state.into_iter().chain(flags).chain(is_silent.then_some("not responding")).collect()
     }
 
-    /// Returns its state in words, with the reason if it takes no jobs: `drained, not responding: bad cable`.
+    /// Returns its state as text, with the reason if it takes no jobs: `drained, not responding: bad cable`.
     pub fn state_text(&self) -> String {
         let state = self.state_words().join(", ");
         match &self.reason {

@@ -48,12 +48,12 @@ table! {
 }
 
 impl SudoRefusal {
-    /// Returns its word, in letters.
+    /// Returns its name, in letters.
     pub const fn as_str(self) -> &'static str {
         self.texts().0
     }
 
-    /// Returns the reason in a few words.
+    /// Returns the reason as a short text.
     pub const fn text(self) -> &'static str {
         self.texts().1
     }
@@ -82,7 +82,7 @@ impl SudoRefusal {
 }
 
 impl SudoState {
-    /// Returns the state for a word of a probe.
+    /// Returns the state that a probe names.
     pub fn of_word(word: &str) -> Self {
         if word == "root" {
             return Self::Root;
@@ -91,7 +91,7 @@ impl SudoState {
         Self::Refused(known.unwrap_or(SudoRefusal::Failed))
     }
 
-    /// Returns the word of a probe, which JSON has too.
+    /// Returns the name that probes send, also used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Root => "root",

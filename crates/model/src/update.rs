@@ -1,4 +1,4 @@
-//! What a source says of a node: the one door to the fleet, whatever the source is.
+//! Updates of a node, from any source: the only input of the fleet.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum NodeUpdate {
     Event(Event),
 }
 
-/// What gtop itself says of the session with a node.
+/// A change of the session with a node, from gtop itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionUpdate {
     /// The connection changed.

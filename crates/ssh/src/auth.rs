@@ -312,8 +312,7 @@ impl Attempt<'_> {
                 Ok(AuthOutcome::Success)
             }
             Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
-                let what = what.unwrap_or_default().to_owned();
-                self.handle_failure(remaining_methods, partial_success, what)
+                self.handle_failure(remaining_methods, partial_success, what.unwrap_or_default())
             }
             Err(_) => Err(self.disconnect_fault()),
         }
@@ -324,7 +323,7 @@ impl Attempt<'_> {
         &mut self,
         remaining: MethodSet,
         is_accepted: bool,
-        what: String,
+        what: &str,
     ) -> Result<AuthOutcome, Fault> {
         // russh also returns this when the connection is closed.
         if remaining.is_empty() && self.session.handle.is_closed() {
@@ -335,24 +334,24 @@ impl Attempt<'_> {
         if !what.is_empty() {
             let result =
                 if is_accepted { CredentialOutcome::Partial } else { CredentialOutcome::Refused };
-            trace::record_tried(&what, || result);
+            trace::record_tried(what, || result);
         }
         if is_accepted {
             self.accepted += 1;
             if self.accepted > MAX_CREDENTIALS {
-                return Err(self
-                    .refused(Some("it required more credentials than gtop supports".to_owned())));
+                let why = "it required more credentials than gtop supports".to_owned();
+                return Err(self.refused(Some(why)));
             }
             self.tried.push(Tried::Offered(format!("{what} (accepted, but not enough)")));
             return Ok(AuthOutcome::Partial);
         }
         if !what.is_empty() {
-            self.tried.push(Tried::Offered(what));
+            self.tried.push(Tried::Offered(what.to_owned()));
         }
         Ok(AuthOutcome::Refused)
     }
 
-    /// The fault when the connection closed during login: if the node said why, it has refused the account.
+    /// The fault when the connection closed during login: if the node gave a reason, it has refused the account.
     fn disconnect_fault(&self) -> Fault {
         if let Some(message) = self.refusal_text() {
             return Fault::AccountRefused { user: self.user(), message };
@@ -471,7 +470,7 @@ fn trace_untried(LeftOut { skipped, locked, .. }: &LeftOut, agent: Option<&Fault
     }
 }
 
-/// What was tried to log in, in words.
+/// What was tried to log in.
 #[derive(Clone, Debug)]
 pub(super) enum Tried {
     Offered(String),

@@ -202,7 +202,7 @@ impl Route {
 }
 
 /// `ServerAliveInterval` and `ServerAliveCountMax`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeepAlive {
     /// The interval; `None` is the default.
     pub(crate) interval: Option<Duration>,

@@ -99,7 +99,7 @@ impl Client {
         while !algorithms.keys.is_empty() {
             let (connection, deadline) = self.dial(name, plan, &mut |_| ()).await?;
             let address = connection.address;
-            let (policy, params) = (Arc::clone(verifier), &plan.params);
+            let (policy, params) = (Arc::clone(verifier), plan.params.clone());
             let shown = session::fetch_host_key(connection, policy, algorithms, params, &deadline);
             let verification = match shown.await {
                 Ok(verification) => verification,

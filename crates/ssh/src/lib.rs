@@ -312,8 +312,9 @@ impl Client {
 
     /// Returns true if only the ssh program can use a configured key.
     pub async fn has_foreign_key(&self, settings: &Arc<HostSettings>) -> Result<bool, Fault> {
-        let files = settings.keys.files.clone();
-        let identities = self.run_blocking(move |shared| shared.key_cache.load(&files)).await?;
+        let host = Arc::clone(settings);
+        let identities = self.run_blocking(move |shared| shared.key_cache.load(&host.keys.files));
+        let identities = identities.await?;
         Ok(identities.iter().any(IdentityFile::is_foreign))
     }
 

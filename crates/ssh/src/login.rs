@@ -51,8 +51,8 @@ impl LoginHost {
     /// Returns the login, `user@host`, by the names that ssh may give the host when it asks.
     pub fn logins(&self) -> [String; 2] {
         let HostSettings { user, host, known_hosts_name, .. } = self.settings.as_ref();
-        [host.to_ascii_lowercase(), known_hosts_name.full.clone()]
-            .map(|host| format!("{user}@{host}"))
+        let host = host.to_ascii_lowercase();
+        [&host, &known_hosts_name.full].map(|host| format!("{user}@{host}"))
     }
 
     /// Returns the user to log in as.
@@ -207,8 +207,9 @@ impl Client {
             &host.settings.host,
             host.settings.port,
         );
-        let program = options.ssh_program.clone().into_os_string();
-        let words: Vec<String> = [program].iter().chain(&args).map(|word| quoted(word)).collect();
+        let words = [options.ssh_program.as_os_str()].into_iter();
+        let words = words.chain(args.iter().map(OsString::as_os_str)).map(quoted);
+        let words: Vec<String> = words.collect();
         Some(words.join(" ").replace('%', "%%"))
     }
 

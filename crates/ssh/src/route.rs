@@ -29,7 +29,7 @@ const MAX_JUMPS: usize = 16;
 
 /// A connection that the user's `ControlMaster` connection to a gateway forwards.
 struct MasterForward {
-    gateway: String,
+    gateway: Arc<Gateway>,
     master: ControlMaster,
     stderr: Arc<ProgramStderr>,
 }
@@ -43,13 +43,13 @@ impl Underlay for MasterForward {
         Box::pin(async move {
             match self.stderr.last_line().await {
                 Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
-                    gateway: self.gateway.clone(),
+                    gateway: self.gateway.name.clone(),
                     why: text::lowercase_first(&why),
                 },
                 // ssh prints something only when the master ends, and often not even then.
-                Some(_) => self.master.lost_fault().at_gateway(&self.gateway),
+                Some(_) => self.master.lost_fault().at_gateway(&self.gateway.name),
                 None if self.master.is_gone().await => {
-                    self.master.lost_fault().at_gateway(&self.gateway)
+                    self.master.lost_fault().at_gateway(&self.gateway.name)
                 }
                 None => fault,
             }
@@ -275,10 +275,10 @@ impl Client {
     /// Opens a connection through a gateway over the user's `ControlMaster` connection to it, if there is one.
     async fn connect_over_master(
         &self,
-        gateway: &Gateway,
+        gateway: &Arc<Gateway>,
         plan: &ConnectPlan,
     ) -> Option<Result<(Connection, Deadline), Fault>> {
-        let Gateway { name, query, settings, .. } = gateway;
+        let Gateway { name, query, settings, .. } = gateway.as_ref();
         let master = self.find_master(query, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
@@ -304,7 +304,7 @@ impl Client {
         let started = proxy_command::start_program(launch, command);
         Some(started.map(|(program, stderr)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
-            let underlay = Arc::new(MasterForward { gateway: name.clone(), master, stderr });
+            let underlay = Arc::new(MasterForward { gateway: Arc::clone(gateway), master, stderr });
             let connection = connection(Box::new(program), plan.settings.port, underlay);
             (connection, Deadline::after(plan.connect_timeout))
         }))
@@ -372,7 +372,7 @@ impl Client {
         on_phase(ConnectPhase::KeyExchange);
         let ConnectPlan { host_key_policy, params, login, connect_timeout, .. } = plan;
         let (state, policy) = (Arc::default(), host_key_policy);
-        let established = session::establish(connection, policy, &params, state, &deadline).await;
+        let established = session::establish(connection, policy, params, state, &deadline).await;
         let (host, settings) = (&login.node_name, &login.settings);
         if established.is_ok() {
             let took = connect_timeout.saturating_sub(deadline.remaining());

@@ -161,6 +161,14 @@ impl Trace {
             trace.push(TracedEvent { at: Instant::now(), event });
         }
     }
+
+    /// Records the version line of the server, or the line that it has sent instead.
+    pub(crate) fn push_version(&self, line: &[u8]) {
+        let line = text::excerpt(String::from_utf8_lossy(line).trim(), MAX_TEXT);
+        if !line.is_empty() {
+            self.push(ConnectEvent::ServerVersion(line));
+        }
+    }
 }
 
 /// Runs some work and records the connections it opens.
@@ -195,100 +203,14 @@ impl ConnectEvent {
     }
 }
 
-/// Records the version line of the server.
-#[derive(Debug)]
-pub(crate) struct VersionTap {
-    trace: Trace,
-    line: Vec<u8>,
-    /// The first line, if it is another one.
-    first_line: Option<Vec<u8>>,
-    is_done: bool,
-}
-
-impl VersionTap {
-    /// Returns a tap if this task is traced.
-    pub(crate) fn if_traced() -> Option<Self> {
-        Some(Self { trace: current()?, line: Vec::new(), first_line: None, is_done: false })
-    }
-
-    /// Observes received bytes until there is a version line.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if self.is_done {
-                return;
-            }
-            if *byte != b'\n' {
-                self.line.extend((self.line.len() < MAX_TEXT).then_some(*byte));
-                continue;
-            }
-            // A server may send other lines before its version.
-            let line = std::mem::take(&mut self.line);
-            if line.starts_with(b"SSH-") {
-                self.is_done = true;
-                self.record_line(&line);
-            } else {
-                self.first_line.get_or_insert(line);
-            }
-        }
-    }
-
-    fn record_line(&self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        let line = text::excerpt(text.trim(), MAX_TEXT);
-        if !line.is_empty() {
-            self.trace.push(ConnectEvent::ServerVersion(line));
-        }
-    }
-}
-
-impl Drop for VersionTap {
-    /// Records what was received instead of a version line.
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.record_line(self.first_line.as_ref().unwrap_or(&self.line));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn feed_all(chunks: &[&[u8]]) -> Vec<ConnectEvent> {
-        let trace = Trace::default();
-        with_trace(&trace, async {
-            let mut version_tap = VersionTap::if_traced().unwrap();
-            for chunk in chunks {
-                version_tap.feed(chunk);
-            }
-        })
-        .await;
-        trace.events().into_iter().map(|traced| traced.event).collect()
-    }
-
-    #[tokio::test]
-    async fn the_version_line_or_the_first_line_is_recorded() {
-        let version = |line: &str| vec![ConnectEvent::ServerVersion(line.to_owned())];
-        assert_eq!(
-            feed_all(&[b"SSH-2.0-Open", b"SSH_9.2\r\nbinary"]).await,
-            version("SSH-2.0-OpenSSH_9.2")
-        );
-        assert_eq!(feed_all(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, version("SSH-2.0-x"));
-        assert_eq!(
-            feed_all(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
-            version("HTTP/1.1 400 Bad [2J")
-        );
-        assert_eq!(feed_all(&[]).await, []);
-        let Some(ConnectEvent::ServerVersion(long)) = feed_all(&[&[b'x'; 9000]]).await.pop() else {
-            panic!()
-        };
-        assert!(long.chars().count() <= MAX_TEXT + 1);
-    }
-
     #[tokio::test]
     async fn events_are_recorded_only_when_traced_and_bounded() {
         record(|| panic!("not traced"));
-        assert!(current().is_none() && VersionTap::if_traced().is_none());
+        assert!(current().is_none());
         let trace = Trace::default();
         with_trace(&trace, async {
             (0..10_000).for_each(|_| record(|| ConnectEvent::GatewayFinished));

@@ -21,6 +21,6 @@ pub enum LoaderCause {
     Ended,
     /// It ended first, after it had printed something.
     EndedWithOutput,
-    /// The probe started and cannot run there; it says why.
+    /// The probe started, cannot run there, and has printed why.
     CannotRun,
 }

@@ -1,6 +1,6 @@
 //! What is known of the host where a connection failed, beside the fault.
 
-/// What the configuration says of the host where a connection failed: the node, or a gateway.
+/// The configuration of the host where a connection failed: the node, or a gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoginFacts {
     /// The name or address that is connected to.

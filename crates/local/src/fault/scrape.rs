@@ -25,7 +25,7 @@ pub enum ScrapeFault {
     /// The connection could not be made, or broke off.
     #[error("connection lost: {why}")]
     Lost {
-        /// What the system or the protocol says.
+        /// The error of the system or of the protocol.
         why: String,
     },
     /// The connection was made, and ended before anything came.
@@ -82,22 +82,14 @@ impl ScrapeFault {
 
     /// Returns true if something answers at the address.
     pub const fn is_answer(&self) -> bool {
-        match self {
+        !matches!(
+            self,
             Self::NameNotFound
-            | Self::Refused { .. }
-            | Self::TimedOut { .. }
-            | Self::Lost { .. }
-            | Self::Closed => false,
-            Self::Late { .. }
-            | Self::BrokenOff
-            | Self::NotHttp
-            | Self::Status { .. }
-            | Self::TooLarge
-            | Self::Compressed { .. }
-            | Self::NotText
-            | Self::OtherFamilies { .. }
-            | Self::OnlyPage => true,
-        }
+                | Self::Refused { .. }
+                | Self::TimedOut { .. }
+                | Self::Lost { .. }
+                | Self::Closed
+        )
     }
 }
 

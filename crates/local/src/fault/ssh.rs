@@ -330,10 +330,10 @@ pub enum Fault {
     /// The configuration or the target is invalid.
     #[error("bad configuration: {why}")]
     BadConfiguration {
-        /// What is wrong; in the words of `ssh` if it found it.
+        /// What is wrong; the message of `ssh` if it found it.
         why: String,
     },
-    /// The node closed the login of a known user and said why.
+    /// The node closed the login of a known user with a message.
     #[error("node refused the login of {user}: {message}")]
     AccountRefused {
         /// The user name on the node.
@@ -593,7 +593,7 @@ impl Fault {
 /// What admits only users with a job to a node.
 pub const JOB_GATE: &str = "pam_slurm_adopt";
 
-/// Recognises a node with it, which denies the login of users without a job and says so.
+/// Recognises the message of a node with it, which denies the login of users without a job.
 pub fn job_required(text: Option<&str>) -> Option<Fault> {
     let mut lines = text?.lines().map(str::trim_end);
     let line = lines.find(|line| line.contains("denied by pam_slurm"))?;

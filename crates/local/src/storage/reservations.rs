@@ -2,8 +2,8 @@
 //! others.
 //!
 //! Each user has a file in the memory of the machine, which all can read and no reboot leaves; whoever picks reads all of
-//! them and writes their own, while nobody else picks. What a file says ends with the time in it or with the process in
-//! it, and counts for ten minutes at most.
+//! them and writes their own, while nobody else picks. A reservation ends with its time or with its
+//! process, after ten minutes at most.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -129,7 +129,7 @@ impl Reservations {
         file.write_all(lines.as_bytes())
     }
 
-    /// Reads the file of a user; what is not theirs says nothing.
+    /// Reads the file of a user; a file of somebody else has no reservations.
     fn read(&self, name: &str, user: u32) -> Vec<Reservation> {
         let content = open_no_link(&self.folder.join(name), OFlags::RDONLY).and_then(|file| {
             let found = file.metadata()?;

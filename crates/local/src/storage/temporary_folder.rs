@@ -44,7 +44,7 @@ pub fn remove_temporary_folders() {
     // Who holds the lock is about to remove its folder, or has just made it.
     let folders = FOLDERS.try_lock().map(|mut folders| std::mem::take(&mut *folders));
     for path in folders.unwrap_or_default() {
-        // Nobody is left to be told of a failure.
+        // The program ends: nothing can be done about a failure.
         fs::remove_dir_all(path).ok();
     }
 }

@@ -7,16 +7,9 @@ const MAX_LINE: usize = 2_000;
 /// Lines that are looked at, from the end.
 const MAX_LINES: usize = 200;
 /// What a training is counted in.
+#[rustfmt::skip]
 const COUNTERS: [&str; 10] = [
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "batch",
-    "batches",
-    "iter",
-    "iters",
-    "iteration",
+    "epoch", "epochs", "step", "steps", "batch", "batches", "iter", "iters", "iteration",
     "iterations",
 ];
 /// Words before those of a counter that tell how many there are.
@@ -25,52 +18,25 @@ const TOTALS: [&str; 3] = ["total", "max", "num"];
 const COUNTER_PREFIXES: [&str; 9] =
     ["total", "max", "num", "global", "current", "train", "training", "val", "validation"];
 /// Names of times, of counts, or of what is of the program rather than of its training.
+#[rustfmt::skip]
 const NO_METRICS: [&str; 12] = [
-    "eta",
-    "time",
-    "it",
-    "consumed samples",
+    "eta", "time", "it", "consumed samples",
     "elapsed time per iteration (ms)",
     // The number of a run in Lightning's folder of logs.
     "v_num",
-    "rank",
-    "local_rank",
-    "world_size",
-    "pid",
-    "port",
-    "seed",
+    "rank", "local_rank", "world_size", "pid", "port", "seed",
 ];
 /// What a bar is called: the percent behind it are of the bar.
+#[rustfmt::skip]
 const BARS: [&str; 8] = [
-    "training",
-    "train",
-    "validation",
-    "validating",
-    "testing",
-    "evaluating",
-    "predicting",
+    "training", "train", "validation", "validating", "testing", "evaluating", "predicting",
     "progress",
 ];
 /// Words that belong to the name of the metric behind them.
+#[rustfmt::skip]
 const QUALIFIERS: [&str; 18] = [
-    "train",
-    "training",
-    "val",
-    "valid",
-    "validation",
-    "test",
-    "eval",
-    "dev",
-    "best",
-    "avg",
-    "average",
-    "mean",
-    "total",
-    "max",
-    "num",
-    "lm",
-    "learning",
-    "grad",
+    "train", "training", "val", "valid", "validation", "test", "eval", "dev", "best", "avg",
+    "average", "mean", "total", "max", "num", "lm", "learning", "grad",
 ];
 /// A line without a counter tells of the training if the name of a metric holds one of these.
 const SURE_METRICS: [&str; 4] = ["loss", "acc", "ppl", "perplexity"];

@@ -216,7 +216,7 @@ fn order_entries<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<
 
 fn credential_of(agent_key: &AgentIdentity) -> Credential {
     match agent_key {
-        AgentIdentity::PublicKey { key, .. } => Credential::Key(key.key_data().clone()),
+        AgentIdentity::PublicKey { key, .. } => Credential::Key(key.into()),
         AgentIdentity::Certificate { certificate, .. } => {
             Credential::Certificate(Arc::new(certificate.clone()))
         }
@@ -264,27 +264,17 @@ impl<'a> KeySources<'a> {
 
     /// Returns why a key file cannot be used, if the user can fix it.
     fn problem(self, file: &KeyFile) -> Option<KeyFileProblem> {
-        match file {
-            KeyFile::Unprotected(public) => {
-                (!self.agent_holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
-            }
-            KeyFile::Usable(key) => {
-                if let Some(bits) = self.short_rsa_bits(key.public_key().key_data()) {
-                    return Some(KeyFileProblem::TooShort(bits));
-                }
-                let credential = Credential::Key(key.public_key().into());
-                let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
-                let is_excluded = credential.hashes(self.algorithms()).is_empty();
-                is_excluded.then(|| KeyFileProblem::AlgorithmExcluded(algorithm.to_string()))
-            }
-            KeyFile::Encrypted(_)
-            | KeyFile::LegacyEncrypted(_)
-            | KeyFile::PublicOnly(_)
-            | KeyFile::SecurityKey(_)
-            | KeyFile::Foreign(_)
-            | KeyFile::Unusable(_)
-            | KeyFile::Missing => None,
+        if let KeyFile::Unprotected(public) = file {
+            return (!self.agent_holds(public.as_ref())).then_some(KeyFileProblem::Unprotected);
         }
+        let KeyFile::Usable(key) = file else { return None };
+        if let Some(bits) = self.short_rsa_bits(key.public_key().key_data()) {
+            return Some(KeyFileProblem::TooShort(bits));
+        }
+        let credential = Credential::Key(key.public_key().into());
+        let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
+        let is_excluded = credential.hashes(self.algorithms()).is_empty();
+        is_excluded.then(|| KeyFileProblem::AlgorithmExcluded(algorithm.to_string()))
     }
 
     /// Returns true if the agent holds a key.

@@ -67,12 +67,11 @@ impl Attempt<'_> {
                     return Ok(AuthOutcome::Success);
                 }
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
-                    let what = "your answer".to_owned();
                     if !message_lines.is_empty() && !partial_success {
                         let says = text::excerpt_line(&message_lines.join(" "));
                         self.tried.push(Tried::Offered(format!("node says: {says}")));
                     }
-                    return self.handle_failure(remaining_methods, partial_success, what);
+                    return self.handle_failure(remaining_methods, partial_success, "your answer");
                 }
                 Err(_) => {
                     self.messages = message_lines;

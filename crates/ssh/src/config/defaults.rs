@@ -2,7 +2,7 @@
 
 use crate::config::host_settings::TokenExpander;
 use crate::config::proxy_jump::NO_JUMP;
-use crate::config::resolved::ResolvedOptions;
+use crate::config::resolved::{ResolvedOption, ResolvedOptions};
 use crate::config::{ConfigError, DEFAULT_KEYS, HostQuery, LocalEnv};
 
 /// Options that `none` unsets.
@@ -107,15 +107,12 @@ fn check_tokens(
 ) -> Result<(), ConfigError> {
     let tokens = TokenExpander::new(resolved, query, env);
     for name in ["userknownhostsfile", "identityagent"] {
-        let Some(entry) = resolved.get(name) else { continue };
-        let Some(origin) = &entry.origin else { continue };
-        for value in &entry.values {
-            if tokens.expand(value).is_none() {
-                return Err(ConfigError::at_line(
-                    origin,
-                    format_args!("{name} {value} cannot be expanded"),
-                ));
-            }
+        let Some(ResolvedOption { values, origin: Some(origin), .. }) = resolved.get(name) else {
+            continue;
+        };
+        if let Some(value) = values.iter().find(|value| tokens.expand(value).is_none()) {
+            let why = format_args!("{name} {value} cannot be expanded");
+            return Err(ConfigError::at_line(origin, why));
         }
     }
     Ok(())

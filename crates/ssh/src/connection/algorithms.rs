@@ -55,7 +55,7 @@ impl Default for SshParams {
 impl SshParams {
     /// Returns the parameters the configuration sets, or the fault of an option that leaves nothing to offer.
     pub(crate) fn from_settings(settings: &HostSettings) -> Result<Self, Fault> {
-        let mut params = Self { keep_alive: settings.keep_alive.clone(), ..Self::default() };
+        let mut params = Self { keep_alive: settings.keep_alive, ..Self::default() };
         let wanted = &settings.algorithms;
         if !is_openssh_default(&wanted.key_exchanges) {
             let (names, unreal) = (&wanted.key_exchanges, [kex::NONE]);
@@ -108,15 +108,15 @@ fn supported<T: AsRef<str> + Copy + PartialEq>(
 }
 
 /// Returns russh's configuration for a host.
-pub(crate) fn client_config(host_keys: HostKeyAlgorithms, params: &SshParams) -> client::Config {
+pub(crate) fn client_config(host_keys: HostKeyAlgorithms, params: SshParams) -> client::Config {
     let alive_interval = params.keep_alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
     client::Config {
         preferred: Preferred {
-            kex: params.key_exchanges.clone(),
+            kex: params.key_exchanges,
             key: Cow::Owned(host_keys.keys),
             host_key_certificates: Cow::Owned(host_keys.certificates),
-            cipher: params.ciphers.clone(),
-            mac: params.macs.clone(),
+            cipher: params.ciphers,
+            mac: params.macs,
             compression: Cow::Borrowed(&[compression::NONE]),
         },
         window_size: 256 * 1024,
@@ -165,7 +165,7 @@ fn kind_name(kind: &AlgorithmKind) -> &'static str {
     }
 }
 
-/// Returns the error text, in gtop's words where russh's would not help.
+/// Returns the error text, another than russh's where that would not help.
 pub(crate) fn describe(error: &russh::Error) -> String {
     use russh::Error;
     if let Error::IO(error) = error
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_handshake_has_a_timeout_and_strict_key_exchange() {
-        let settings = client_config(HostKeyAlgorithms::pinned(None), &SshParams::default());
+        let settings = client_config(HostKeyAlgorithms::pinned(None), SshParams::default());
         assert!(settings.inactivity_timeout.is_some());
         assert!(settings.preferred.kex.contains(&kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT));
         assert!(!settings.preferred.kex.contains(&kex::DH_GEX_SHA256));

@@ -42,6 +42,8 @@ impl BannerError {
 #[derive(Debug, Default)]
 pub(crate) struct BannerScan {
     line: Vec<u8>,
+    /// The version line, or the first one before it.
+    first_line: Option<Vec<u8>>,
     /// The other lines before.
     line_count: usize,
     is_found: bool,
@@ -52,6 +54,11 @@ impl BannerScan {
         self.is_found
     }
 
+    /// Returns the version line or, without one, the first line that was received.
+    pub(crate) fn first_line(&self) -> &[u8] {
+        self.first_line.as_ref().unwrap_or(&self.line)
+    }
+
     /// Takes received bytes. Returns what SSH is to read once the version line is complete: that line and what follows.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, BannerError> {
         let mut rest = bytes;
@@ -59,13 +66,16 @@ impl BannerScan {
             let (part, following) = rest.split_at(end + 1);
             self.extend_line(part.strip_suffix(b"\n").unwrap_or(part))?;
             rest = following;
-            if self.line.starts_with(PREFIX) {
-                check_version(&self.line)?;
+            let line = std::mem::take(&mut self.line);
+            if line.starts_with(PREFIX) {
+                let read = [&line, &b"\n"[..], rest].concat();
+                let checked = check_version(&line);
+                self.first_line = Some(line);
+                checked?;
                 self.is_found = true;
-                let line = std::mem::take(&mut self.line);
-                return Ok(Some([&line, &b"\n"[..], rest].concat()));
+                return Ok(Some(read));
             }
-            self.line.clear();
+            self.first_line.get_or_insert(line);
             self.line_count += 1;
             if self.line_count >= MAX_LINES {
                 return Err(BannerError::TooManyLines);

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::Stream;
 use crate::connection::banner::{BannerError, BannerScan};
-use crate::trace::VersionTap;
+use crate::trace::{self, Trace};
 use gtop_local::lock::lock;
 
 /// Bytes read from a connection at once.
@@ -44,7 +44,7 @@ pub struct CancellableStream {
     state: Arc<State>,
     banner_scan: BannerScan,
     /// Set when the connection is traced.
-    version_tap: Option<Box<VersionTap>>,
+    trace: Option<Trace>,
 }
 
 /// Cancels the stream when dropped.
@@ -63,10 +63,10 @@ struct State {
 /// Returns a stream that can be cancelled, and the guard that cancels it when it is dropped.
 pub fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
-    let version_tap = VersionTap::if_traced().map(Box::new);
-    let (ahead, banner_scan) = (ReadAhead::default(), BannerScan::default());
+    let (ahead, banner_scan, trace) =
+        (ReadAhead::default(), BannerScan::default(), trace::current());
     (
-        CancellableStream { stream, ahead, state: Arc::clone(&state), banner_scan, version_tap },
+        CancellableStream { stream, ahead, state: Arc::clone(&state), banner_scan, trace },
         CancelGuard(state),
     )
 }
@@ -75,7 +75,7 @@ impl CancellableStream {
     /// Copies buffered bytes; returns false if there are none.
     fn copy_buffered(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let ReadAhead { buffer: chunk, unread } = &mut self.ahead;
-        let rest = chunk.get(unread.clone()).unwrap_or_default();
+        let rest = chunk.get(unread.start..unread.end).unwrap_or_default();
         if rest.is_empty() {
             return false;
         }
@@ -120,15 +120,30 @@ impl CancellableStream {
 
     /// Takes bytes before the end of the version line; see [`BannerScan::push`].
     fn scan(&mut self, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        if let Some(version_tap) = &mut self.version_tap {
-            version_tap.feed(bytes);
-        }
         let scanned = self.banner_scan.push(bytes).map_err(|error| {
             *lock(&self.state.banner_error) = Some(error);
             io::Error::from(io::ErrorKind::InvalidData)
         })?;
-        self.state.has_seen_version.store(scanned.is_some(), Ordering::Release);
+        if scanned.is_some() {
+            self.trace_version();
+            self.state.has_seen_version.store(true, Ordering::Release);
+        }
         Ok(scanned)
+    }
+
+    fn trace_version(&self) {
+        if let Some(trace) = &self.trace {
+            trace.push_version(self.banner_scan.first_line());
+        }
+    }
+}
+
+impl Drop for CancellableStream {
+    /// Traces what was received instead of a version line.
+    fn drop(&mut self) {
+        if !self.banner_scan.is_found() {
+            self.trace_version();
+        }
     }
 }
 
@@ -236,5 +251,37 @@ mod tests {
         let mut buffer = [0; 1];
         let (read, ()) = tokio::join!(cancellable.read(&mut buffer), async { drop(cancel_guard) });
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+    }
+
+    async fn traced_versions(received: &[u8]) -> Vec<String> {
+        let trace = Trace::default();
+        trace::with_trace(&trace, async {
+            let received = io::Cursor::new(received.to_vec());
+            let (mut stream, _guard) = cancellable(Box::new(received));
+            stream.read_to_end(&mut Vec::new()).await.ok();
+        })
+        .await;
+        let events = trace.events().into_iter().map(|traced| traced.event);
+        let versions = events.map(|event| {
+            let trace::ConnectEvent::ServerVersion(line) = event else { panic!("{event:?}") };
+            line
+        });
+        versions.collect()
+    }
+
+    #[tokio::test]
+    async fn the_version_line_or_the_first_line_is_traced() {
+        for (received, expected) in [
+            (&b"SSH-2.0-OpenSSH_9.2\r\nbinary"[..], &["SSH-2.0-OpenSSH_9.2"][..]),
+            (b"welcome\r\nSSH-2.0-x\r\n", &["SSH-2.0-x"]),
+            (b"welcome\r\nSSH-1.5-x\r\n", &["SSH-1.5-x"]),
+            (b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n", &["HTTP/1.1 400 Bad [2J"]),
+            (b"no line", &["no line"]),
+            (b"", &[]),
+        ] {
+            assert_eq!(traced_versions(received).await, expected);
+        }
+        let long = traced_versions(&[b'x'; 9000]).await;
+        assert!(long.len() == 1 && long[0].chars().count() < 300, "{long:?}");
     }
 }

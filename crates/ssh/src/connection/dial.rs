@@ -81,17 +81,17 @@ impl Resolver {
 
 /// What to connect from, with the address resolved.
 #[derive(Debug, Default)]
-pub(crate) struct LocalBind {
+pub(crate) struct LocalBind<'a> {
     addresses: Vec<SocketAddr>,
-    interface: Option<String>,
+    interface: Option<&'a str>,
 }
 
 impl BindOptions {
     /// Resolves the local address.
-    pub(crate) async fn resolve(&self, names: &Resolver) -> Result<LocalBind, Fault> {
+    pub(crate) async fn resolve(&self, names: &Resolver) -> Result<LocalBind<'_>, Fault> {
         // As with ssh, the address wins over the interface.
         let Some(host) = self.address.as_deref() else {
-            return Ok(LocalBind { addresses: Vec::new(), interface: self.interface.clone() });
+            return Ok(LocalBind { addresses: Vec::new(), interface: self.interface.as_deref() });
         };
         let endpoint = Endpoint { host, port: 0, family: AddressFamily::Any, typed_name: host };
         let addresses = names.look_up(endpoint).await.map_err(|_unknown| {
@@ -102,7 +102,7 @@ impl BindOptions {
     }
 }
 
-impl LocalBind {
+impl LocalBind<'_> {
     /// Returns a socket bound to the local address or interface.
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
@@ -116,7 +116,7 @@ impl LocalBind {
             let bound = socket.bind(*from);
             bound.map_err(|error| unusable(&format!("BindAddress {}", from.ip()), &error))?;
         }
-        if let Some(interface) = &self.interface {
+        if let Some(interface) = self.interface {
             let bound = socket.bind_device(Some(interface.as_bytes()));
             // Older kernels do not allow this to users; ssh binds to the interface's address instead.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -137,7 +137,7 @@ fn unusable(option: &str, error: &std::io::Error) -> Fault {
 /// Connects to the first address that answers; each address gets an equal share of the remaining time.
 pub(crate) async fn connect(
     addresses: &[SocketAddr],
-    local_bind: &LocalBind,
+    local_bind: &LocalBind<'_>,
     deadline: &Deadline,
 ) -> Result<TcpStream, Fault> {
     let mut last = deadline.timed_out(ConnectPhase::Connection);

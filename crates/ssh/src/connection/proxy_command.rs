@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, Join, ReadBuf, join};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,12 +27,14 @@ const MAX_STDERR: usize = 2048;
 /// How long the stderr of a program may take to arrive while its output is open.
 const STDERR_GRACE: Duration = Duration::from_millis(300);
 
-/// The same after its output has ended: it is about to exit, and says why.
-const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same after its output has ended: it is about to exit, and prints why.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running command as a stream.
-pub(crate) struct ProxyCommandStream {
-    stdin: ChildStdin,
+pub(crate) type ProxyCommandStream = Join<ProgramStdout, ChildStdin>;
+
+/// The stdout of a program.
+pub(crate) struct ProgramStdout {
     stdout: ChildStdout,
     /// Set at the end of the output.
     has_ended: Arc<AtomicBool>,
@@ -47,7 +49,7 @@ pub(crate) struct ProgramStderr {
     is_over: watch::Receiver<bool>,
     has_ended: Arc<AtomicBool>,
     _reading: JoinSet<()>,
-    /// Outlives the stream, because the last words come after that has ended.
+    /// Outlives the stream, because the last lines come after that has ended.
     _group: ProcessGroup,
 }
 
@@ -56,12 +58,11 @@ impl ProgramStderr {
     pub(crate) async fn last_line(&self) -> Option<String> {
         // A program that still runs may never print anything.
         let has_ended = self.has_ended.load(Ordering::Acquire);
-        let limit = if has_ended { LAST_WORDS_TIMEOUT } else { STDERR_GRACE };
+        let limit = if has_ended { LAST_LINES_TIMEOUT } else { STDERR_GRACE };
         timeout(limit, self.is_over.clone().wait_for(|is_over| *is_over)).await.ok();
         let text = lock(&self.tail).text();
         let banner_error = text.lines().find(|line| stderr::parse_no_banner(line).is_some());
-        let mut lines = banner_error.into_iter().chain(text.lines().rev()).map(text::excerpt_line);
-        lines.find(|line| !line.is_empty())
+        banner_error.map(text::excerpt_line).or_else(|| stderr::last_lines(&text).next())
     }
 
     fn fault(&self, why: String) -> Fault {
@@ -121,13 +122,13 @@ pub(crate) fn start_program(
         ended.send_replace(true);
     });
     let has_ended = Arc::<AtomicBool>::default();
-    let stream = ProxyCommandStream { stdin, stdout, has_ended: Arc::clone(&has_ended) };
+    let stdout = ProgramStdout { stdout, has_ended: Arc::clone(&has_ended) };
     let stderr =
         ProgramStderr { command, tail, is_over, has_ended, _reading: reading, _group: group };
-    Ok((stream, Arc::new(stderr)))
+    Ok((join(stdout, stdin), Arc::new(stderr)))
 }
 
-impl AsyncRead for ProxyCommandStream {
+impl AsyncRead for ProgramStdout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -140,23 +141,5 @@ impl AsyncRead for ProxyCommandStream {
             self.has_ended.store(true, Ordering::Release);
         }
         polled
-    }
-}
-
-impl AsyncWrite for ProxyCommandStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stdin).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdin).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdin).poll_shutdown(context)
     }
 }

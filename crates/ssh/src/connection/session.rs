@@ -131,7 +131,7 @@ pub(crate) async fn fetch_host_key(
     connection: Connection,
     verifier: Arc<HostKeyVerifier>,
     algorithms: HostKeyAlgorithms,
-    params: &SshParams,
+    params: SshParams,
     deadline: &Deadline,
 ) -> Result<Verification, Fault> {
     let (state, policy) = (Arc::default(), HostKeyPolicy::Inspect(verifier, algorithms));
@@ -150,7 +150,7 @@ pub(crate) async fn fetch_host_key(
 pub(crate) async fn establish(
     connection: Connection,
     policy: HostKeyPolicy,
-    params: &SshParams,
+    params: SshParams,
     state: Arc<ConnectionState>,
     deadline: &Deadline,
 ) -> Result<SshSession, Fault> {
@@ -325,20 +325,10 @@ impl client::Handler for ClientHandler {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        let name = match signal {
-            Sig::Custom(name) => text::excerpt(&name, 32),
-            name @ (Sig::ABRT
-            | Sig::ALRM
-            | Sig::FPE
-            | Sig::HUP
-            | Sig::ILL
-            | Sig::INT
-            | Sig::KILL
-            | Sig::PIPE
-            | Sig::QUIT
-            | Sig::SEGV
-            | Sig::TERM
-            | Sig::USR1) => format!("{name:?}"),
+        let name = if let Sig::Custom(name) = &signal {
+            text::excerpt(name, 32)
+        } else {
+            format!("{signal:?}")
         };
         let exit = Exit::Signal(name);
         self.state.output.push(channel.number(), Some(Output::Exit(exit))).await;

@@ -6,13 +6,12 @@
 //! appended, as `ssh` does it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::config::{self, HostSettings};
 use crate::host_keys::known_hosts::{self, KnownHosts};
@@ -97,8 +96,7 @@ fn config_fault(why: &str) -> Fault {
 /// Returns the hashed form of the name (`HashKnownHosts`).
 fn hash_name(host: &str) -> Result<String, Fault> {
     let mut salt = [0; 20];
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut salt))
+    getrandom(&mut salt, GetRandomFlags::empty())
         .map_err(|error| config_fault(&format!("cannot read random numbers ({error})")))?;
     known_hosts::hash_host(salt, host).ok_or_else(|| config_fault("the name cannot be hashed"))
 }

@@ -168,7 +168,7 @@ impl SshQuestion {
     }
 }
 
-/// Runs gtop as `SSH_ASKPASS`: asks the gtop that listens at `socket`, and prints its answer.
+/// Runs gtop as `SSH_ASKPASS`: passes the question to the gtop that listens at `socket`, and prints its answer.
 ///
 /// Without an answer it ends ssh, which would otherwise send an empty one, and the node would count it.
 ///

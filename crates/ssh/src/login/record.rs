@@ -1,7 +1,7 @@
 //! Records of the master connections that `gtop login` has opened: what `gtop login --close` ends.
 //!
 //! Each is a small file in the folder of the sockets, beside the socket if that is not elsewhere by `ControlPath`. A
-//! master of another program is told from gtop's by its process.
+//! master of another program is distinguished from gtop's by its process.
 
 use std::io;
 use std::path::{Path, PathBuf};

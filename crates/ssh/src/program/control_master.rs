@@ -143,7 +143,7 @@ impl Client {
         if !is_own_socket(socket) {
             return None;
         }
-        // No configuration is read: the socket says which host is meant.
+        // No configuration is read: the socket identifies the host.
         let words = ["-F", "/dev/null", "-O", command, "-o"];
         let mut args: Vec<OsString> = words.map(OsString::from).into();
         args.extend([control_path(socket).into(), "gtop".into()]);

@@ -42,7 +42,7 @@ pub fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
     if let Some(fault) = ssh.forwarding_fault(ended) {
         return fault;
     }
-    // The host may have closed the connection without a word.
+    // The host may have closed the connection without a message.
     let is_silent = before.trim().is_empty();
     let behind = ended.saturating_sub(usize::from(is_silent));
     let Some(last) = gateways.last().filter(|_| behind > 0) else { return parse_root(ssh) };
@@ -203,7 +203,7 @@ impl<'a> SshStderr<'a> {
         Some(Fault::NoBanner { port, why: text::lowercase_first(why), is_closed })
     }
 
-    /// Returns the fault of a `ProxyCommand` that said something before it closed the connection.
+    /// Returns the fault of a `ProxyCommand` that printed something before it closed the connection.
     fn proxy_command_fault(&self) -> Option<Fault> {
         let Route::Command(command) = self.route else { return None };
         let (before, _) = self.text.split_once(NO_BANNER)?;
@@ -250,7 +250,7 @@ impl<'a> SshStderr<'a> {
     }
 }
 
-/// Returns what ssh says before the first connection through a gateway ends, and how many end: that to each gateway
+/// Returns what ssh printed before the first connection through a gateway ends, and how many end: that to each gateway
 /// behind the host of the fault, and that to the node.
 ///
 /// Each ends before there is a version line. A node that closes the connection later has sent one.
@@ -269,7 +269,7 @@ fn split_at_ended(text: &str) -> (&str, usize) {
 }
 
 /// Returns the lines that are not empty, the last one first.
-fn last_lines(text: &str) -> impl Iterator<Item = String> {
+pub(crate) fn last_lines(text: &str) -> impl Iterator<Item = String> {
     text.lines().rev().map(text::excerpt_line).filter(|line| !line.is_empty())
 }
 
