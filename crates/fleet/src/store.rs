@@ -1,7 +1,7 @@
 //! Stores each node as it changes and publishes the whole fleet at a limited rate.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -44,40 +44,11 @@ const REMOVED_RETENTION: Duration = Duration::from_secs(60);
 /// The current nodes; each is updated by one task.
 #[derive(Debug)]
 pub struct FleetStore {
-    inner: Mutex<StoreState>,
+    state: Mutex<State>,
     changed: Notify,
     published: watch::Sender<Fleet>,
     /// History span of new nodes.
     history_span: Duration,
-}
-
-#[derive(Debug)]
-struct StoreState {
-    nodes: Vec<Arc<Node>>,
-    positions: BTreeMap<NodeName, usize>,
-    /// Nodes that are no longer listed, and when they were removed.
-    removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
-    /// Nodes that are the same machine as another one; recomputed only if `may_have_new_machines`.
-    same_as: Arc<BTreeMap<NodeName, NodeName>>,
-    may_have_new_machines: bool,
-    focus: Option<NodeName>,
-    is_urgent: bool,
-    /// Values that were not known before have arrived.
-    has_arrived: bool,
-    arrivals: u64,
-    /// The jobs as listed.
-    listed_jobs: Option<Arc<JobList>>,
-    /// The same under the names of machines.
-    jobs: Option<Arc<JobList>>,
-    /// Job ids by SLUID, for processes that know only the SLUID of their job.
-    job_ids: BTreeMap<JobId, JobId>,
-    /// What the scheduler says of the watched nodes, under all names of their machines.
-    scheduler: Arc<SchedulerNodes>,
-    /// Who has which device.
-    holdings: HoldingsKeeper,
-    /// The jobs that run; `None` while the scheduler does not say.
-    running: Option<JobLookup>,
-    waste: Arc<Waste>,
 }
 
 /// Reads the newest published fleet.
@@ -86,29 +57,11 @@ pub type FleetReader = watch::Receiver<Fleet>;
 impl FleetStore {
     /// Returns a store of empty nodes, in this order.
     pub fn new(names: impl IntoIterator<Item = NodeName>, history_span: Duration) -> Arc<Self> {
-        let nodes: Vec<Arc<Node>> =
-            names.into_iter().map(|name| Arc::new(Node::new(name, history_span))).collect();
-        let fleet = Fleet::new(nodes.clone().into());
-        let inner = StoreState {
-            positions: positions(&nodes),
-            removed: BTreeMap::new(),
-            same_as: Arc::clone(&fleet.same_as),
-            may_have_new_machines: false,
-            nodes,
-            focus: None,
-            is_urgent: true,
-            has_arrived: false,
-            arrivals: 0,
-            listed_jobs: None,
-            jobs: None,
-            job_ids: BTreeMap::new(),
-            scheduler: Arc::default(),
-            holdings: HoldingsKeeper::default(),
-            running: Some(JobLookup::default()),
-            waste: Arc::default(),
-        };
-        let (published, _) = watch::channel(fleet);
-        Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), published, history_span })
+        let mut state = State::default();
+        state.nodes.list(names, history_span);
+        state.set_jobs(None);
+        let (published, _) = watch::channel(state.snapshot());
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new(), published, history_span })
     }
 
     /// Replaces the list of nodes, in this order, and the job list. Nodes that stay keep their state; removed
@@ -125,26 +78,9 @@ impl FleetStore {
         names: impl IntoIterator<Item = NodeName>,
         jobs: Option<Arc<JobList>>,
     ) {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(alias_to_id).collect();
-        inner.listed_jobs = jobs;
-        let now = Instant::now();
-        inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
-        let before = std::mem::take(&mut inner.nodes);
-        for node in before {
-            inner.removed.entry(node.name.clone()).or_insert((node, now));
-        }
-        let make = |name: NodeName| {
-            let known = inner.removed.remove(&name).map(|(node, _)| node);
-            let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.history_span)));
-            resolve_job_ids(node, &inner.job_ids)
-        };
-        let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
-        inner.positions = positions(&nodes);
-        inner.nodes = nodes;
-        inner.find_machines();
-        inner.place_scheduled();
+        let mut state = self.lock();
+        state.nodes.list(names, self.history_span);
+        state.set_jobs(jobs);
     }
 
     /// Replaces all nodes and jobs by those of another moment, which need not follow this one. Readers of the fleet see
@@ -155,26 +91,20 @@ impl FleetStore {
         jobs: Option<Arc<JobList>>,
         change: impl FnOnce(),
     ) {
-        let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
-        let mut inner = self.lock();
-        inner.removed.clear();
-        inner.holdings = HoldingsKeeper::default();
-        inner.nodes = nodes;
-        drop(inner);
-        self.list_nodes(names, jobs);
-        // What was watched before does not lead to this moment; the histories of the nodes do.
-        let mut inner = self.lock();
-        let machines = inner.nodes.iter().filter(|node| !inner.same_as.contains_key(&node.name));
-        let waste = Waste::seeded(machines, inner.running.as_ref());
-        inner.waste = Arc::new(waste);
-        drop(inner);
-        self.publish_now(change);
+        let mut state = self.lock();
+        state.replace(nodes, jobs);
+        let fleet = state.snapshot();
+        drop(state);
+        self.published.send_modify(|published| {
+            *published = fleet;
+            change();
+        });
     }
 
     /// Publishes what has changed. Readers of the fleet see what `change` does together with it.
     pub fn publish_now(&self, change: impl FnOnce()) {
-        self.published.send_modify(|fleet| {
-            *fleet = self.snapshot();
+        self.published.send_modify(|published| {
+            *published = self.snapshot();
             change();
         });
     }
@@ -191,54 +121,27 @@ impl FleetStore {
 
     /// Sets the focused node, which is published more often.
     pub fn set_focus(&self, node: Option<NodeName>) {
-        self.lock().focus = node;
+        self.lock().urgency.focus = node;
     }
 
     /// Returns what was proved about the scheduler's lists of devices, for a recording.
     pub fn proved(&self) -> BTreeMap<NodeName, ProvedIndices> {
-        self.lock().holdings.proved()
+        self.lock().scheduled.holdings.proved()
     }
 
     /// Sets what the store adds to a node, so that it need not copy the node to do that.
     pub fn prepare(&self, builder: &mut NodeBuilder) {
-        let inner = self.lock();
-        let scheduler = inner.scheduler.nodes.get(builder.name()).cloned();
-        let holdings = inner.holdings.last(builder.name()).cloned();
-        drop(inner);
+        let state = self.lock();
+        let scheduler = state.scheduled.nodes.nodes.get(builder.name()).cloned();
+        let holdings = state.scheduled.holdings.last(builder.name()).cloned();
+        drop(state);
         builder.set_scheduler(scheduler.as_ref());
         builder.set_holdings(holdings);
     }
 
     /// Stores the new state of a node.
     pub fn update(&self, node: Arc<Node>) {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        if inner.focus.as_ref() == Some(&node.name) {
-            inner.is_urgent = true;
-        }
-        let entry = inner.positions.get(&node.name).and_then(|entry| inner.nodes.get_mut(*entry));
-        if let Some(entry) = entry {
-            let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
-            let [was_up, is_up] = [&*entry, &node].map(|node| node.link == Link::Up);
-            // A machine counts under a name that is up.
-            let may_change_name = was_up != is_up && !inner.same_as.is_empty();
-            inner.may_have_new_machines |= known != newer || may_change_name;
-            if node.known_parts() > entry.known_parts() {
-                inner.has_arrived = true;
-                inner.arrivals += 1;
-            }
-            let mut newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
-            inner.holdings.place(&mut newer);
-            let before = std::mem::replace(entry, Arc::clone(&newer));
-            // A machine that is watched under two names counts once.
-            if Waste::concerns(&before, &newer) && !inner.same_as.contains_key(&newer.name) {
-                let waste = Arc::make_mut(&mut inner.waste);
-                waste.observe(&before, &newer, inner.running.as_ref());
-            }
-        } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
-            *known = node;
-        }
-        drop(guard);
+        self.lock().update(node);
         self.changed.notify_one();
     }
 
@@ -248,7 +151,7 @@ impl FleetStore {
         loop {
             self.changed.notified().await;
             while let Some(next_publish_at) =
-                last.map(|last| last + self.publish_interval(intervals))
+                last.map(|last| last + self.lock().urgency.interval(intervals))
                 && next_publish_at > Instant::now()
             {
                 // A change of the focused node, or an arrival, brings the deadline forward.
@@ -263,109 +166,259 @@ impl FleetStore {
     }
 
     fn snapshot(&self) -> Fleet {
-        let mut inner = self.lock();
-        inner.is_urgent = false;
-        inner.has_arrived = false;
-        let arrivals = inner.arrivals;
-        if inner.may_have_new_machines && inner.find_machines() {
-            inner.place_scheduled();
-        }
-        let same_as = Arc::clone(&inner.same_as);
-        let (jobs, waste) = (inner.jobs.clone(), Arc::clone(&inner.waste));
-        Fleet { nodes: inner.nodes.as_slice().into(), same_as, jobs, waste, arrivals }
+        self.lock().snapshot()
     }
 
-    fn publish_interval(&self, intervals: PublishIntervals) -> Duration {
-        let inner = self.lock();
-        match (inner.has_arrived, inner.is_urgent) {
-            (true, _) => intervals.arrival,
-            (_, true) => intervals.focus,
-            _ => intervals.usual,
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, StoreState> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere cannot leave a half-written node: each is replaced in one assignment.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl StoreState {
+/// All that the store holds.
+#[derive(Debug, Default)]
+struct State {
+    nodes: NodeTable,
+    machines: MachineNames,
+    scheduled: Scheduled,
+    urgency: Urgency,
+    waste: Arc<Waste>,
+}
+
+impl State {
+    /// Replaces the job list, and places it on the nodes.
+    fn set_jobs(&mut self, jobs: Option<Arc<JobList>>) {
+        self.scheduled.set_list(jobs);
+        self.machines.find(&self.nodes.listed, self.scheduled.list.as_deref());
+        self.place_scheduled();
+    }
+
+    /// Places what the scheduler lists on machines.
+    fn place_scheduled(&mut self) {
+        self.scheduled.set_machine_names(&self.machines.same_as);
+        for node in &mut self.nodes.listed {
+            self.scheduled.place(node);
+        }
+    }
+
+    fn replace(&mut self, nodes: Vec<Arc<Node>>, jobs: Option<Arc<JobList>>) {
+        self.nodes = NodeTable::of(nodes);
+        self.scheduled.holdings = HoldingsKeeper::default();
+        self.set_jobs(jobs);
+        // What was watched before does not lead to this moment; the histories of the nodes do.
+        let same_as = &self.machines.same_as;
+        let machines = self.nodes.listed.iter().filter(|node| !same_as.contains_key(&node.name));
+        self.waste = Arc::new(Waste::seeded(machines, self.scheduled.running.as_ref()));
+    }
+
+    fn update(&mut self, mut newer: Arc<Node>) {
+        let Some(entry) = self.nodes.get_mut(&newer.name) else {
+            self.nodes.update_removed(newer);
+            return;
+        };
+        self.machines.on_update(entry, &newer);
+        self.urgency.on_update(entry, &newer);
+        self.scheduled.place(&mut newer);
+        let before = std::mem::replace(entry, Arc::clone(&newer));
+        // A machine that is watched under two names counts once.
+        if Waste::concerns(&before, &newer) && !self.machines.same_as.contains_key(&newer.name) {
+            let running = self.scheduled.running.as_ref();
+            Arc::make_mut(&mut self.waste).observe(&before, &newer, running);
+        }
+    }
+
+    /// Returns the fleet to be published.
+    fn snapshot(&mut self) -> Fleet {
+        self.urgency.on_publication();
+        let Self { nodes, machines, scheduled, .. } = self;
+        if machines.may_have_changed && machines.find(&nodes.listed, scheduled.list.as_deref()) {
+            self.place_scheduled();
+        }
+        Fleet {
+            nodes: self.nodes.listed.as_slice().into(),
+            same_as: Arc::clone(&self.machines.same_as),
+            jobs: self.scheduled.jobs.clone(),
+            waste: Arc::clone(&self.waste),
+            arrivals: self.urgency.arrivals,
+        }
+    }
+}
+
+/// The nodes, found by their names.
+#[derive(Debug, Default)]
+struct NodeTable {
+    /// In the order of the roster.
+    listed: Vec<Arc<Node>>,
+    positions: BTreeMap<NodeName, usize>,
+    /// Nodes that are no longer listed, and when they were removed.
+    removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
+}
+
+impl NodeTable {
+    fn of(listed: Vec<Arc<Node>>) -> Self {
+        let positions = listed.iter().map(|node| node.name.clone()).zip(0..).collect();
+        Self { listed, positions, removed: BTreeMap::new() }
+    }
+
+    /// Replaces the list; nodes that stay, or were removed a short time ago, keep their state.
+    fn list(&mut self, names: impl IntoIterator<Item = NodeName>, history_span: Duration) {
+        let now = Instant::now();
+        let Self { listed, mut removed, .. } = std::mem::take(self);
+        removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
+        removed.extend(listed.into_iter().map(|node| (node.name.clone(), (node, now))));
+        let listed = names.into_iter().map(|name| match removed.remove(&name) {
+            Some((node, _)) => node,
+            None => Arc::new(Node::new(name, history_span)),
+        });
+        *self = Self::of(listed.collect());
+        self.removed = removed;
+    }
+
+    fn get_mut(&mut self, name: &NodeName) -> Option<&mut Arc<Node>> {
+        self.listed.get_mut(*self.positions.get(name)?)
+    }
+
+    /// Stores the new state of a node that may be listed again.
+    fn update_removed(&mut self, node: Arc<Node>) {
+        if let Some((known, _)) = self.removed.get_mut(&node.name) {
+            *known = node;
+        }
+    }
+}
+
+/// The names of machines that are monitored under more than one.
+#[derive(Debug, Default)]
+struct MachineNames {
+    /// As in [`Fleet::same_as`]; found again only if they may have changed.
+    same_as: Arc<BTreeMap<NodeName, NodeName>>,
+    may_have_changed: bool,
+}
+
+impl MachineNames {
+    fn on_update(&mut self, before: &Node, after: &Node) {
+        let [known, newer] = [before, after].map(|node| node.hello.as_ref().map(Arc::as_ptr));
+        // A machine counts under a name that is up.
+        let is_other_link = (before.link == Link::Up) != (after.link == Link::Up);
+        self.may_have_changed |= known != newer || (is_other_link && !self.same_as.is_empty());
+    }
+
     /// Finds the nodes that are the same machine as another one. Returns true if others are than before.
-    fn find_machines(&mut self) -> bool {
-        self.may_have_new_machines = false;
-        let listed = self.listed_jobs.as_ref().map(|jobs| &jobs.nodes.nodes);
-        let is_scheduled = |node: &Node| listed.is_some_and(|nodes| nodes.contains_key(&node.name));
-        let same_as = find_other_names(&self.nodes, is_scheduled);
+    fn find(&mut self, nodes: &[Arc<Node>], list: Option<&JobList>) -> bool {
+        self.may_have_changed = false;
+        let same_as = find_other_names(nodes, |node| {
+            list.is_some_and(|list| list.nodes.nodes.contains_key(&node.name))
+        });
         let has_changed = same_as != *self.same_as;
         if has_changed {
             self.same_as = Arc::new(same_as);
         }
         has_changed
     }
+}
 
-    /// Places what the scheduler lists on machines.
-    fn place_scheduled(&mut self) {
-        let jobs = self.listed_jobs.as_ref();
-        self.scheduler =
-            jobs.map(|jobs| with_other_names(&jobs.nodes, &self.same_as)).unwrap_or_default();
-        self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
+/// What the scheduler lists, and who has which device by it.
+#[derive(Debug, Default)]
+struct Scheduled {
+    /// The jobs as listed.
+    list: Option<Arc<JobList>>,
+    /// The same under the names of machines.
+    jobs: Option<Arc<JobList>>,
+    /// Job ids by SLUID, for processes that know only the SLUID of their job.
+    job_ids: BTreeMap<JobId, JobId>,
+    /// What the scheduler says of the watched nodes, under all names of their machines.
+    nodes: Arc<SchedulerNodes>,
+    /// Who has which device.
+    holdings: HoldingsKeeper,
+    /// The jobs that run; `None` while the scheduler does not say.
+    running: Option<JobLookup>,
+}
+
+impl Scheduled {
+    fn set_list(&mut self, list: Option<Arc<JobList>>) {
+        let jobs = list.iter().flat_map(|list| &list.jobs);
+        self.job_ids = jobs.filter_map(|job| Some((job.alias.clone()?, job.id.clone()))).collect();
+        self.list = list;
+    }
+
+    /// Puts what is listed under the names of machines.
+    fn set_machine_names(&mut self, same_as: &Arc<BTreeMap<NodeName, NodeName>>) {
+        let list = self.list.as_ref();
+        self.nodes = list.map(|list| with_other_names(&list.nodes, same_as)).unwrap_or_default();
+        self.jobs = list.map(|list| with_machine_names(list, same_as));
         self.holdings.set_jobs(self.jobs.as_ref());
-        for node in &mut self.nodes {
-            *node = with_scheduler(Arc::clone(node), &self.scheduler);
-            self.holdings.place(node);
-        }
-        let is_known = jobs.is_none_or(|list| list.is_current());
+        let is_known = list.is_none_or(|list| list.is_current());
         self.running = is_known.then(|| JobLookup::of(self.jobs.as_ref()));
     }
-}
 
-fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
-    nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect()
-}
-
-fn alias_to_id(job: &gtop_model::Job) -> Option<(JobId, JobId)> {
-    Some((job.alias.clone()?, job.id.clone()))
-}
-
-/// Sets what the scheduler says of the node, unless that is the case already.
-fn with_scheduler(mut node: Arc<Node>, scheduler: &SchedulerNodes) -> Arc<Node> {
-    let known = scheduler.nodes.get(&node.name);
-    // `Arc` compares by value only what is not the same allocation.
-    if node.scheduler.as_ref() != known {
-        Arc::make_mut(&mut node).scheduler = known.cloned();
-    }
-    node
-}
-
-/// Sets the job id of processes whose control group names the job only by its SLUID.
-fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc<Node> {
-    let job_id = |statics: &ProcessStatics| {
-        if statics.job.is_some() {
-            return None;
+    /// Sets what the scheduler says of a node, and who has its devices, unless that is the case already.
+    fn place(&mut self, node: &mut Arc<Node>) {
+        self.resolve_job_ids(node);
+        let known = self.nodes.nodes.get(&node.name);
+        // `Arc` compares by value only what is not the same allocation.
+        if node.scheduler.as_ref() != known {
+            Arc::make_mut(node).scheduler = known.cloned();
         }
-        job_ids.get(&JobId::new(statics.job_alias.as_deref()?)?).cloned()
-    };
-    let seen = node.processes.iter().map(|process| &*process.statics);
-    let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
-    if job_ids.is_empty() || !all.any(|statics| job_id(statics).is_some()) {
-        return node;
+        self.holdings.place(node);
     }
-    let processes = node.processes.iter().cloned().map(|mut process| {
-        if let Some(job) = job_id(&process.statics) {
-            Arc::make_mut(&mut process.statics).job = Some(job);
+
+    /// Sets the job id of processes whose control group names the job only by its SLUID.
+    fn resolve_job_ids(&self, node: &mut Arc<Node>) {
+        let seen = node.processes.iter().map(|process| &*process.statics);
+        let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
+        if self.job_ids.is_empty() || !all.any(|statics| self.job_by_alias(statics).is_some()) {
+            return;
         }
-        process
-    });
-    let processes = processes.collect();
-    let unseen = node.unseen.iter().cloned().map(|mut process| {
-        process.statics.job = job_id(&process.statics).or(process.statics.job);
-        process
-    });
-    let unseen = unseen.collect();
-    let changed = Arc::make_mut(&mut node);
-    (changed.processes, changed.unseen) = (processes, unseen);
-    node
+        let node = Arc::make_mut(node);
+        for process in Arc::make_mut(&mut node.processes) {
+            if let Some(job) = self.job_by_alias(&process.statics) {
+                Arc::make_mut(&mut process.statics).job = Some(job.clone());
+            }
+        }
+        for process in Arc::make_mut(&mut node.unseen) {
+            if let Some(job) = self.job_by_alias(&process.statics) {
+                process.statics.job = Some(job.clone());
+            }
+        }
+    }
+
+    /// Returns the id of the job of a process that knows only its SLUID.
+    fn job_by_alias(&self, statics: &ProcessStatics) -> Option<&JobId> {
+        let alias = statics.job_alias.as_deref().filter(|_| statics.job.is_none())?;
+        self.job_ids.get(&JobId::new(alias)?)
+    }
+}
+
+/// How soon the next publication is due.
+#[derive(Debug, Default)]
+struct Urgency {
+    focus: Option<NodeName>,
+    /// The focused node has changed.
+    has_focus_changed: bool,
+    /// Values that were not known before have arrived.
+    has_arrived: bool,
+    arrivals: u64,
+}
+
+impl Urgency {
+    fn on_update(&mut self, before: &Node, after: &Node) {
+        self.has_focus_changed |= self.focus.as_ref() == Some(&after.name);
+        if after.known_parts() > before.known_parts() {
+            self.has_arrived = true;
+            self.arrivals += 1;
+        }
+    }
+
+    fn on_publication(&mut self) {
+        (self.has_focus_changed, self.has_arrived) = (false, false);
+    }
+
+    fn interval(&self, intervals: PublishIntervals) -> Duration {
+        match (self.has_arrived, self.has_focus_changed) {
+            (true, _) => intervals.arrival,
+            (_, true) => intervals.focus,
+            _ => intervals.usual,
+        }
+    }
 }
 
 #[cfg(test)]
