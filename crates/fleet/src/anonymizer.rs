@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event_record::EventRecord;
+use crate::holdings::{Claim, DeviceHoldings, Holder, JobHoldings, NodeHoldings, sort_jobs};
 use crate::node::{Host, Node, Process, SourceState, Traffic};
-use crate::{Fleet, NodeHealth, NodeHoldings, User, Waste};
+use crate::{Fleet, NodeHealth, User, Waste};
 use gtop_model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
     Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
@@ -40,9 +41,9 @@ impl Anonymizer {
         &mut self,
         names: &BTreeMap<NodeName, NodeName>,
     ) -> Arc<BTreeMap<NodeName, NodeName>> {
-        let pair =
-            |(name, first): (&NodeName, &NodeName)| (self.node_name(name), self.node_name(first));
-        Arc::new(names.iter().map(pair).collect())
+        let names = names.iter();
+        let names = names.map(|(name, first)| (self.node_name(name), self.node_name(first)));
+        Arc::new(names.collect())
     }
 
     fn waste(&mut self, waste: &Waste) -> Waste {
@@ -177,19 +178,10 @@ impl Anonymizer {
             free: *free,
         });
         let slow = HostSlowReading { temperature: *temperature, space: space.collect() };
-        let mut traffic = |kind, all: &[Traffic]| {
-            all.iter()
-                .map(|Traffic { name, inward, outward }| Traffic {
-                    name: self.name(kind, name),
-                    inward: *inward,
-                    outward: *outward,
-                })
-                .collect()
-        };
         Host {
-            network: traffic("net", &host.network),
-            infiniband: traffic("ib", &host.infiniband),
-            disks: traffic("disk", &host.disks),
+            network: self.traffic("net", &host.network),
+            infiniband: self.traffic("ib", &host.infiniband),
+            disks: self.traffic("disk", &host.disks),
             // The counters are those of the rates above.
             fast: HostReading {
                 network: Arc::default(),
@@ -200,6 +192,15 @@ impl Anonymizer {
             slow,
             cpu: host.cpu,
         }
+    }
+
+    fn traffic(&mut self, kind: &'static str, all: &[Traffic]) -> Arc<[Traffic]> {
+        let all = all.iter().map(|Traffic { name, inward, outward }| Traffic {
+            name: self.name(kind, name),
+            inward: *inward,
+            outward: *outward,
+        });
+        all.collect()
     }
 
     fn device(&mut self, device: &Device) -> Device {
@@ -228,12 +229,30 @@ impl Anonymizer {
     }
 
     fn holdings(&mut self, holdings: &NodeHoldings) -> NodeHoldings {
-        let anonymizer = RefCell::new(self);
-        holdings.renamed(
-            |user| anonymizer.borrow_mut().user(user),
-            |job| anonymizer.borrow_mut().job_id(job),
-            |uuid| anonymizer.borrow_mut().uuid(uuid),
-        )
+        let NodeHoldings { devices, jobs, users, hidden, unplaced } = holdings;
+        let devices = devices.iter().map(|(uuid, known)| {
+            let claims = known.claims.iter();
+            let claims =
+                claims.map(|claim| Claim { holder: self.holder(&claim.holder), ..claim.clone() });
+            let claims = claims.collect();
+            let suspect = known.suspect.as_ref().map(|holder| self.holder(holder));
+            (self.uuid(uuid), DeviceHoldings { claims, suspect, rest: known.rest })
+        });
+        let devices = devices.collect();
+        let jobs = jobs.iter().map(|known| JobHoldings {
+            job: self.job_id(&known.job),
+            devices: known.devices.iter().map(|uuid| self.uuid(uuid)).collect(),
+            ..known.clone()
+        });
+        let mut jobs: Vec<JobHoldings> = jobs.collect();
+        sort_jobs(&mut jobs);
+        let users = users.iter().map(|name| self.name("user", name)).collect();
+        NodeHoldings { devices, jobs, users, hidden: *hidden, unplaced: *unplaced }
+    }
+
+    fn holder(&mut self, holder: &Holder) -> Holder {
+        let user = self.user(&holder.user);
+        Holder { user, job: holder.job.as_ref().map(|id| self.job_id(id)) }
     }
 
     fn user(&mut self, user: &User) -> User {
@@ -260,11 +279,6 @@ impl Anonymizer {
     }
 
     fn statics(&mut self, statics: &ProcessStatics) -> ProcessStatics {
-        // A step has a number or one of these names.
-        let is_step = |step: &&Arc<str>| {
-            let is_number = step.bytes().all(|byte| byte.is_ascii_digit());
-            is_number || ["batch", "extern", "interactive"].contains(&&***step)
-        };
         ProcessStatics {
             parent_pid: statics.parent_pid,
             uid: withheld(&statics.uid),
@@ -274,7 +288,7 @@ impl Anonymizer {
             job: statics.job.as_ref().map(|id| self.job_id(id)),
             is_job_of_environment: statics.is_job_of_environment,
             visible_uuids: statics.visible_uuids.iter().map(|uuid| self.uuid(uuid)).collect(),
-            step: statics.step.as_ref().filter(is_step).cloned(),
+            step: statics.step.as_ref().filter(|step| is_step(step)).cloned(),
             job_alias: None,
             container: statics.container.as_ref().map(|Container { kind, id, pod }| Container {
                 kind: *kind,
@@ -389,8 +403,13 @@ fn withheld<T>(reading: &Reading<T>) -> Reading<T> {
 
 /// Withholds the text of an error; that there is none is known.
 fn withheld_error(error: &Reading<Arc<str>>) -> Reading<Arc<str>> {
-    let hide = |text: Arc<str>| if &*text == "none" { text } else { WITHHELD.into() };
-    error.clone().map(hide)
+    error.clone().map(|text| if &*text == "none" { text } else { WITHHELD.into() })
+}
+
+/// Returns true if a step of a job has this name itself: a number, or one that schedulers give.
+fn is_step(name: &str) -> bool {
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || ["batch", "extern", "interactive"].contains(&name)
 }
 
 fn link(link: &Link) -> Link {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::history::Metric;
 use crate::lasting_update::update_lasting;
-use crate::missing::{MissingDevices, is_told_gone, keep_indices, list_event};
+use crate::missing::{MissingDevices, device_event, is_told_gone, keep_indices};
 use crate::node::Node;
 use crate::rates::update_rates;
 use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
@@ -47,9 +47,9 @@ fn apply_devices(
     clock: ClockOffset,
 ) {
     let (sampled_at, at) = (reading.at, clock.node_time(reading.at));
-    let before = HealthStates::of(node, source);
-    let is_identity = |newer: &Device| newer.name.known().is_some() || newer.statics.is_some();
-    let mut has_identities = reading.list.iter().any(is_identity);
+    let before = health_states(node, source);
+    let mut has_identities =
+        reading.list.iter().any(|newer| newer.name.known().is_some() || newer.statics.is_some());
     let is_none_missing = missing.on_list(node, source);
     if is_none_missing && has_same_devices(node, source, &reading.list) {
         let mut devices = reading.list;
@@ -63,7 +63,11 @@ fn apply_devices(
         rebuild_devices(node, missing, source, &reading, at);
         apply_xids(node);
     }
-    for event in before.events(node, source, sampled_at) {
+    let changed = node
+        .devices
+        .iter()
+        .filter_map(|device| health_event(*before.get(&device.uuid)?, device, source, sampled_at));
+    for event in changed.collect::<Vec<Event>>() {
         node.record_event(event);
     }
     for device in &mut node.devices {
@@ -74,61 +78,43 @@ fn apply_devices(
     }
     apply_host_memory(node);
     update_lasting(node, source, sampled_at);
-    for device in &node.devices {
-        if let Some(share) = device.load().get().filter(|_| device.fault.is_none()) {
+    for device in node.devices.iter().filter(|device| device.fault.is_none()) {
+        if let Some(share) = device.load().get() {
             node.history.record(&device.uuid, Metric::Utilization, sampled_at, share);
         }
-        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
+        if let Some(share) = device.memory_share() {
             node.history.record(&device.uuid, Metric::Memory, sampled_at, share);
         }
     }
 }
 
-/// Health of the devices before a sample, for backends that do not report events themselves.
-struct HealthStates(BTreeMap<Arc<str>, HealthState>);
-
+/// The action that the driver recommends for a device, and whether the device has a fault.
 type HealthState = (Option<RecoveryAction>, bool);
 
-impl HealthStates {
-    fn of(node: &Node, source: &Source) -> Self {
-        if source.as_str() != "nvidia-smi" {
-            return Self(BTreeMap::new());
-        }
-        Self(
-            node.devices
-                .iter()
-                .map(|device| (Arc::clone(&device.uuid), health_state(device)))
-                .collect(),
-        )
+/// Returns the health of the devices of a backend that does not report events itself.
+fn health_states(node: &Node, source: &Source) -> BTreeMap<Arc<str>, HealthState> {
+    if source.as_str() != "nvidia-smi" {
+        return BTreeMap::new();
     }
+    let devices = node.devices.iter();
+    devices.map(|device| (Arc::clone(&device.uuid), health_state(device))).collect()
+}
 
-    /// Returns an event for each known device whose health has changed.
-    fn events(&self, node: &Node, source: &Source, at: Timestamp) -> Vec<Event> {
-        let changed = |device: &Device| {
-            let (action, is_faulty) = *self.0.get(&device.uuid)?;
-            let newer = health_state(device).0;
-            let (kind, code) = match (&device.fault, action.zip(newer)) {
-                (Some(DeviceFault::Lost), _) if !is_faulty => (EventKind::Lost, None),
-                (Some(DeviceFault::NeedsReset), _) if !is_faulty => (EventKind::NeedsReset, None),
-                (_, Some((before, newer))) if before != newer => {
-                    (EventKind::Recovery, newer.number())
-                }
-                _ => return None,
-            };
-            let (source, device) = (source.clone(), Arc::clone(&device.uuid));
-            Some(Event {
-                at,
-                source,
-                kind,
-                device,
-                code,
-                message: Arc::default(),
-                count: 1,
-                line: None,
-            })
-        };
-        node.devices.iter().filter_map(changed).collect()
-    }
+/// Returns the event of a device whose health was another one before a sample.
+fn health_event(
+    (action, is_faulty): HealthState,
+    device: &Device,
+    source: &Source,
+    at: Timestamp,
+) -> Option<Event> {
+    let newer = health_state(device).0;
+    let (kind, code) = match (&device.fault, action.zip(newer)) {
+        (Some(DeviceFault::Lost), _) if !is_faulty => (EventKind::Lost, None),
+        (Some(DeviceFault::NeedsReset), _) if !is_faulty => (EventKind::NeedsReset, None),
+        (_, Some((before, newer))) if before != newer => (EventKind::Recovery, newer.number()),
+        _ => return None,
+    };
+    Some(Event { code, ..device_event(source, device, at, kind) })
 }
 
 fn health_state(device: &Device) -> HealthState {
@@ -148,8 +134,8 @@ fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
     let used = total.zip(free).map(|(total, free)| Bytes(total.0.saturating_sub(free.0)));
-    let is_integrated = |device: &&mut Device| device.fault.is_none() && device.has_host_memory;
-    for device in node.devices.iter_mut().filter(is_integrated) {
+    let sound = node.devices.iter_mut().filter(|device| device.fault.is_none());
+    for device in sound.filter(|device| device.has_host_memory) {
         // The driver's own numbers, of a part of it, are kept.
         let is_host_memory = match device.memory_total {
             Reading::Known(known) => total.get() == Some(known),
@@ -163,15 +149,14 @@ fn apply_host_memory(node: &mut Node) {
 
 /// Returns true if the devices are the same as before, in the same order and none lost: the usual case.
 fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
-    let is_unchanged = |(known, newer): (&Device, &Device)| {
-        known.uuid == newer.uuid
-            && newer.fault.is_none()
-            && (newer.index == known.index || newer.index == Reading::default())
-            && (newer.parent == known.parent || newer.parent.is_none())
-    };
     node.devices.len() == list.len()
         && node.device_sources.iter().all(|owner| owner == source)
-        && node.devices.iter().zip(list).all(is_unchanged)
+        && node.devices.iter().zip(list).all(|(known, newer)| {
+            known.uuid == newer.uuid
+                && newer.fault.is_none()
+                && (newer.index == known.index || newer.index == Reading::default())
+                && (newer.parent == known.parent || newer.parent.is_none())
+        })
 }
 
 /// Merges new devices with those of other sources, in order. Those that the list lacks stay if they are gone; the history of
@@ -185,12 +170,11 @@ fn rebuild_devices(
 ) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
-    let is_own = |(device, owner): &(Device, Source)| {
-        // A device has one row, whichever source lists it.
+    let known = known.iter().cloned().zip(sources.iter().cloned());
+    // A device has one row, whichever source lists it.
+    let (own_devices, mut merged): (Vec<_>, Vec<_>) = known.partition(|(device, owner)| {
         owner == source || reading.list.iter().any(|newer| newer.uuid == device.uuid)
-    };
-    let (own_devices, mut merged): (Vec<_>, Vec<_>) =
-        known.iter().cloned().zip(sources.iter().cloned()).partition(is_own);
+    });
     let mut own_devices: Vec<Device> = own_devices.into_iter().map(|(device, _)| device).collect();
     let before_reboot = missing.take_before_reboot(source, &reading.list);
     let is_same_boot = before_reboot.is_empty();
@@ -206,33 +190,30 @@ fn rebuild_devices(
             .position(|known| is_same_device(known, &newer))
             .map(|index| own_devices.swap_remove(index));
         let was_gone = match &before {
-            Some(before) => before.gone_since().is_some(),
+            Some(before) => before.is_gone(),
             None => is_told_gone(node, &newer.uuid),
         };
         if was_gone && newer.fault.is_none() {
-            node.record_event(list_event(source, &newer, reading.at, EventKind::Returned));
+            node.record_event(device_event(source, &newer, reading.at, EventKind::Returned));
         }
         let mut device = merge_device(before, newer);
         update_rates(&mut device, at);
         devices.push(device);
     }
-    let removed: Vec<Arc<str>> =
+    let mut removed: Vec<Arc<str>> =
         own_devices.iter().map(|device| Arc::clone(&device.uuid)).collect();
-    let was_gone: Vec<Arc<str>> = own_devices
-        .iter()
-        .filter(|device| device.gone_since().is_some())
-        .map(|device| Arc::clone(&device.uuid))
-        .collect();
+    let were_gone = own_devices.iter().filter(|device| device.is_gone());
+    let were_gone: Vec<Arc<str>> = were_gone.map(|device| Arc::clone(&device.uuid)).collect();
     let mut slots = indices.clone();
     let is_renumbered =
         is_same_boot && missing.take_slots(source, &reading.list, &own_devices, &mut slots);
     let (kept, replaced) = missing.keep(node, reading, own_devices, &indices);
     for (device, since) in &replaced {
-        node.record_event(list_event(source, device, *since, EventKind::Gone));
+        node.record_event(device_event(source, device, *since, EventKind::Gone));
     }
-    for device in kept.iter().filter(|device| !was_gone.contains(&device.uuid)) {
+    for device in kept.iter().filter(|device| !were_gone.contains(&device.uuid)) {
         if let Some(since) = device.gone_since() {
-            node.record_event(list_event(source, device, since, EventKind::Gone));
+            node.record_event(device_event(source, device, since, EventKind::Gone));
         }
     }
     if !kept.is_empty() || is_renumbered {
@@ -241,12 +222,9 @@ fn rebuild_devices(
     }
     merged.extend(devices.into_iter().map(|device| (device, source.clone())));
     merged.truncate(MAX_DEVICES);
-    let is_removed = |uuid: &str| {
-        removed.iter().any(|known| **known == *uuid)
-            && !merged.iter().any(|(device, _)| *device.uuid == *uuid)
-    };
-    node.history.drop_series(&is_removed);
-    node.lasting.forget(&is_removed);
+    removed.retain(|uuid| !merged.iter().any(|(device, _)| device.uuid == *uuid));
+    node.history.drop_series(&removed);
+    node.lasting.forget(&removed);
     sort_devices(&mut merged);
     let (devices, sources): (Vec<_>, Vec<_>) = merged.into_iter().unzip();
     (node.devices, node.device_sources) = (devices.into(), sources.into());
@@ -255,21 +233,19 @@ fn rebuild_devices(
 /// Returns true if `newer` is the device `known`. A lost device may have no UUID; its PCI id or index then
 /// decides.
 fn is_same_device(known: &Device, newer: &Device) -> bool {
-    let has_same_pci_or_index = || match newer.pci.known() {
-        Some(pci) => known.has_pci_id(pci),
-        None => newer.uuid.starts_with(Device::INDEX_PREFIX) && known.index == newer.index,
-    };
+    if known.uuid == newer.uuid || known.parent.is_some() || newer.parent.is_some() {
+        return known.uuid == newer.uuid;
+    }
+    let has_same_pci = newer.pci.known().is_some_and(|pci| known.has_pci_id(pci));
+    let has_same_index = known.index == newer.index;
+    if newer.fault.is_some() {
+        let has_index_alone =
+            newer.pci.known().is_none() && newer.uuid.starts_with(Device::INDEX_PREFIX);
+        return has_same_pci || (has_index_alone && has_same_index);
+    }
     // A device that had no UUID while it was faulty has one now.
-    let is_named_now = || {
-        let has_pci_id = newer.pci.known().is_some_and(|pci| known.has_pci_id(pci));
-        known.has_stand_in_identity()
-            && newer.fault.is_none()
-            && (has_pci_id || (known.pci.known().is_none() && known.index == newer.index))
-    };
-    known.uuid == newer.uuid
-        || (known.parent.is_none()
-            && newer.parent.is_none()
-            && (is_named_now() || (newer.fault.is_some() && has_same_pci_or_index())))
+    known.has_stand_in_identity()
+        && (has_same_pci || (known.pci.known().is_none() && has_same_index))
 }
 
 fn merge_device(before: Option<Device>, mut newer: Device) -> Device {
@@ -295,9 +271,9 @@ fn merge_device(before: Option<Device>, mut newer: Device) -> Device {
 pub(super) fn apply_xids(node: &mut Node) {
     let Node { devices, events, .. } = node;
     for device in devices.iter_mut().filter(|device| device.fault.is_some()) {
-        let is_xid = |event: &Event| event.kind == EventKind::Xid && event.device == device.uuid;
-        let last = events.iter().rev().find(|record| is_xid(&record.event));
-        if let Some(code) = last.and_then(|record| u32::try_from(record.event.code?).ok()) {
+        let mut latest = events.iter().rev().map(|record| &record.event);
+        let last = latest.find(|event| event.kind == EventKind::Xid && event.device == device.uuid);
+        if let Some(code) = last.and_then(|event| u32::try_from(event.code?).ok()) {
             let xid = Reading::Known(code);
             device.details = DeviceDetails { xid, ..DeviceDetails::default() }.shared();
         }
@@ -329,34 +305,28 @@ fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         }
     }
     let has_others = device_sources.iter().any(|owner| owner != source);
-    let is_others = |uuid: &Arc<str>| {
+    let (others, own_uses): (Vec<&DeviceUse>, Vec<&DeviceUse>) = uses.iter().partition(|used| {
         let mut owned = devices.iter().zip(device_sources.iter());
-        has_others && owned.any(|(device, owner)| device.uuid == *uuid && owner != source)
-    };
-    let (others, own_uses): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
-        uses.iter().partition(|used| is_others(&used.device));
-    let key = |used: &DeviceUse| (Arc::clone(&used.device), used.pid);
-    let by_key = LazyCell::new(|| {
-        own_uses.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>()
+        has_others && owned.any(|(device, owner)| device.uuid == used.device && owner != source)
     });
-    let merge_use = |(index, mut newer): (usize, DeviceUse)| {
+    let by_key = LazyCell::new(|| {
+        let keys = own_uses.iter().map(|used| ((&used.device, used.pid), *used));
+        keys.collect::<BTreeMap<_, _>>()
+    });
+    let own = reading.list.into_iter().enumerate().map(|(index, mut newer)| {
         // Fast path: nearly always the same uses in the same order.
-        let is_same_use =
-            |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
-        let at_same_index = own_uses.get(index).filter(is_same_use);
-        if let Some(known) = at_same_index.or_else(|| by_key.get(&key(&newer))) {
+        let at_same_index = own_uses.get(index).copied();
+        let known = at_same_index
+            .filter(|known| known.pid == newer.pid && known.device == newer.device)
+            .or_else(|| by_key.get(&(&newer.device, newer.pid)).copied());
+        if let Some(known) = known {
             newer.complete_from(known);
-            return newer;
+        } else if let Some(device) = devices.iter().find(|device| device.uuid == newer.device) {
+            newer.device = Arc::clone(&device.uuid);
         }
-        let known_device = devices.iter().find(|device| device.uuid == newer.device);
-        let device = known_device.map_or(newer.device, |device| Arc::clone(&device.uuid));
-        DeviceUse { device, ..newer }
-    };
-    *uses = others
-        .into_iter()
-        .cloned()
-        .chain(reading.list.into_iter().enumerate().map(merge_use))
-        .collect();
+        newer
+    });
+    *uses = others.into_iter().cloned().chain(own).collect();
 }
 
 #[cfg(test)]

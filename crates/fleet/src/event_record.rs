@@ -48,7 +48,7 @@ impl EventRecord {
     /// Returns the record of both. What two sources report within `delay` is counted once.
     pub(super) fn merged_with(self, newer: Self, delay: Duration) -> Self {
         let (known, found) = (self.unpaired, newer.unpaired);
-        let is_near = known.at.since(found.at).max(found.at.since(known.at)) <= delay;
+        let is_near = known.at.distance(found.at) <= delay;
         let is_paired = is_near && known.source != found.source;
         let paired = if is_paired { known.count.min(found.count) } else { 0 };
         let unpaired = if is_paired && known.count > paired {

@@ -101,14 +101,14 @@ impl DeviceCount {
     /// Returns what devices count as of which only the scheduler's word is known, and how many: those of jobs are in use, and
     /// all are unknown if the word is old.
     pub(crate) fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
-        let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
-        let all = count(node.devices);
+        let all = node.devices.unwrap_or(0);
         let is_old = node.is_old || node.is_count_old;
         let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
         let told = node.unallocated().filter(|_| !is_old);
         let rest = if told.is_some() { Self::InUse } else { Self::Unknown };
-        let unused = count(told).min(all);
+        let unused = told.unwrap_or(0).min(all);
         [(usable, unused), (rest, all - unused)]
+            .map(|(count, devices)| (count, usize::try_from(devices).unwrap_or(0)))
     }
 }
 
@@ -116,9 +116,10 @@ impl Node {
     /// Returns the number of its devices, slices instead of what they are cut from: as the scheduler says if it is known
     /// from there alone.
     pub fn device_count(&self) -> usize {
-        let reported =
-            |node| DeviceCount::of_reported(node).map(|(_, devices)| devices).iter().sum();
-        self.reported().map_or_else(|| self.units().count(), reported)
+        match self.reported() {
+            Some(known) => DeviceCount::of_reported(known).iter().map(|(_, devices)| devices).sum(),
+            None => self.units().count(),
+        }
     }
 
     /// Returns the positions of its [units](Self::units). Of a node known from the scheduler alone they are those in

@@ -94,9 +94,10 @@ pub enum HealthReason {
 /// reset, a reboot or a replacement).
 pub(super) const FATAL_XIDS: [u64; 14] =
     [48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 144, 149, 157, 158];
+
 impl HealthReason {
     /// Returns what it makes of the device.
-    pub const fn health(&self) -> Health {
+    pub fn health(&self) -> Health {
         match self {
             Self::Lost
             | Self::NeedsReset
@@ -111,7 +112,7 @@ impl HealthReason {
             )
             | Self::RemapFailed
             | Self::SramThreshold => Health::Faulty,
-            Self::Xid { code, .. } if is_in(&FATAL_XIDS, *code) => Health::Faulty,
+            Self::Xid { code, .. } if FATAL_XIDS.contains(code) => Health::Faulty,
             Self::Xid { .. }
             | Self::Recovery(RecoveryAction::DrainPeers)
             | Self::RemapPending
@@ -192,17 +193,6 @@ impl HealthReason {
 
 const fn errors(count: u64) -> &'static str {
     if count == 1 { "error" } else { "errors" }
-}
-
-pub(super) const fn is_in(codes: &[u64], code: u64) -> bool {
-    let mut rest = codes;
-    while let [first, others @ ..] = rest {
-        if *first == code {
-            return true;
-        }
-        rest = others;
-    }
-    false
 }
 
 impl From<&DeviceFault> for HealthReason {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event_record::EventRecord;
-use crate::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
+use crate::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice};
 use crate::lasting::is_awake;
-use crate::node::{Node, SourceState};
+use crate::node::Node;
 use gtop_model::{
     Device, DeviceDetails, EventKind, FabricState, Reading, Reason, RecoveryAction, Vendor,
 };
@@ -57,9 +57,9 @@ impl Node {
     }
 
     fn unsound(&self, device: &Device) -> Option<&UnsoundDevice> {
-        let find =
-            || self.devices.iter().filter_map(|device| UnsoundDevice::of(self, device)).collect();
-        let unsound = self.health.or_find(find);
+        let unsound = self.health.or_find(|| {
+            self.devices.iter().filter_map(|device| UnsoundDevice::of(self, device)).collect()
+        });
         unsound.iter().find(|unsound| unsound.uuid == device.uuid)
     }
 
@@ -106,8 +106,8 @@ impl Node {
 
     /// Returns why it is not known how sound a device is, whatever else is known of it.
     fn unread_health(&self, device: &Device) -> Option<Reason> {
-        let is_awaited = |state: &SourceState| state.taken_at.is_none() && state.source.is_slow();
-        if self.sources.iter().any(is_awaited)
+        let mut awaited = self.sources.iter().filter(|state| state.taken_at.is_none());
+        if awaited.any(|state| state.source.is_slow())
             && let Some(position) = self.devices.iter().position(|one| one.uuid == device.uuid)
             && let Some(is_failed) = self.health_failed(position)
         {
@@ -130,28 +130,33 @@ impl Node {
 
     /// Adds the Xids that are errors of the device, not of a program.
     fn add_xids(&self, reasons: &mut Vec<HealthReason>, device: &Device) {
-        let is_elsewhere = |code: u64| {
-            let mut others = self.events.iter().filter(|record| record.event.device != device.uuid);
-            others.any(|record| record.event.code == Some(code) && self.xid_count(record) > 0)
-        };
         for record in self.events.iter().filter(|record| record.event.device == device.uuid) {
             let (Some(code), count) = (record.event.code, self.xid_count(record)) else { continue };
-            let is_own_page_fault =
-                code == PAGE_FAULT_XID && count >= MIN_PAGE_FAULTS && !is_elsewhere(PAGE_FAULT_XID);
-            let is_told = is_in(&FATAL_XIDS, code) || is_in(&WARNING_XIDS, code);
-            if count > 0 && (is_told || is_own_page_fault) {
+            let is_own = FATAL_XIDS.contains(&code)
+                || WARNING_XIDS.contains(&code)
+                || (code == PAGE_FAULT_XID && self.are_page_faults_its_own(device, count));
+            if count > 0 && is_own {
                 reasons.push(HealthReason::Xid { code, count });
             }
         }
     }
 
+    /// Returns true if so many page faults are errors of a device: no other device of the node has any.
+    fn are_page_faults_its_own(&self, device: &Device, count: u64) -> bool {
+        let mut others = self.events.iter().filter(|record| record.event.device != device.uuid);
+        count >= MIN_PAGE_FAULTS
+            && !others.any(|record| {
+                record.event.code == Some(PAGE_FAULT_XID) && self.xid_count(record) > 0
+            })
+    }
+
     /// Returns how often an Xid occurred of late; 0 if it tells nothing of its device any more, or if it is another event. It
     /// does for a day, unless the node was booted or the driver loaded since, or the driver said that nothing is to be done.
     fn xid_count(&self, record: &EventRecord) -> u64 {
-        let is_recovery = |other: &&EventRecord| {
-            other.event.device == record.event.device && other.event.is_recovery()
-        };
-        let recoveries = self.events.iter().filter(is_recovery).map(|other| other.event.at);
+        let events = self.events.iter().map(|record| &record.event);
+        let recoveries = events
+            .filter(|other| other.device == record.event.device && other.is_recovery())
+            .map(|recovery| recovery.at);
         let day_ago = self.taken_at().unwrap_or_default().minus(XID_LIFETIME);
         let loaded_at = self.hello.as_ref().and_then(|hello| hello.driver_loaded_at);
         let starts = [Some(day_ago), self.host.fast.booted_at.get(), loaded_at];
@@ -171,7 +176,7 @@ impl Node {
     pub(crate) fn xids_of_unlisted_devices(&self) -> Vec<(u64, Arc<str>)> {
         let fatal = self.events.iter().filter_map(|record| {
             let is_told = record.is_of_unlisted_device() && self.xid_count(record) > 0;
-            let code = record.event.code.filter(|code| is_told && is_in(&FATAL_XIDS, *code))?;
+            let code = record.event.code.filter(|code| is_told && FATAL_XIDS.contains(code))?;
             Some((code, Arc::clone(&record.event.device)))
         });
         fatal.collect()
@@ -224,11 +229,8 @@ impl Node {
 
     /// Returns how many `NVLinks` a device could have active, as far as those of its model on the node tell; 0 if they do not.
     fn links_of_others(&self, device: &Device, active: u32) -> u32 {
-        let is_alike = |other: &&Device| {
-            other.parent.is_none() && other.model().is_some() && other.model() == device.model()
-        };
-        let alike = self.devices.iter().filter(is_alike).filter(|other| !self.is_cut(other));
-        let links: Vec<u32> = alike.filter_map(active_links).collect();
+        let uncut = self.alike(device).filter(|other| !self.is_cut(other));
+        let links: Vec<u32> = uncut.filter_map(active_links).collect();
         let most = links.iter().copied().max().unwrap_or_default();
         let with_most = links.iter().filter(|links| **links == most).count();
         let is_design = if is_linked_by_board(device) {
@@ -245,12 +247,15 @@ impl Node {
 
     /// Returns true if most devices of its model on the node have a better link now.
     fn is_below_others(&self, device: &Device, link: (u8, u8)) -> bool {
-        let alike = self.devices.iter().filter(|other| {
-            other.parent.is_none() && other.model().is_some() && other.model() == device.model()
-        });
-        let links: Vec<(u8, u8)> = alike.filter_map(|other| other.pcie.get()).collect();
-        let better = links.iter().filter(|other| link.0 < other.0 || link.1 < other.1).count();
-        better * 2 > links.len()
+        let links = self.alike(device).filter_map(|other| other.pcie.get());
+        let better = links.clone().filter(|other| link.0 < other.0 || link.1 < other.1);
+        better.count() * 2 > links.count()
+    }
+
+    /// Returns the devices of the model of a device, itself among them.
+    fn alike<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a Device> + Clone {
+        let whole = self.devices.iter().filter(|other| other.parent.is_none());
+        whole.filter(|other| other.model().is_some() && other.model() == device.model())
     }
 }
 
@@ -280,16 +285,15 @@ fn silence(device: &Device) -> Option<HealthReason> {
 
 /// Adds what the driver's health values say, from the first sample on.
 fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
-    let is_true = |reading: Reading<bool>| reading.get() == Some(true);
     let action = details.recovery.get().filter(|action| *action != RecoveryAction::None);
     reasons.extend(action.map(HealthReason::Recovery));
     for (is_on, reason) in [
-        (is_true(details.remapping_failed), HealthReason::RemapFailed),
-        (is_true(details.sram_threshold_exceeded), HealthReason::SramThreshold),
-        (is_true(details.remapping_pending), HealthReason::RemapPending),
-        (is_true(details.retirement_pending), HealthReason::RetirementPending),
+        (details.remapping_failed, HealthReason::RemapFailed),
+        (details.sram_threshold_exceeded, HealthReason::SramThreshold),
+        (details.remapping_pending, HealthReason::RemapPending),
+        (details.retirement_pending, HealthReason::RetirementPending),
     ] {
-        if is_on {
+        if is_on.get() == Some(true) {
             reasons.push(reason);
         }
     }

@@ -97,8 +97,8 @@ pub(super) fn count_hidden(node: &mut Node) {
 
 /// Returns the position of a device, trying `near` first.
 fn device_index(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<usize> {
-    let is_same = |index: &usize| devices.get(*index).is_some_and(|device| device.uuid == *uuid);
-    near.filter(is_same).or_else(|| (0..devices.len()).find(is_same))
+    let near = near.filter(|index| devices.get(*index).is_some_and(|near| near.uuid == *uuid));
+    near.or_else(|| devices.iter().position(|device| device.uuid == *uuid))
 }
 
 /// Returns true if a backend has reported its process list; without it no device is known to be unused.

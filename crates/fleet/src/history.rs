@@ -138,21 +138,21 @@ impl History {
         self.series.len()
     }
 
-    /// Drops the series of devices for which `is_gone` returns true.
-    pub fn drop_series(&mut self, is_gone: &dyn Fn(&str) -> bool) {
-        let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
-        if self.series.iter().all(is_kept) {
+    /// Drops the series of devices.
+    pub fn drop_series(&mut self, devices: &[Arc<str>]) {
+        let subjects = self.series.iter().map(|key| &key.subject);
+        let kept: Vec<bool> = subjects.map(|subject| !devices.contains(subject)).collect();
+        if kept.iter().all(|is_kept| *is_kept) {
             return;
         }
         if let Some(close_up) = &mut self.close_up {
-            Arc::make_mut(close_up).drop_series(is_gone);
+            Arc::make_mut(close_up).drop_series(devices);
         }
-        let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
             *chunk = retain_series(&kept, split_series(chunk));
         }
         self.open = retain_series(&kept, self.open.chunks(CHUNK_POINTS));
-        self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
+        Arc::make_mut(&mut self.series).retain(|key| !devices.contains(&key.subject));
     }
 
     /// Renames the devices of the series.
@@ -178,7 +178,7 @@ impl History {
         let now = self.slot(now);
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
         let mut cached: (usize, &[u8]) = (usize::MAX, &[]);
-        let point = |second: i64| {
+        let points = (first..=now).map(|second| {
             let start = self.base - i64::try_from(self.frozen.len() * CHUNK_POINTS).ok()?;
             let point = usize::try_from(second - start).ok()?;
             let chunk = point / CHUNK_POINTS;
@@ -190,17 +190,16 @@ impl History {
                 points => *points.get(point % CHUNK_POINTS)?,
             };
             (point != NO_POINT).then(|| f32::from(point) / 2.0)
-        };
-        (first..=now).map(point).collect()
+        });
+        points.collect()
     }
 
     fn series_index(&self, subject: &str, metric: Metric) -> Option<usize> {
-        let is_same = |index: &usize| {
+        let all = 0..self.series.len();
+        all.clone().skip(self.last).chain(all.take(self.last)).find(|index| {
             let key = self.series.get(*index);
             key.is_some_and(|key| key.metric == metric && *key.subject == *subject)
-        };
-        let all = 0..self.series.len();
-        all.clone().skip(self.last).chain(all.take(self.last)).find(is_same)
+        })
     }
 
     /// Returns the points of a series in a chunk; empty if it has none there.
@@ -352,7 +351,7 @@ mod tests {
         let mut history = history_with(0..100, 300);
         history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
         history.record(&"".into(), Metric::Cpu, at(99), percent(3));
-        history.drop_series(&|device| device == "GPU-1");
+        history.drop_series(&["GPU-1".into()]);
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
         assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
         assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
@@ -387,7 +386,7 @@ mod tests {
         assert_eq!(known(&history, "GPU-1"), expected(|_| 50));
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
-        history.drop_series(&|device| device == "GPU-1");
+        history.drop_series(&["GPU-1".into()]);
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
     }
@@ -413,7 +412,7 @@ mod tests {
         // The seconds go on beside it, with the last value of each.
         let seconds = history.last("GPU-1", Metric::Utilization, moment(1999), 2);
         assert_eq!(seconds, [Some(79.0), Some(99.0)]);
-        history.drop_series(&|device| device == "GPU-1");
+        history.drop_series(&["GPU-1".into()]);
         assert_eq!(last(&history, 1), [None]);
         history.keep_close_up(false);
         assert!(history.close_up().is_none());

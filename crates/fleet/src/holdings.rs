@@ -265,42 +265,6 @@ impl NodeHoldings {
         self.unplaced
     }
 
-    /// Returns the same with other names of users, jobs and devices.
-    #[must_use]
-    pub(super) fn renamed(
-        &self,
-        mut user: impl FnMut(&User) -> User,
-        mut job: impl FnMut(&JobId) -> JobId,
-        mut uuid: impl FnMut(&str) -> Arc<str>,
-    ) -> Self {
-        let mut holder = |known: &Holder| Holder {
-            user: user(&known.user),
-            job: known.job.as_ref().map(&mut job),
-        };
-        let mut devices = BTreeMap::new();
-        for (name, known) in &self.devices {
-            let claims = known.claims.iter();
-            let claims =
-                claims.map(|claim| Claim { holder: holder(&claim.holder), ..claim.clone() });
-            let claims = claims.collect();
-            let suspect = known.suspect.as_ref().map(&mut holder);
-            devices.insert(uuid(name), DeviceHoldings { claims, suspect, rest: known.rest });
-        }
-        let jobs = self.jobs.iter().map(|known| JobHoldings {
-            job: job(&known.job),
-            devices: known.devices.iter().map(|name| uuid(name)).collect(),
-            ..known.clone()
-        });
-        let mut jobs: Vec<JobHoldings> = jobs.collect();
-        sort_jobs(&mut jobs);
-        let mut name = |known: &Arc<str>| match user(&User::Named(Arc::clone(known))) {
-            User::Named(name) => Some(name),
-            User::Number(_) | User::Unknown | User::Hidden | User::NotShown => None,
-        };
-        let users = self.users.iter().filter_map(&mut name).collect();
-        Self { devices, jobs, users, hidden: self.hidden, unplaced: self.unplaced }
-    }
-
     /// Returns what concerns these devices alone.
     #[must_use]
     pub(crate) fn of_devices(&self, is_shown: impl Fn(&str) -> bool) -> Self {

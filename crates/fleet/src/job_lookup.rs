@@ -80,10 +80,9 @@ impl JobLookup {
     /// Returns the number of pending jobs that may start in a partition, each task of an array counted; `None` unless all
     /// jobs and their tasks are listed now.
     pub fn pending_in(&self, partition: &str) -> Option<usize> {
-        let has_all = |list: &&Arc<JobList>| {
-            list.requested == RequestedJobs::All && !list.is_partial && list.is_current()
-        };
-        self.list.as_ref().filter(has_all)?.at?;
+        let list = self.list.as_ref()?;
+        let has_all = list.requested == RequestedJobs::All && !list.is_partial && list.is_current();
+        list.at.filter(|_| has_all)?;
         self.pending.get(partition).copied().unwrap_or(Some(0))
     }
 
@@ -92,11 +91,11 @@ impl JobLookup {
         let Some(list) = &self.list else { return Vec::new() };
         let machine = list.other_names.get(node).unwrap_or(node);
         let found = self.by_node.get(machine).into_iter().flatten();
-        let allocation = |(job_index, allocation_index): &(usize, usize)| {
+        let allocations = found.filter_map(|(job_index, allocation_index)| {
             let job = list.jobs.get(*job_index)?;
             Some((job, job.allocations.get(*allocation_index)?))
-        };
-        found.filter_map(allocation).collect()
+        });
+        allocations.collect()
     }
 }
 

@@ -32,15 +32,19 @@ impl Node {
 
     /// Returns the device or slice that a line of the kernel names.
     fn device_of_line(&self, line: &KernelLine) -> Option<&Device> {
-        let has_place = |device: &&Device| device.parent.is_none() && device.has_pci_id(&line.pci);
-        let device = self.devices.iter().find(has_place)?;
-        let is_slice = |slice: &&Device| {
-            let instance = slice.statics.as_ref().and_then(|statics| statics.gpu_instance.get());
-            slice.parent.as_ref() == Some(&device.uuid) && instance == line.gpu_instance
-        };
-        let mut slices = self.devices.iter().filter(is_slice);
-        let slice = slices.next().filter(|_| line.gpu_instance.is_some());
-        Some(slice.filter(|_| slices.next().is_none()).unwrap_or(device))
+        let mut whole = self.whole_devices();
+        let (_, device) = whole.find(|(_, device)| device.has_pci_id(&line.pci))?;
+        if line.gpu_instance.is_none() {
+            return Some(device);
+        }
+        let mut slices = self.slices(device).filter(|(_, slice)| {
+            let statics = slice.statics.as_ref();
+            statics.and_then(|statics| statics.gpu_instance.get()) == line.gpu_instance
+        });
+        match (slices.next(), slices.next()) {
+            (Some((_, slice)), None) => Some(slice),
+            _ => Some(device),
+        }
     }
 }
 

@@ -176,9 +176,9 @@ impl Lasting {
     }
 
     /// Forgets devices.
-    pub(super) fn forget(&mut self, is_gone: &dyn Fn(&str) -> bool) {
-        if self.0.keys().any(|uuid| is_gone(uuid)) {
-            Arc::make_mut(&mut self.0).retain(|uuid, _| !is_gone(uuid));
+    pub(super) fn forget(&mut self, devices: &[Arc<str>]) {
+        if devices.iter().any(|uuid| self.0.contains_key(uuid)) {
+            Arc::make_mut(&mut self.0).retain(|uuid, _| !devices.contains(uuid));
         }
     }
 

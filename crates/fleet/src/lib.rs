@@ -149,15 +149,14 @@ fn find_other_names(
 ) -> BTreeMap<NodeName, NodeName> {
     let mut machines: BTreeMap<MachineId, Vec<&Node>> = BTreeMap::new();
     for node in nodes {
-        let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
-        if let Some(machine) = machine {
+        if let Some(machine) = node.machine_id() {
             machines.entry(machine).or_default().push(node);
         }
     }
     let mut other_names = BTreeMap::new();
     for names in machines.into_values().filter(|names| names.len() > 1) {
-        let rank = |node: &&&Node| (node.link != Link::Up, !is_scheduled(node));
-        let Some(chosen) = names.iter().min_by_key(rank) else { continue };
+        let best = names.iter().min_by_key(|node| (node.link != Link::Up, !is_scheduled(node)));
+        let Some(chosen) = best else { continue };
         let others = names.iter().filter(|node| node.name != chosen.name);
         other_names.extend(others.map(|node| (node.name.clone(), chosen.name.clone())));
     }
@@ -217,13 +216,12 @@ fn with_other_names(
     }
     let mut placed = SchedulerNodes::clone(listed);
     for (other_name, machine) in same_as {
-        if let Some(known) = of_machines.get(machine) {
-            for name in [machine, other_name] {
-                // The scheduler does not list such a name, so the user gave it.
-                let known =
-                    || Arc::new(SchedulerNode { is_extra: false, ..SchedulerNode::clone(known) });
-                placed.nodes.entry(name.clone()).or_insert_with(known);
-            }
+        let Some(known) = of_machines.get(machine) else { continue };
+        for name in [machine, other_name] {
+            // The scheduler does not list such a name, so the user gave it.
+            placed.nodes.entry(name.clone()).or_insert_with(|| {
+                Arc::new(SchedulerNode { is_extra: false, ..SchedulerNode::clone(known) })
+            });
         }
     }
     Arc::new(placed)

@@ -1,6 +1,7 @@
 //! Devices that a driver has listed and does not list any more: a device is its UUID or its PCI id, so that one that is gone
 //! keeps its row, and the others their indices.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +46,9 @@ impl MissingDevices {
         if self.is_first_list {
             self.listed.insert(source.clone());
         }
-        let is_gone = |device: &Device| device.gone_since().is_some();
         self.waiting.is_empty()
             && self.before_reboot.is_empty()
-            && !node.devices.iter().any(is_gone)
+            && !node.devices.iter().any(Device::is_gone)
     }
 
     /// Restores devices that were gone when a recording was written.
@@ -61,7 +61,7 @@ impl MissingDevices {
             };
             node.devices.push(device.clone());
             node.device_sources = node.device_sources.iter().chain([source]).cloned().collect();
-            let event = list_event(source, device, since, EventKind::Gone);
+            let event = device_event(source, device, since, EventKind::Gone);
             if !node.events.iter().any(|known| known.event.is_same_event(&event)) {
                 node.record_event(event);
             }
@@ -111,9 +111,8 @@ impl MissingDevices {
             let (Some(pci), Some(index)) = (earlier.pci.known(), earlier.index.get()) else {
                 continue;
             };
-            let has_slot =
-                |newer: &&Device| newer.has_pci_id(pci) && !indices.contains_key(&newer.uuid);
-            if let Some(newer) = list.iter().find(has_slot) {
+            let mut new = list.iter().filter(|newer| !indices.contains_key(&newer.uuid));
+            if let Some(newer) = new.find(|newer| newer.has_pci_id(pci)) {
                 indices.insert(Arc::clone(&newer.uuid), index);
                 self.renumbered.insert(source.clone());
             }
@@ -138,49 +137,35 @@ impl MissingDevices {
         for device in &reading.list {
             self.waiting.remove(&device.uuid);
         }
-        let list = &reading.list;
-        let is_empty = list.is_empty();
-        let is_new = |device: &Device| !known.contains_key(&device.uuid);
-        // A new device in the same slot has replaced the one before.
-        let is_replaced = |device: &Device| {
-            let has_slot_of =
-                |pci: &Arc<str>| list.iter().any(|newer| is_new(newer) && newer.has_pci_id(pci));
-            device.pci.known().is_some_and(has_slot_of)
-        };
         // Slices end with their layout.
-        let is_missed =
-            |device: &Device| device.parent.is_none() && !device.has_stand_in_identity();
-        let (replaced, others): (Vec<Device>, Vec<Device>) =
-            lacking.into_iter().filter(is_missed).partition(is_replaced);
-        let until_now = replaced.into_iter().filter(|device| device.gone_since().is_none());
-        let replaced = until_now
-            .map(|device| {
-                let waiting = self.waiting.remove(&device.uuid);
-                (device, waiting.map_or(reading.at, |waiting| waiting.since))
-            })
-            .collect();
-        let mut kept: Vec<Device> = others
-            .into_iter()
-            .map(|device| self.missing_device(device, reading, is_empty))
-            .collect();
-        kept.sort_by_key(|device| std::cmp::Reverse(device.gone_since()));
+        let whole = lacking.into_iter().filter(|device| device.parent.is_none());
+        let missed = whole.filter(|device| !device.has_stand_in_identity());
+        // A new device in the same slot has replaced the one before.
+        let new = reading.list.iter().filter(|newer| !known.contains_key(&newer.uuid));
+        let (replaced, others): (Vec<Device>, Vec<Device>) = missed.partition(|device| {
+            let pci = device.pci.known();
+            pci.is_some_and(|pci| new.clone().any(|newer| newer.has_pci_id(pci)))
+        });
+        let until_now = replaced.into_iter().filter(|device| !device.is_gone());
+        let replaced = until_now.map(|device| {
+            let waiting = self.waiting.remove(&device.uuid);
+            (device, waiting.map_or(reading.at, |waiting| waiting.since))
+        });
+        let replaced = replaced.collect();
+        let others = others.into_iter().map(|device| self.missing_device(device, reading));
+        let mut kept: Vec<Device> = others.collect();
+        kept.sort_by_key(|device| Reverse(device.gone_since()));
         kept.truncate(MAX_GONE);
         (kept, replaced)
     }
 
     /// Returns a device that its driver does not list: one that is gone, or one without readings that may come back soon.
-    fn missing_device(
-        &mut self,
-        device: Device,
-        reading: &DevicesReading,
-        is_reload: bool,
-    ) -> Device {
-        if device.gone_since().is_some() {
+    fn missing_device(&mut self, device: Device, reading: &DevicesReading) -> Device {
+        if device.is_gone() {
             return device;
         }
-        let first = MissedDevice { since: reading.at, is_reload };
-        let uuid = Arc::clone(&device.uuid);
-        let waiting = *self.waiting.entry(uuid).or_insert(first);
+        let first = MissedDevice { since: reading.at, is_reload: reading.list.is_empty() };
+        let waiting = *self.waiting.entry(Arc::clone(&device.uuid)).or_insert(first);
         let may_return = reading.is_cut_short
             || (waiting.is_reload && reading.at.since(waiting.since) < RELOAD_TIME);
         let device = device.without_readings();
@@ -194,16 +179,16 @@ impl MissingDevices {
 
 /// Returns true if the last that was told of a device is that it is gone.
 pub(super) fn is_told_gone(node: &Node, uuid: &str) -> bool {
-    let last = |kind: EventKind| {
-        let events = node.events.iter().map(|record| &record.event);
-        let of_kind = events.filter(|event| *event.device == *uuid && event.kind == kind);
-        of_kind.map(|event| event.at).max()
-    };
-    last(EventKind::Gone) > last(EventKind::Returned)
+    let events = node.events.iter().map(|record| &record.event);
+    let told = events.filter(|event| matches!(event.kind, EventKind::Gone | EventKind::Returned));
+    let last = told
+        .filter(|event| *event.device == *uuid)
+        .max_by_key(|event| (event.at, event.kind == EventKind::Returned));
+    last.is_some_and(|event| event.kind == EventKind::Gone)
 }
 
-/// Returns the event that a source lists a device again, or does not any more.
-pub(super) fn list_event(
+/// Returns the event that something of this kind has happened to a device.
+pub(super) fn device_event(
     source: &Source,
     device: &Device,
     at: Timestamp,

@@ -13,7 +13,7 @@ use crate::user::User;
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
-    HostReading, HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey,
+    HostReading, HostSlowReading, JobId, Link, MachineId, NodeName, Percent, ProbeCost, ProcessKey,
     ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
     SourceFaultKind, TransportKind, UnseenProcess, UnseenReason, stale_after,
 };
@@ -198,8 +198,8 @@ impl Node {
             Some(known) => known.merged_with(newer, self.report_delay()),
             None => newer,
         };
-        let is_older = |known: &EventRecord| known.event.at <= record.event.at;
-        let place = events.iter().rposition(is_older).map_or(0, |last| last + 1);
+        let older = events.iter().rposition(|known| known.event.at <= record.event.at);
+        let place = older.map_or(0, |last| last + 1);
         events.insert(if is_of_kernel { place } else { events.len() }, record);
         let surplus = events.len().saturating_sub(MAX_EVENTS);
         self.events = events.into_iter().skip(surplus).collect();
@@ -254,11 +254,9 @@ impl Node {
         if let Some(known) = self.powered_off() {
             return Some(known);
         }
-        let kind = self.fault()?.kind;
+        let (kind, known) = (self.fault()?.kind, self.scheduler.as_deref()?);
         let refuses = matches!(kind, FaultKind::AuthenticationRefused | FaultKind::AccountRefused);
-        let is_closed =
-            |known: &&SchedulerNode| kind == FaultKind::NoJob || (refuses && known.is_extra);
-        self.scheduler.as_deref().filter(is_closed)
+        (kind == FaultKind::NoJob || (refuses && known.is_extra)).then_some(known)
     }
 
     /// Returns the state of a source.
@@ -266,12 +264,17 @@ impl Node {
         self.sources.iter().find(|state| state.source == *source)
     }
 
+    /// Returns when a source was last sampled.
+    pub(crate) fn sampled_at(&self, source: &Source) -> Option<Timestamp> {
+        self.source(source)?.taken_at
+    }
+
     /// Returns why a value of a device is missing that was never sampled: once a group of its source has come, the source
     /// does not offer it.
     pub fn unsampled_reason(&self, index: usize, group: fn(&Source) -> Source) -> Reason {
-        let source = self.device_sources.get(index).and_then(|owner| self.source(&group(owner)));
-        let has_come = source.is_some_and(|state| state.taken_at.is_some());
-        if has_come { Reason::NotOffered } else { Reason::NotSampled }
+        let owner = self.device_sources.get(index);
+        let sampled_at = owner.and_then(|owner| self.sampled_at(&group(owner)));
+        if sampled_at.is_some() { Reason::NotOffered } else { Reason::NotSampled }
     }
 
     /// Returns whether the values that tell of a device's health could not be read; `None` once they have come.
@@ -360,6 +363,11 @@ impl Node {
         (age > stale_after(interval).max(MIN_UNUSUAL_AGE)).then_some(age)
     }
 
+    /// Returns what identifies its machine; `None` before the probe has told it.
+    pub(crate) fn machine_id(&self) -> Option<MachineId> {
+        self.hello.as_ref()?.host.machine_id()
+    }
+
     /// Returns true if the node has not sent a sample yet, so that its devices are unknown.
     pub fn is_unseen(&self) -> bool {
         self.devices.is_empty() && self.taken_at().is_none()
@@ -367,9 +375,8 @@ impl Node {
 
     /// Returns when the oldest of the host and device sources was sampled; `None` if the host never was.
     pub fn taken_at(&self) -> Option<Timestamp> {
-        let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;
-        let devices =
-            self.distinct_device_sources().filter_map(|source| self.source(source)?.taken_at);
+        let host = self.sampled_at(&Source::host())?;
+        let devices = self.distinct_device_sources().filter_map(|source| self.sampled_at(source));
         Some(devices.fold(host, Timestamp::min))
     }
 
@@ -404,7 +411,7 @@ impl Node {
     /// Returns the devices that are gone, each with the source that listed it.
     pub fn gone_devices(&self) -> Vec<(Source, Device)> {
         let devices = self.device_sources.iter().zip(&self.devices);
-        let gone = devices.filter(|(_, device)| device.gone_since().is_some());
+        let gone = devices.filter(|(_, device)| device.is_gone());
         gone.map(|(source, device)| (source.clone(), device.clone())).collect()
     }
 
@@ -415,11 +422,10 @@ impl Node {
 
     /// Returns the uses of a device and of its slices.
     pub(crate) fn uses_on<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a DeviceUse> {
-        let is_slice = |one: &&Device| one.parent.as_ref() == Some(&device.uuid);
-        let slices: Vec<&Arc<str>> =
-            self.devices.iter().filter(is_slice).map(|slice| &slice.uuid).collect();
-        let is_own = move |uuid: &Arc<str>| *uuid == device.uuid || slices.contains(&uuid);
-        self.uses.iter().filter(move |used| is_own(&used.device))
+        let slices: Vec<&Arc<str>> = self.slices(device).map(|(_, slice)| &slice.uuid).collect();
+        self.uses
+            .iter()
+            .filter(move |used| used.device == device.uuid || slices.contains(&&used.device))
     }
 
     /// Returns why the users of the device at this position are unknown; `None` when they are known.
@@ -492,7 +498,7 @@ impl Node {
 
     /// Returns true if slices of a device are among the devices.
     pub fn has_slices(&self, device: &Device) -> bool {
-        self.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
+        self.devices.iter().any(|slice| slice.is_slice_of(device))
     }
 
     /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.
@@ -549,16 +555,14 @@ impl Node {
     /// Returns what can be given away, with its position: slices, and devices without slices.
     pub fn units(&self) -> impl Iterator<Item = (usize, &Device)> {
         let has_any = self.devices.iter().any(|device| device.parent.is_some());
-        let is_unit = move |(_, device): &(usize, &Device)| {
+        self.devices.iter().enumerate().filter(move |(_, device)| {
             !has_any || device.parent.is_some() || !self.has_slices(device)
-        };
-        self.devices.iter().enumerate().filter(is_unit)
+        })
     }
 
     /// Returns the slices of a device, with their positions.
     pub fn slices<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (usize, &'a Device)> {
-        let is_slice = |(_, one): &(usize, &Device)| one.parent.as_ref() == Some(&device.uuid);
-        self.devices.iter().enumerate().filter(is_slice)
+        self.devices.iter().enumerate().filter(|(_, slice)| slice.is_slice_of(device))
     }
 
     /// Returns true if a device is in MIG mode and has no slices, so that nobody can use it.
@@ -573,12 +577,14 @@ impl Node {
 
     /// Returns which part of its device a unit is: of several slices by their memory, or equal parts.
     pub(crate) fn part_of_device(&self, unit: &Device) -> f32 {
-        let Some(parent) = &unit.parent else { return 1.0 };
-        let siblings = self.devices.iter().filter(|one| one.parent.as_ref() == Some(parent));
-        let memory = |device: &Device| device.memory_total.get().map(|total| total.0);
-        let sum: Option<u64> = siblings.clone().map(memory).sum();
-        let by_memory = memory(unit).zip(sum).and_then(|(own, sum)| Percent::of(own, sum));
+        if unit.parent.is_none() {
+            return 1.0;
+        }
+        let siblings = self.devices.iter().filter(|slice| slice.parent == unit.parent);
+        let memory = siblings.clone().map(|slice| Some(slice.memory_total.get()?.0));
+        let own_and_all = unit.memory_total.get().zip(memory.sum::<Option<u64>>());
         let count = u16::try_from(siblings.count()).unwrap_or(u16::MAX);
+        let by_memory = own_and_all.and_then(|(own, all)| Percent::of(own.0, all));
         by_memory.map_or_else(|| 1.0 / f32::from(count.max(1)), |part| part.get() / 100.0)
     }
 
@@ -590,11 +596,10 @@ impl Node {
 
     /// Returns how many slices of the device with this UUID processes use, and how many it has; `None` if it has none.
     pub fn slices_in_use(&self, uuid: &str) -> Option<(usize, usize)> {
-        let is_slice = |device: &&Device| device.parent.as_deref() == Some(uuid);
-        let slices = self.devices.iter().filter(is_slice);
-        let used =
-            slices.clone().filter(|slice| self.uses_of(&slice.uuid).next().is_some()).count();
-        Some((used, slices.count())).filter(|(_, count)| *count > 0)
+        let slices = self.devices.iter().filter(|device| device.parent.as_deref() == Some(uuid));
+        let count = slices.clone().count();
+        let used = slices.filter(|slice| self.uses_of(&slice.uuid).next().is_some()).count();
+        (count > 0).then_some((used, count))
     }
 
     /// Returns the device, or slice, with this UUID.

@@ -15,7 +15,7 @@ use gtop_model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading,
     HostSlowReading, Link, NodeName, NodeUpdate, Percent, ProcessKey, ProcessReading, ProcessState,
     ProcessStatics, ProcessesReading, Reading, Reason, Sample, SchedulerNode, SessionUpdate,
-    Source, SourceFault, SourceFaultKind, TransportKind, max_interval,
+    Source, SourceFaultKind, max_interval,
 };
 
 /// Once its newest values have come so often again, a node has told what it has to tell.
@@ -125,10 +125,15 @@ impl NodeBuilder {
     fn on_session(&mut self, update: SessionUpdate) {
         match update {
             SessionUpdate::Link(link) => self.on_link(link),
-            SessionUpdate::Reached(via) => self.on_transport(via),
+            SessionUpdate::Reached(via) => changed(&mut self.node).via = Some(via),
             SessionUpdate::Interval(interval) => self.set_interval(interval),
-            SessionUpdate::RecordedEvery(interval) => self.set_min_interval(interval),
-            SessionUpdate::Gone(devices) => self.restore_gone(&devices),
+            SessionUpdate::RecordedEvery(interval) => {
+                self.min_interval = interval;
+                self.apply_min_interval();
+            }
+            SessionUpdate::Gone(devices) => {
+                self.missing.restore(changed(&mut self.node), &devices);
+            }
         }
     }
 
@@ -169,26 +174,26 @@ impl NodeBuilder {
         let fast = HostReading { booted_at, ..HostReading::default() };
         node.host = Host { fast, ..Host::default() };
         for device in &mut node.devices {
-            if device.gone_since().is_none() {
+            if !device.is_gone() {
                 let parent = device.parent.clone();
                 let known = std::mem::take(device).without_readings();
                 *device = Device { parent, is_partial: true, ..known };
             }
         }
-        let known_use = |used: &DeviceUse| DeviceUse {
+        let uses = node.uses.iter().map(|used| DeviceUse {
             device: Arc::clone(&used.device),
             pid: used.pid,
             driver_name: used.driver_name.clone(),
             ..DeviceUse::default()
-        };
-        node.uses = node.uses.iter().map(known_use).collect();
-        let known_process = |process: &Process| Process {
+        });
+        node.uses = uses.collect();
+        let processes = node.processes.iter().map(|process| Process {
             key: process.key,
             statics: Arc::clone(&process.statics),
             started_at: process.started_at,
             ..Process::default()
-        };
-        node.processes = node.processes.iter().map(known_process).collect();
+        });
+        node.processes = processes.collect();
         node.probe_cost = None;
     }
 
@@ -223,11 +228,6 @@ impl NodeBuilder {
         }
     }
 
-    /// Sets how the node is reached.
-    pub(crate) fn on_transport(&mut self, via: TransportKind) {
-        changed(&mut self.node).via = Some(via);
-    }
-
     /// Sets the requested sampling interval. It bounds how long a source counts as fresh, whatever interval the
     /// node announces.
     pub fn set_interval(&mut self, interval: Duration) {
@@ -238,12 +238,7 @@ impl NodeBuilder {
         self.apply_min_interval();
     }
 
-    /// Sets the time between two samples of a recording that keeps fewer than arrived: no source counts as stale earlier.
-    pub(crate) fn set_min_interval(&mut self, interval: Duration) {
-        self.min_interval = interval;
-        self.apply_min_interval();
-    }
-
+    /// Lets no source count as stale before the next sample that a recording keeps.
     fn apply_min_interval(&mut self) {
         if self.min_interval.is_zero() {
             return;
@@ -276,13 +271,10 @@ impl NodeBuilder {
             let maximum = max_interval(source, self.interval);
             node.source_mut(source).interval = maximum.min(*interval);
         }
-        let had_fault = |source: &Source, known: Option<&Arc<Hello>>| {
-            let known =
-                known.and_then(|known| known.backends.iter().find(|one| one.source == *source));
-            known.is_some_and(|known| known.fault.is_some())
-        };
         for backend in &hello.backends {
-            let was_refused = had_fault(&backend.source, node.hello.as_ref());
+            let mut before = node.hello.iter().flat_map(|known| &known.backends);
+            let known = before.find(|known| known.source == backend.source);
+            let was_refused = known.is_some_and(|known| known.fault.is_some());
             let state = node.source_mut(&backend.source);
             if backend.fault.is_some() || was_refused {
                 state.fault = backend.fault.clone().map(Box::new);
@@ -316,11 +308,6 @@ impl NodeBuilder {
         apply_xids(node);
     }
 
-    /// Restores the devices that are gone: no driver lists them.
-    pub(crate) fn restore_gone(&mut self, devices: &[(Source, Device)]) {
-        self.missing.restore(changed(&mut self.node), devices);
-    }
-
     /// Applies one sample.
     pub fn on_sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
@@ -345,7 +332,8 @@ impl NodeBuilder {
             node.evidence = sample.evidence;
         }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
-        let known: Vec<Arc<str>> = if is_partial { uuids(node) } else { Vec::new() };
+        let known = node.devices.iter().filter(|_| is_partial);
+        let known: Vec<Arc<str>> = known.map(|device| Arc::clone(&device.uuid)).collect();
         for backend in sample.backends {
             apply_backend(node, &mut self.missing, backend, sample.clock);
         }
@@ -507,19 +495,16 @@ fn changed(node: &mut Arc<Node>) -> &mut Node {
 
 /// Removes sources that the probe no longer announces, with their devices: another backend reports these now.
 fn remove_sources(node: &mut Node, hello: &Hello) {
-    let is_announced =
-        |source: &Source| hello.intervals.iter().any(|(announced, _)| announced == source);
-    node.sources.retain(|state| is_announced(&state.source));
-    if node.device_sources.iter().all(is_announced) {
+    node.sources.retain(|state| hello.announces(&state.source));
+    if node.device_sources.iter().all(|source| hello.announces(source)) {
         return;
     }
     let mut sources = node.device_sources.iter();
-    node.devices.retain(|_| sources.next().is_none_or(is_announced));
-    node.device_sources =
-        node.device_sources.iter().filter(|source| is_announced(source)).cloned().collect();
-    let devices = &node.devices;
-    let is_known = |used: &&DeviceUse| devices.iter().any(|device| device.uuid == used.device);
-    node.uses = node.uses.iter().filter(is_known).cloned().collect();
+    node.devices.retain(|_| sources.next().is_none_or(|source| hello.announces(source)));
+    let sources = node.device_sources.iter().filter(|source| hello.announces(source));
+    node.device_sources = sources.cloned().collect();
+    let uses = node.uses.iter().filter(|used| node.device(&used.device).is_some());
+    node.uses = uses.cloned().collect();
 }
 
 /// Returns the CPU use of a process that has used `ticks` of CPU time so far.
@@ -554,8 +539,9 @@ fn running_time(
         return (running.map(|seconds| at.minus(Duration::from_secs(seconds))), running);
     };
     let start = since_boot(ticks, per_second);
-    let is_possible = |up: u64| start.as_secs() <= up.saturating_add(MAX_START_SKEW);
-    let uptime = host.uptime_seconds.and_then(|up| is_possible(up).then_some(up));
+    let uptime = host
+        .uptime_seconds
+        .and_then(|up| (start.as_secs() <= up.saturating_add(MAX_START_SKEW)).then_some(up));
     let started_at = uptime.zip(host.booted_at).map(|(_, booted)| booted.plus(start));
     (started_at, uptime.map(|up| up.saturating_sub(start.as_secs())))
 }
@@ -568,18 +554,18 @@ fn since_boot(ticks: u64, per_second: u32) -> Duration {
 }
 
 fn share_reading(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
-    match (part, whole) {
-        (Reading::Known(part), Reading::Known(whole)) => Percent::of(part.0, whole.0)
+    match part.zip(whole) {
+        Reading::Known((part, whole)) => Percent::of(part.0, whole.0)
             .map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+        Reading::Unknown(reason) => Reading::Unknown(reason),
     }
 }
 
 /// Returns true if a backend has reported its devices, their slow group and their processes, or a fault.
 fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
-    let is_starting = |fault: &SourceFault| fault.kind == SourceFaultKind::Starting;
-    if state.fault.as_ref().is_some_and(|fault| !is_starting(fault)) || state.absent.is_some() {
+    let fault = state.fault.as_ref().map(|fault| fault.kind);
+    if fault.is_some_and(|fault| fault != SourceFaultKind::Starting) || state.absent.is_some() {
         return true;
     }
     // Without devices nothing else is asked.
@@ -592,11 +578,10 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
 
 /// Returns true unless a rate of a device needs another sample, and its source works.
 fn has_device_rates(node: &Node) -> bool {
-    let works = |source| node.source(source).is_some_and(|state| state.fault.is_none());
     let mut devices = node.devices.iter().zip(node.device_sources.iter());
     devices.all(|(device, source)| {
         let is_due = device.rates.as_deref().is_some_and(DeviceRates::needs_another_sample);
-        !is_due || !works(source)
+        !is_due || node.source(source).is_none_or(|state| state.fault.is_some())
     })
 }
 
@@ -605,16 +590,11 @@ fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
 
-/// Returns the UUIDs of the devices of a node.
-fn uuids(node: &Node) -> Vec<Arc<str>> {
-    node.devices.iter().map(|device| Arc::clone(&device.uuid)).collect()
-}
-
 /// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.
 fn update_boot_time(known: &mut Reading<Timestamp>, mut newer: Reading<Timestamp>) {
     const CLOCK_STEP: Duration = Duration::from_secs(2);
     if let (Some(known_at), Some(newer_at)) = (known.get(), newer.get())
-        && known_at.since(newer_at).max(newer_at.since(known_at)) < CLOCK_STEP
+        && known_at.distance(newer_at) < CLOCK_STEP
     {
         return;
     }
@@ -628,7 +608,8 @@ mod tests {
     use crate::Health;
     use gtop_model::{
         BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, EventKind,
-        Fault, FaultKind, Freshness, HostFacts, KernelLine, UsesReading,
+        Fault, FaultKind, Freshness, HostFacts, KernelLine, SourceFault, TransportKind,
+        UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -1148,7 +1129,7 @@ mod tests {
     fn a_node_records_its_transport() {
         let mut builder = builder();
         assert_eq!(builder.node().via, None);
-        builder.on_transport(TransportKind::Step);
+        builder.apply(NodeUpdate::Session(SessionUpdate::Reached(TransportKind::Step)));
         assert_eq!(builder.node().via, Some(TransportKind::Step));
     }
 

@@ -30,18 +30,17 @@ pub(super) fn cpu_utilization(before: Option<CpuTicks>, now: Option<CpuTicks>) -
 
 /// Returns bytes per second of each counter that is in both samples and did not decrease.
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
-    let per_second = |bytes: u64| bytes_per_second(bytes, span);
-    let rate = |(index, counter): (usize, &Counter)| {
-        let is_same = |earlier: &&Counter| earlier.name == counter.name;
-        let at_same_index = before.get(index).filter(is_same);
-        let earlier = at_same_index.or_else(|| before.iter().find(is_same))?;
+    let rates = now.iter().enumerate().filter_map(|(index, counter)| {
+        // Nearly always, they are in the same order.
+        let mut earlier = before.get(index).into_iter().chain(before);
+        let earlier = earlier.find(|earlier| earlier.name == counter.name)?;
         Some(Traffic {
             name: Arc::clone(&counter.name),
-            inward: per_second(counter.inward.checked_sub(earlier.inward)?),
-            outward: per_second(counter.outward.checked_sub(earlier.outward)?),
+            inward: bytes_per_second(counter.inward.checked_sub(earlier.inward)?, span),
+            outward: bytes_per_second(counter.outward.checked_sub(earlier.outward)?, span),
         })
-    };
-    now.iter().enumerate().filter_map(rate).collect()
+    });
+    rates.collect()
 }
 
 /// Updates a device's rates from its counters, once [`MIN_RATE_SPAN`] has passed.
@@ -66,14 +65,8 @@ fn device_rates(
     span: Duration,
     at: NodeTime,
 ) -> DeviceRates {
-    let difference = |read: fn(&DeviceCounters) -> Reading<u64>| {
-        let unknown = Reading::Unknown(Reason::NeedsTwoSamples);
-        let Some(now) = read(now).get() else { return read(now) };
-        let earlier = base.and_then(|base| read(base).get());
-        earlier.and_then(|earlier| now.checked_sub(earlier)).map_or(unknown, Reading::Known)
-    };
-    let per_second = |read| difference(read).map(|bytes| bytes_per_second(bytes, span));
-    let share = |read| difference(read).map(|nanoseconds| throttled_share(nanoseconds, span));
+    let per_second = |read| difference(base, now, read).map(|bytes| bytes_per_second(bytes, span));
+    let share = |read| difference(base, now, read).map(|nanos| throttled_share(nanos, span));
     DeviceRates {
         at,
         pcie_received: per_second(|counters| counters.pcie_received),
@@ -87,6 +80,18 @@ fn device_rates(
         power_brake_throttled: share(|counters| counters.power_brake_throttled),
         base: Arc::clone(now),
     }
+}
+
+/// Returns how much a counter has grown.
+fn difference(
+    base: Option<&DeviceCounters>,
+    now: &DeviceCounters,
+    read: fn(&DeviceCounters) -> Reading<u64>,
+) -> Reading<u64> {
+    let Some(count) = read(now).get() else { return read(now) };
+    let earlier = base.and_then(|base| read(base).get());
+    let grown = earlier.and_then(|earlier| count.checked_sub(earlier));
+    grown.map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
 }
 
 /// Returns nanoseconds as a share of a span.

@@ -188,12 +188,14 @@ impl Totals {
             NodeCount::Reported => self.reported += 1,
         }
         if let Some(reported) = node.reported() {
-            let is_part = |position: &usize| positions.is_none_or(|all| all.contains(position));
-            let counted = DeviceCount::of_reported(reported).into_iter().enumerate();
-            for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
-                self.devices += devices;
-                self.physical_devices += devices;
-                *self.devices_counted_as(count) += devices;
+            for (position, (count, devices)) in
+                DeviceCount::of_reported(reported).into_iter().enumerate()
+            {
+                if positions.is_none_or(|positions| positions.contains(&position)) {
+                    self.devices += devices;
+                    self.physical_devices += devices;
+                    *self.devices_counted_as(count) += devices;
+                }
             }
         } else if count == NodeCount::Fresh {
             self.add(node, positions, sums);
@@ -253,9 +255,7 @@ fn units<'a>(
     node: &'a Node,
     positions: Option<&[usize]>,
 ) -> impl Iterator<Item = (usize, &'a Device)> {
-    let is_included =
-        move |index: &usize| positions.is_none_or(|positions| positions.contains(index));
-    node.units().filter(move |(index, _)| is_included(index))
+    node.units().filter(move |(index, _)| positions.is_none_or(|all| all.contains(index)))
 }
 
 /// Returns the physical devices of which a unit is at these positions of a node, or all, each with these of its slices.

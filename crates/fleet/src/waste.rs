@@ -15,7 +15,7 @@ use crate::job_lookup::JobLookup;
 use crate::node::{Node, SourceState};
 use crate::user::User;
 use gtop_local::time::Timestamp;
-use gtop_model::{Device, DeviceUse, NodeName, stale_after};
+use gtop_model::{Device, NodeName, stale_after};
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
 const MAX_BRIDGED_GAP: Duration = Duration::from_secs(90);
@@ -80,9 +80,8 @@ impl Waste {
 
     /// Returns true if devices of a node have been sampled since `before`.
     pub(super) fn concerns(before: &Node, after: &Node) -> bool {
-        let taken_at = |node: &Node, source| node.source(source).and_then(|state| state.taken_at);
-        let sources = || after.device_sources.iter();
-        sources().any(|source| taken_at(before, source) != taken_at(after, source))
+        let mut sources = after.device_sources.iter();
+        sources.any(|source| before.sampled_at(source) != after.sampled_at(source))
     }
 
     /// Adds what the newest state of a node tells, given the one before. `jobs` is `None` where it is not known which
@@ -91,22 +90,18 @@ impl Waste {
         if !Self::concerns(before, after) {
             return;
         }
-        let known = self.nodes.get(&after.name);
-        let is_any_idle = after.units().any(|(_, device)| is_idle(device));
-        let taken_at = after.device_sources.first().and_then(|one| after.source(one)?.taken_at);
+        let taken_at = after.device_sources.first().and_then(|source| after.sampled_at(source));
         self.since = self.since.or(taken_at);
-        if !is_any_idle && known.is_none_or(|known| known.idle.is_empty()) {
-            return;
-        }
         let held = idle_held_devices(after, jobs);
-        if held.is_empty() && known.is_none_or(|known| known.idle.is_empty()) {
+        if held.is_empty() && self.node(&after.name).is_none_or(|known| known.idle.is_empty()) {
             return;
         }
         let Some(entry) = self.entry(&after.name) else { return };
-        let is_held = |uuid: &str| held.iter().any(|held| *held.device.uuid == *uuid);
-        // A job that is not known to run may still have its devices.
-        let may_be_held = |uuid: &str| jobs.is_none() && after.device(uuid).is_some_and(is_idle);
-        entry.idle.retain(|uuid, _| is_held(uuid) || may_be_held(uuid));
+        entry.idle.retain(|uuid, _| {
+            // A job that is not known to run may still have its devices.
+            held.iter().any(|held| held.device.uuid == *uuid)
+                || (jobs.is_none() && after.device(uuid).is_some_and(is_idle))
+        });
         for held in held {
             let watched = watched_span(before, held.source, held.device);
             for user in held.users.iter().filter(|_| watched > Some(Duration::ZERO)) {
@@ -201,56 +196,51 @@ fn watched_span(before: &Node, source: &SourceState, device: &Device) -> Option<
 
 /// Returns the devices of a node that are idle-held.
 fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHeldDevice<'a>> {
-    let held = |(position, device): (usize, &'a Device)| {
-        if !is_idle(device) {
-            return None;
-        }
-        let source = node.source(node.device_sources.get(position)?)?;
-        let at = source.taken_at?;
-        let holdings = node.holdings.device(&device.uuid);
+    let idle = node.units().filter(|(_, device)| is_idle(device));
+    idle.filter_map(|(position, device)| idle_held_device(node, position, device, jobs)).collect()
+}
+
+/// Returns an idle device if it is held.
+fn idle_held_device<'a>(
+    node: &'a Node,
+    position: usize,
+    device: &'a Device,
+    jobs: Option<&JobLookup>,
+) -> Option<IdleHeldDevice<'a>> {
+    let source = node.source(node.device_sources.get(position)?)?;
+    let at = source.taken_at?;
+    let holdings = node.holdings.device(&device.uuid);
+    let is_allocated = jobs.is_some() && holdings.claims.iter().any(Claim::is_allocation);
+    if !is_idle_held(node, device, is_allocated) {
+        return None;
+    }
+    let mut began_by_user = BTreeMap::<User, Option<Timestamp>>::new();
+    for claim in holdings.holders() {
         // Where it is not known which jobs run, only processes hold something.
-        let is_known = |claim: &&Claim| jobs.is_some() || claim.evidence.has(Evidence::PROCESSES);
-        let is_allocated = jobs.is_some() && holdings.claims.iter().any(Claim::is_allocation);
-        if !is_idle_held(node, device, is_allocated) {
-            return None;
+        if jobs.is_none() && !claim.evidence.has(Evidence::PROCESSES) {
+            continue;
         }
-        let began = |claim: &Claim| {
-            let id = claim.holder.job.as_ref();
-            match id.and_then(|id| jobs?.job(id)) {
-                Some(job) => job.starts_at,
-                None => first_start(node, device, claim),
-            }
-        };
-        let holders = holdings.holders().filter(is_known);
-        let mut holders: Vec<_> =
-            holders.map(|claim| (claim.holder.user.clone(), began(claim))).collect();
-        if holders.is_empty() {
-            holders.push((User::Hidden, None));
-        }
-        let mut began_by_user = BTreeMap::<User, Option<Timestamp>>::new();
-        for (user, began) in holders {
-            let first = began_by_user.entry(user).or_default();
-            *first = [*first, began].into_iter().flatten().min();
-        }
-        let began: Option<Vec<Timestamp>> = began_by_user.values().copied().collect();
-        let held_since = began.and_then(|began| began.into_iter().max());
-        let users = began_by_user.into_keys().collect();
-        Some(IdleHeldDevice { device, source, at, users, held_since })
-    };
-    node.units().filter_map(held).collect()
+        let job = claim.holder.job.as_ref().and_then(|id| jobs?.job(id));
+        let began = job.map_or_else(|| first_start(node, device, claim), |job| job.starts_at);
+        let first = began_by_user.entry(claim.holder.user.clone()).or_default();
+        *first = [*first, began].into_iter().flatten().min();
+    }
+    if began_by_user.is_empty() {
+        began_by_user.insert(User::Hidden, None);
+    }
+    let held_since =
+        began_by_user.values().copied().reduce(|last, began| Some(last?.max(began?))).flatten();
+    let users = began_by_user.into_keys().collect();
+    Some(IdleHeldDevice { device, source, at, users, held_since })
 }
 
 /// Returns when the first process of a holder started on a device.
 fn first_start(node: &Node, device: &Device, claim: &Claim) -> Option<Timestamp> {
-    let is_own = |used: &&DeviceUse| {
+    let own = node.uses_on(device).filter(|used| {
         node.user_of(used).as_ref() == Some(&claim.holder.user)
             && node.job_of(used.pid) == claim.holder.job.as_ref()
-    };
-    let starts = node
-        .uses_on(device)
-        .filter(is_own)
-        .map(|used| node.process(used.pid).and_then(|process| process.started_at.get()));
-    starts.flatten().min()
+    });
+    own.filter_map(|used| node.process(used.pid)?.started_at.get()).min()
 }
 
 /// Returns since when a device is idle-held by its history, how much of that time was watched, and whether it may have
@@ -285,8 +275,8 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
 mod tests {
     use super::*;
     use gtop_model::{
-        Allocation, Bytes, DeviceAllocation, Job, JobId, JobList, Percent, ProcessStatics, Reading,
-        Source, UnseenProcess, UnseenReason,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobId, JobList, Percent,
+        ProcessStatics, Reading, Source, UnseenProcess, UnseenReason,
     };
 
     fn at(second: i64) -> Timestamp {

@@ -50,6 +50,11 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// Returns the time between two moments, whichever is earlier.
+    pub fn distance(self, other: Self) -> Duration {
+        Duration::from_micros(self.0.abs_diff(other.0))
+    }
+
     /// Returns the moment `later` after this one.
     #[must_use]
     pub fn plus(self, later: Duration) -> Self {

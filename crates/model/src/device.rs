@@ -202,6 +202,16 @@ impl Device {
         }
     }
 
+    /// Returns true if the driver does not list it any more.
+    pub const fn is_gone(&self) -> bool {
+        self.gone_since().is_some()
+    }
+
+    /// Returns true if it is a slice of this device.
+    pub fn is_slice_of(&self, device: &Self) -> bool {
+        self.parent.as_ref() == Some(&device.uuid)
+    }
+
     /// Returns true if its identity only stands for its UUID, which the driver could not tell: its index or its PCI id.
     pub fn has_stand_in_identity(&self) -> bool {
         self.uuid.starts_with(Self::INDEX_PREFIX) || self.has_pci_id(&self.uuid)

@@ -148,6 +148,11 @@ pub struct ProvedIndices {
     pub is_contradicted: bool,
 }
 
+impl ProvedIndices {
+    /// Maximum number of units, and of indices, of a node; with more, nothing is concluded.
+    pub const MAX_UNITS: usize = 127;
+}
+
 /// The device files that a job may open, by a control group that exists only where jobs are confined to their devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDeviceFiles {

@@ -44,6 +44,11 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// Returns true if the probe announces this source.
+    pub fn announces(&self, source: &Source) -> bool {
+        self.intervals.iter().any(|(announced, _)| announced == source)
+    }
+
     /// Returns the PCI addresses of the devices that the driver of their vendor should list, and that are not among these.
     pub fn unlisted_devices(&self, devices: &[Device]) -> Vec<Arc<str>> {
         let mut unlisted = self.bus_devices.clone();

@@ -10,8 +10,7 @@ use gtop_local::text::sanitize_shared;
 use gtop_model::{NodeName, ProvedIndices};
 
 const MAX_TEXT_LENGTH: usize = 300;
-/// Maximum number of units, and of indices, of a node.
-const MAX_UNITS: usize = 127;
+const MAX_UNITS: usize = ProvedIndices::MAX_UNITS;
 
 /// What was proved of one node.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -64,10 +64,9 @@ impl DeviceFlag {
     /// Returns the flags of a device, the worst first.
     pub fn of(node: &Node, device: &Device) -> Vec<Self> {
         // What has not come yet comes in a moment, and what the source does not offer is no sign of anything.
-        let is_told = |reason: &&HealthReason| {
-            ![Reason::NotSampled, Reason::NotOffered].map(HealthReason::NotRead).contains(reason)
-        };
-        let reasons = node.own_health_reasons(device).iter().filter(is_told).cloned();
+        let untold = [Reason::NotSampled, Reason::NotOffered].map(HealthReason::NotRead);
+        let reasons = node.own_health_reasons(device).iter();
+        let reasons = reasons.filter(|reason| !untold.contains(reason)).cloned();
         let mut flags: Vec<Self> = reasons.map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
@@ -86,7 +85,7 @@ impl DeviceFlag {
         flags
     }
 
-    pub const fn severity(&self) -> Severity {
+    pub fn severity(&self) -> Severity {
         match self {
             Self::Health(HealthReason::EccUncorrected(_) | HealthReason::NoPermission) => {
                 Severity::Error
@@ -205,7 +204,7 @@ impl DeviceFlag {
 
     /// Returns its place among the notes on a node: a device that is gone is worse than one that waits for its reset, and that
     /// is worse than one with errors in its memory.
-    pub(crate) const fn rank(&self) -> (Severity, u8) {
+    pub(crate) fn rank(&self) -> (Severity, u8) {
         let rank = match self {
             Self::Health(
                 HealthReason::Lost

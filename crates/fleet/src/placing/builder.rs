@@ -17,7 +17,7 @@ use gtop_model::{Allocation, DeviceAllocation, Job, JobId};
 
 /// The units of one listed job.
 #[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Placed {
     pub(super) certain: UnitSet,
     pub(super) likely: UnitSet,
@@ -36,6 +36,16 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    /// Returns what may be any units, and of which none is known.
+    pub(super) fn anywhere(unplaced: Option<usize>) -> Self {
+        Self { possible: UnitSet::MAX, unplaced, ..Self::default() }
+    }
+
+    /// Returns the units that are known, certain or not.
+    pub(super) const fn known(&self) -> UnitSet {
+        self.certain | self.likely
+    }
+
     /// Returns how sure it is that the job does not have a unit beyond those that it is known to have.
     fn certainty_of_rest(&self, unit: UnitSet) -> Certainty {
         let has_it = self.may_move && self.certain & unit != 0;
@@ -60,29 +70,22 @@ pub(super) struct Builder<'a> {
     devices: BTreeMap<Arc<str>, DeviceHoldings>,
     jobs: Vec<JobHoldings>,
     users: Vec<Arc<str>>,
-    hidden: Option<u32>,
     unplaced: usize,
     /// Jobs may have been given devices by different lists, so that two may have the same.
     has_several_lists: bool,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(units: &'a NodeUnits<'a>) -> Self {
+    pub(super) fn new(units: &'a NodeUnits<'a>, has_several_lists: bool) -> Self {
         let uuids = units.node.devices.iter().map(|device| Arc::clone(&device.uuid));
         Self {
             units,
             devices: uuids.map(|uuid| (uuid, DeviceHoldings::default())).collect(),
             jobs: Vec::new(),
             users: Vec::new(),
-            hidden: None,
             unplaced: 0,
-            has_several_lists: false,
+            has_several_lists,
         }
-    }
-
-    /// Sets whether jobs may have been given devices by different lists of the daemon.
-    pub(super) fn set_several_lists(&mut self, has_several: bool) {
-        self.has_several_lists = has_several;
     }
 
     /// Adds what a listed job has, and may have.
@@ -125,7 +128,7 @@ impl<'a> Builder<'a> {
                 certainty = certainty.max(claim.certainty);
                 self.add_claim(unit, &claim);
             }
-            self.suspect(unit, placed.certainty_of_rest(unit), Some(&holder));
+            self.suspect(unit, placed.certainty_of_rest(unit), &holder);
         }
         if placed.is_disputed {
             certainty = Certainty::Disputed;
@@ -136,7 +139,7 @@ impl<'a> Builder<'a> {
         self.jobs.push(JobHoldings {
             job: job.id.clone(),
             is_listed: true,
-            devices: self.units.uuids(placed.certain | placed.likely).cloned().collect(),
+            devices: self.units.uuids(placed.known()).cloned().collect(),
             evidence,
             certainty,
             unplaced: placed.unplaced.and_then(|count| u32::try_from(count).ok()),
@@ -160,7 +163,7 @@ impl<'a> Builder<'a> {
                 };
                 self.add_claim(unit, &claim);
             }
-            self.suspect(unit, placed.certainty_of_rest(unit), Some(&holder));
+            self.suspect(unit, placed.certainty_of_rest(unit), &holder);
         }
         self.unplaced += placed.unplaced.unwrap_or_default();
     }
@@ -168,12 +171,7 @@ impl<'a> Builder<'a> {
     /// Adds that jobs that are not listed may have shares of these units.
     pub(super) fn add_shared(&mut self, units: UnitSet) {
         let holder = Holder { user: User::NotShown, job: None };
-        self.suspect(units, Certainty::Unknown, Some(&holder));
-    }
-
-    /// Sets how many devices jobs have that are not listed.
-    pub(super) fn set_hidden(&mut self, count: Option<usize>) {
-        self.hidden = count.and_then(|count| u32::try_from(count).ok());
+        self.suspect(units, Certainty::Unknown, &holder);
     }
 
     fn add_claim(&mut self, unit: UnitSet, claim: &Claim) {
@@ -184,13 +182,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn suspect(&mut self, unit: UnitSet, rest: Certainty, holder: Option<&Holder>) {
+    fn suspect(&mut self, unit: UnitSet, rest: Certainty, holder: &Holder) {
         for uuid in self.units.uuids(unit) {
             if let Some(device) = self.devices.get_mut(uuid)
                 && rest > device.rest
             {
                 device.rest = rest;
-                device.suspect = holder.cloned();
+                device.suspect = Some(holder.clone());
             }
         }
     }
@@ -248,14 +246,13 @@ impl<'a> Builder<'a> {
                 claim.is_slight = held.is_some_and(|held| held < MIN_HELD_BYTES.min(most));
             }
         }
-        let order = |uuid: &&Arc<str>| node.devices.iter().position(|one| one.uuid == **uuid);
         for (job, devices) in used_by {
-            let mut devices: Vec<&Arc<str>> = devices.into_iter().collect();
-            devices.sort_by_key(order);
+            let mut devices: Vec<Arc<str>> = devices.into_iter().cloned().collect();
+            devices.sort_by_key(|uuid| node.devices.iter().position(|known| known.uuid == *uuid));
             self.jobs.push(JobHoldings {
                 job,
                 is_listed: false,
-                devices: devices.into_iter().cloned().collect(),
+                devices,
                 evidence: Evidence::PROCESSES,
                 certainty: Certainty::Certain,
                 unplaced: None,
@@ -270,8 +267,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns what was collected. A device has what its slices have.
-    pub(super) fn finish(mut self) -> NodeHoldings {
+    /// Returns what was collected; `hidden` devices are those of jobs that are not listed. A device has what its slices have.
+    pub(super) fn finish(mut self, hidden: Option<usize>) -> NodeHoldings {
         for slice in &self.units.node.devices {
             let Some(parent) = &slice.parent else { continue };
             let of_slice = self.devices.get(&slice.uuid).cloned().unwrap_or_default();
@@ -303,7 +300,7 @@ impl<'a> Builder<'a> {
             devices: self.devices,
             jobs: self.jobs,
             users: self.users,
-            hidden: self.hidden,
+            hidden: hidden.and_then(|count| u32::try_from(count).ok()),
             unplaced: u32::try_from(self.unplaced).unwrap_or(u32::MAX),
         }
     }

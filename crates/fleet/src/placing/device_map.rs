@@ -3,12 +3,14 @@
 //! A unit is what such a list counts: a device without slices, or a slice. Every index means one unit, and no two the same.
 
 use std::collections::BTreeSet;
+use std::ops::BitOr;
+
+use gtop_model::ProvedIndices;
 
 /// Units, one bit each.
 pub(super) type UnitSet = u128;
 
-/// Maximum number of units of a node; with more, nothing is concluded.
-pub(super) const MAX_UNITS: usize = 127;
+pub(super) const MAX_UNITS: usize = ProvedIndices::MAX_UNITS;
 /// Stands for all devices that the driver does not show.
 const HIDDEN: UnitSet = 1 << MAX_UNITS;
 
@@ -184,9 +186,12 @@ impl DeviceMap {
         Meaning { certain: certain & !HIDDEN, possible: all & !HIDDEN }
     }
 
-    /// Returns true if an index may mean this unit.
-    pub(super) fn allows(&self, index: usize, unit: usize) -> bool {
-        self.candidates.get(index).is_some_and(|known| known & (1 << unit) != 0)
+    /// Returns true if each index may mean the unit at its place, where there is one.
+    pub(super) fn allows(&self, meant: &[Option<usize>]) -> bool {
+        meant.iter().enumerate().all(|(index, unit)| {
+            let known = self.candidates.get(index).copied().unwrap_or_default();
+            unit.is_none_or(|unit| known & (1 << unit) != 0)
+        })
     }
 
     /// Returns true if the meaning of each index is known.
@@ -204,25 +209,31 @@ impl DeviceMap {
     /// Returns the units that each index may mean, by position; [`MAX_UNITS`] stands for a device that the driver does not
     /// show.
     pub(super) fn meanings(&self) -> Vec<Vec<u32>> {
-        let positions = |known: &UnitSet| {
+        let meanings = self.candidates.iter().map(|known| {
             let bits = (0..=MAX_UNITS).filter(|unit| known & (1 << unit) != 0);
             bits.filter_map(|unit| u32::try_from(unit).ok()).collect()
-        };
-        self.candidates.iter().map(positions).collect()
+        });
+        meanings.collect()
     }
 
     /// Returns a map of such meanings; `None` if there are none, or they are impossible.
     pub(super) fn of_meanings(meanings: &[Vec<u32>], units: usize) -> Option<Self> {
         let all = Self::unknown(meanings.len(), units, true)?.candidates;
-        let known = |positions: &Vec<u32>| {
+        let known = meanings.iter().map(|positions| {
             let positions = positions.iter().filter_map(|unit| usize::try_from(*unit).ok());
-            positions.filter(|unit| *unit <= MAX_UNITS).fold(0, |known, unit| known | 1 << unit)
-        };
-        let candidates: Vec<UnitSet> = meanings.iter().map(known).collect();
-        let is_valid = |(known, all): (&UnitSet, &UnitSet)| *known != 0 && known & !all == 0;
-        let are_valid = !all.is_empty() && candidates.iter().zip(&all).all(is_valid);
+            union(positions.filter(|unit| *unit <= MAX_UNITS).map(|unit| 1 << unit))
+        });
+        let candidates: Vec<UnitSet> = known.collect();
+        let mut bounded = candidates.iter().zip(&all);
+        let are_valid =
+            !all.is_empty() && bounded.all(|(known, all)| *known != 0 && known & !all == 0);
         are_valid.then_some(Self { candidates, units })
     }
+}
+
+/// Returns the units of all these sets.
+pub(super) fn union(sets: impl IntoIterator<Item = UnitSet>) -> UnitSet {
+    sets.into_iter().fold(0, BitOr::bitor)
 }
 
 /// Returns the number of units.

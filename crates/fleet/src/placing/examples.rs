@@ -75,15 +75,15 @@ impl NodeHoldings {
 
     /// Holdings of a node on which these jobs run.
     pub fn example_of_jobs(ids: &[&str]) -> Self {
-        let known = |id: &&str| JobHoldings {
+        let jobs = ids.iter().map(|id| JobHoldings {
             job: JobId::new(id).unwrap(),
             is_listed: true,
             devices: Vec::new(),
             evidence: Evidence::default(),
             certainty: Certainty::Unknown,
             unplaced: None,
-        };
-        let mut jobs: Vec<JobHoldings> = ids.iter().map(known).collect();
+        });
+        let mut jobs: Vec<JobHoldings> = jobs.collect();
         sort_jobs(&mut jobs);
         Self { jobs, ..Self::default() }
     }
@@ -111,12 +111,12 @@ pub(super) fn settled() -> ConfigurationState {
 /// A node with these devices, each with the device that it is a slice of.
 pub(super) fn node(devices: &[(&str, Option<&str>)]) -> Node {
     let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-    let device = |(uuid, parent): &(&str, Option<&str>)| Device {
+    let devices = devices.iter().map(|(uuid, parent)| Device {
         uuid: (*uuid).into(),
         parent: parent.map(Into::into),
         ..Device::default()
-    };
-    node.devices = devices.iter().map(device).collect();
+    });
+    node.devices = devices.collect();
     node
 }
 
@@ -129,15 +129,16 @@ pub(super) fn nvidia_node(devices: &[(&str, Option<u32>)]) -> Node {
         let minor = minor.map_or_else(Reading::default, Reading::Known);
         device.statics = DeviceStatics { minor, ..DeviceStatics::default() }.shared();
     }
-    let driver_device = |(uuid, minor): &(&str, Option<u32>)| DriverDevice {
+    let driver_devices = devices.iter().map(|(uuid, minor)| DriverDevice {
         minor: minor.unwrap_or_default(),
         address: "".into(),
         uuid: Some((*uuid).into()),
-    };
-    let driver_devices = devices.iter().map(driver_device).collect();
-    let configuration = settled();
-    let evidence = DeviceEvidence { configuration, driver_devices, ..DeviceEvidence::default() };
-    node.evidence = Some(Arc::new(evidence));
+    });
+    node.evidence = Some(Arc::new(DeviceEvidence {
+        configuration: settled(),
+        driver_devices: driver_devices.collect(),
+        ..DeviceEvidence::default()
+    }));
     node
 }
 

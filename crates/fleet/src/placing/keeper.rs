@@ -12,7 +12,7 @@ use crate::job_lookup::{JobAllocation, JobLookup};
 use crate::node::Node;
 use crate::placing::learned::{LearnedMap, START_ROUNDING, process_list_time};
 use crate::placing::place::Placement;
-use gtop_model::{Job, JobList, MachineId, NodeName, ProvedIndices};
+use gtop_model::{JobList, MachineId, NodeName, ProvedIndices};
 
 /// Sets who has the devices of each node. What the scheduler's indices mean is learned over time.
 #[derive(Clone, Debug, Default)]
@@ -65,10 +65,8 @@ impl HoldingsKeeper {
 
     /// Notes a name of a machine, for lists that have the jobs of a machine under any of its names.
     pub fn note_name(&mut self, node: &Node) {
-        let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
-        let Some(names) = machine.map(|machine| self.names.entry(machine).or_default()) else {
-            return;
-        };
+        let Some(machine) = node.machine_id() else { return };
+        let names = self.names.entry(machine).or_default();
         if names.insert(node.name.clone()) && names.len() > 1 {
             self.generation += 1;
         }
@@ -90,15 +88,14 @@ impl HoldingsKeeper {
         let signature = self.signature(node);
         let known = self.nodes.entry(node.name.clone()).or_default();
         if signature != known.signature {
-            let scheduler = node.scheduler.clone().or_else(|| {
-                self.jobs.list().and_then(|list| list.nodes.nodes.get(&node.name).cloned())
-            });
+            let scheduler = node.scheduler.as_ref();
+            let scheduler = scheduler.or_else(|| self.jobs.list()?.nodes.nodes.get(&node.name));
             let listed = listed(&self.jobs, &self.names, node);
             let placement = Placement {
                 node,
                 jobs: &self.jobs,
                 listed: &listed,
-                scheduler: scheduler.as_deref(),
+                scheduler: scheduler.map(|known| &**known),
             };
             let holdings = placement.holdings(&mut known.learned);
             if holdings != *known.holdings {
@@ -118,8 +115,8 @@ impl HoldingsKeeper {
         1_u8.hash(&mut hasher);
         self.generation.hash(&mut hasher);
         for device in &node.devices {
-            (&device.uuid, &device.parent).hash(&mut hasher);
-            device.statics.as_ref().map(|known| Arc::as_ptr(known).addr()).hash(&mut hasher);
+            let statics = address(device.statics.as_ref());
+            (&device.uuid, &device.parent, statics).hash(&mut hasher);
         }
         for used in node.uses.iter() {
             // More than that holds a device, however much it is.
@@ -133,34 +130,36 @@ impl HoldingsKeeper {
         for process in node.unseen.iter() {
             (process.pid, &process.statics.job, process.statics.user.known()).hash(&mut hasher);
         }
-        let address = |known: Option<usize>| known.unwrap_or_default();
-        address(node.evidence.as_ref().map(|known| Arc::as_ptr(known).addr())).hash(&mut hasher);
-        address(node.scheduler.as_ref().map(|known| Arc::as_ptr(known).addr())).hash(&mut hasher);
-        address(node.hello.as_ref().map(|known| Arc::as_ptr(known).addr())).hash(&mut hasher);
+        address(node.evidence.as_ref()).hash(&mut hasher);
+        address(node.scheduler.as_ref()).hash(&mut hasher);
+        address(node.hello.as_ref()).hash(&mut hasher);
         // A list of processes from before a job's start says nothing about it.
         let listed_at = process_list_time(node);
         for (job, _) in listed(&self.jobs, &self.names, node) {
-            (listed_at
-                .zip(job.starts_at)
-                .is_some_and(|(at, start)| at < start.plus(START_ROUNDING)))
-            .hash(&mut hasher);
+            let times = listed_at.zip(job.starts_at);
+            let is_older = times.is_some_and(|(at, start)| at < start.plus(START_ROUNDING));
+            is_older.hash(&mut hasher);
         }
         hasher.finish()
     }
 }
 
+/// Returns where something is kept that is replaced when it changes; 0 if there is none.
+fn address<T>(known: Option<&Arc<T>>) -> usize {
+    known.map_or(0, |known| Arc::as_ptr(known).addr())
+}
+
 /// Returns true if two lists tell the same about who has which device: most lists are only newer.
 fn tells_the_same(one: &JobList, other: &JobList) -> bool {
-    let is_counted = |list: &JobList, job: &Job| list.nodes.counted_at() > job.starts_at;
-    let is_same = |(job, new): (&Job, &Job)| {
-        (&job.id, &job.alias, &job.user) == (&new.id, &new.alias, &new.user)
-            && (job.state, job.starts_at) == (new.state, new.starts_at)
-            && job.allocations == new.allocations
-            && is_counted(one, job) == is_counted(other, new)
-    };
+    let [counted_at, new_counted_at] = [one, other].map(|list| list.nodes.counted_at());
     one.at.is_some() == other.at.is_some()
         && one.with_nodes().count() == other.with_nodes().count()
-        && one.with_nodes().zip(other.with_nodes()).all(is_same)
+        && one.with_nodes().zip(other.with_nodes()).all(|(job, new)| {
+            (&job.id, &job.alias, &job.user) == (&new.id, &new.alias, &new.user)
+                && (job.state, job.starts_at) == (new.state, new.starts_at)
+                && job.allocations == new.allocations
+                && (counted_at > job.starts_at) == (new_counted_at > new.starts_at)
+        })
         && (one.requested, one.is_partial, one.hides_jobs)
             == (other.requested, other.is_partial, other.hides_jobs)
         && one.other_names == other.other_names
@@ -174,8 +173,7 @@ fn listed<'a>(
     names: &BTreeMap<MachineId, BTreeSet<NodeName>>,
     node: &Node,
 ) -> Vec<JobAllocation<'a>> {
-    let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
-    match machine.and_then(|machine| names.get(&machine)) {
+    match node.machine_id().and_then(|machine| names.get(&machine)) {
         Some(names) => names.iter().flat_map(|name| jobs.on_node(name)).collect(),
         None => jobs.on_node(&node.name),
     }

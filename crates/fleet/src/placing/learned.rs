@@ -114,10 +114,6 @@ impl ListIdentity {
 
     /// Returns what happened to the list since `before`, as far as that is known.
     fn change_since(&self, before: &Self) -> ListChange {
-        let apart = |one: Timestamp, other: Timestamp| one.since(other).max(other.since(one));
-        let is_far = |one: Option<Timestamp>, other: Option<Timestamp>, limit: Duration| {
-            one.zip(other).is_some_and(|(one, other)| apart(one, other) > limit)
-        };
         let is_told_by_scheduler = is_far(self.started_at, before.started_at, Duration::ZERO);
         let is_told_by_node = is_far(self.node_started_at, before.node_started_at, NODE_ROUNDING);
         let has_pair = (self.started_at.is_some() && before.started_at.is_some())
@@ -263,8 +259,8 @@ impl LearnedMap {
 
     /// Returns true if jobs may have been given devices by another list, whose files have changed or which was seen.
     pub(super) fn has_several(&self) -> bool {
-        let is_other = |earlier: &EarlierMap| self.map.as_ref() != Some(&earlier.map);
-        self.identity.is_outdated || self.earlier.as_ref().is_some_and(is_other)
+        let earlier = self.earlier.as_ref().map(|earlier| &earlier.map);
+        self.identity.is_outdated || (earlier.is_some() && earlier != self.map.as_ref())
     }
 
     fn is_since_list(&self, job: &Job) -> bool {
@@ -360,6 +356,11 @@ impl LearnedMap {
             ..ListIdentity::default()
         };
     }
+}
+
+/// Returns true if two known times are further apart than this.
+fn is_far(one: Option<Timestamp>, other: Option<Timestamp>, limit: Duration) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.distance(other) > limit)
 }
 
 /// Returns when the oldest list of processes of a node was taken.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::Node;
-use crate::placing::device_map::{MAX_UNITS, Meant, UnitSet};
+use crate::placing::device_map::{MAX_UNITS, Meant, UnitSet, union};
 use gtop_model::{
     Device, DeviceConfig, DeviceEvidence, DeviceOrder, DeviceType, ListedDevice, NumberingRule,
     Reading, Vendor,
@@ -20,10 +20,9 @@ pub(super) struct NodeUnits<'a> {
 
 impl<'a> NodeUnits<'a> {
     pub(super) fn of(node: &'a Node, rule: &'a NumberingRule) -> Self {
-        let is_unit = |device: &&Device| {
-            device.gone_since().is_none() && (device.parent.is_some() || !node.has_slices(device))
-        };
-        Self { node, devices: node.devices.iter().filter(is_unit).collect(), rule }
+        let listed = node.devices.iter().filter(|device| !device.is_gone());
+        let units = listed.filter(|device| device.parent.is_some() || !node.has_slices(device));
+        Self { node, devices: units.collect(), rule }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -37,7 +36,7 @@ impl<'a> NodeUnits<'a> {
 
     /// Returns all units.
     pub(super) fn all(&self) -> UnitSet {
-        (0..self.len()).fold(0, |units, unit| units | bit(unit))
+        union((0..self.len()).map(bit))
     }
 
     /// Returns the UUIDs of units.
@@ -48,8 +47,7 @@ impl<'a> NodeUnits<'a> {
 
     /// Returns the units on devices with these minor numbers.
     pub(super) fn on_minors(&self, minors: &[u32]) -> UnitSet {
-        let is_on = |device: &Device| self.minor(device).is_some_and(|one| minors.contains(&one));
-        self.matching(is_on)
+        self.matching(|device| self.minor(device).is_some_and(|minor| minors.contains(&minor)))
     }
 
     /// Returns the units that a UUID names as CUDA reads it: one of them, or the only one that begins so.
@@ -63,13 +61,13 @@ impl<'a> NodeUnits<'a> {
 
     fn matching(&self, matches: impl Fn(&Device) -> bool) -> UnitSet {
         let devices = self.devices.iter().enumerate();
-        devices.filter(|(_, device)| matches(device)).fold(0, |units, (unit, _)| units | bit(unit))
+        union(devices.filter(|(_, device)| matches(device)).map(|(unit, _)| bit(unit)))
     }
 
     /// Returns the devices that are no slices, as the driver lists them.
     fn listed_devices(&self) -> impl Iterator<Item = &'a Device> {
         let whole = self.node.whole_devices().map(|(_, device)| device);
-        whole.filter(|device| device.gone_since().is_none())
+        whole.filter(|device| !device.is_gone())
     }
 
     /// Returns true if the driver lists no other devices, which may be hidden here or lost.
@@ -88,13 +86,14 @@ impl<'a> NodeUnits<'a> {
 
     /// Returns true if they are some of this many devices and slices of the driver, which may be hidden here.
     pub(super) fn are_some_of(&self, count: usize) -> bool {
-        let units = |known: &DeviceEvidence| {
-            let is_cut = |minor| known.capabilities.iter().any(|one| one.minor == minor);
-            let whole = known.driver_devices.iter().filter(|device| !is_cut(device.minor)).count();
-            let slices = known.capabilities.iter().filter(|one| one.compute_instance.is_some());
-            whole + slices.count()
-        };
-        self.node.evidence.as_deref().is_some_and(|known| units(known) == count)
+        let Some(evidence) = self.node.evidence.as_deref() else { return false };
+        let capabilities = &evidence.capabilities;
+        let whole = evidence
+            .driver_devices
+            .iter()
+            .filter(|device| capabilities.iter().all(|slice| slice.minor != device.minor));
+        let slices = capabilities.iter().filter(|slice| slice.compute_instance.is_some());
+        whole.count() + slices.count() == count
     }
 
     /// Returns true if some of them are slices.
@@ -125,8 +124,8 @@ impl<'a> NodeUnits<'a> {
         if let Some(unit) = self.unit_of(minor, &capabilities, evidence) {
             return Meant::Unit(unit);
         }
-        let may_be = |device: &Device| self.minor(device).is_none_or(|other| other == minor);
-        if self.matching(may_be) == 0 { Meant::NotShown } else { Meant::Unknown }
+        let possible = self.matching(|device| self.minor(device).is_none_or(|own| own == minor));
+        if possible == 0 { Meant::NotShown } else { Meant::Unknown }
     }
 
     /// Returns the unit on the device with this minor number; of its slices, that with these capability files.
@@ -136,31 +135,25 @@ impl<'a> NodeUnits<'a> {
         capabilities: &[u32],
         evidence: &DeviceEvidence,
     ) -> Option<usize> {
-        let is_unit = |device: &Device| {
+        self.devices.iter().position(|device| {
             if self.minor(device) != Some(minor) {
                 return false;
             }
-            let number = |read: fn(&gtop_model::DeviceStatics) -> Reading<u32>| {
-                Reading::of(device.statics.as_deref(), read).get()
-            };
-            let [gpu_instance, compute_instance] =
-                [number(|known| known.gpu_instance), number(|known| known.compute_instance)];
-            let is_capability = |found: &&gtop_model::SliceCapability| {
-                found.minor == minor && Some(found.gpu_instance) == gpu_instance
-            };
-            let of_slice = || evidence.capabilities.iter().filter(is_capability);
-            let has = |instance: Option<u32>| {
-                of_slice().any(|found| {
-                    found.compute_instance == instance && capabilities.contains(&found.number)
-                })
-            };
-            match (&device.parent, capabilities.is_empty()) {
-                (None, is_whole) => is_whole,
-                (Some(_), true) => false,
-                (Some(_), false) => has(None) && (capabilities.len() < 2 || has(compute_instance)),
+            if device.parent.is_none() {
+                return capabilities.is_empty();
             }
-        };
-        self.devices.iter().position(|device| is_unit(device))
+            let statics = device.statics.as_deref();
+            let gpu_instance = Reading::of(statics, |known| known.gpu_instance).get();
+            let compute_instance = Reading::of(statics, |known| known.compute_instance).get();
+            let listed = evidence.capabilities.iter().filter(|file| file.minor == minor);
+            let own = listed.filter(|file| Some(file.gpu_instance) == gpu_instance);
+            let instances: Vec<Option<u32>> = own
+                .filter(|file| capabilities.contains(&file.number))
+                .map(|file| file.compute_instance)
+                .collect();
+            instances.contains(&None)
+                && (capabilities.len() < 2 || instances.contains(&compute_instance))
+        })
     }
 
     /// Returns what the entries of a list mean, by index; `None` if no unit is among them.
@@ -199,8 +192,7 @@ impl<'a> NodeUnits<'a> {
         let daemon = evidence.and_then(|evidence| evidence.daemon.list.as_deref());
         let listed = daemon.filter(|list| list.len() == indices);
         // How files of other vendors are numbered is not known.
-        let is_foreign = |device: &&Device| device.vendor.get() != Some(Vendor::Nvidia);
-        if self.devices.iter().all(is_foreign) {
+        if self.devices.iter().all(|device| device.vendor.get() != Some(Vendor::Nvidia)) {
             return self.by_number(indices);
         }
         if let Some((list, evidence)) = listed.zip(evidence) {
@@ -241,39 +233,35 @@ impl<'a> NodeUnits<'a> {
 
     /// Sorts units as a daemon does that detects them; `None` if that is not known.
     fn sort_detected(&self, units: &mut [usize], detection: &str) -> Option<()> {
-        let by_minor = |unit: &usize| self.devices.get(*unit).and_then(|device| self.minor(device));
         match self.rule.order(detection, self.has_slices(), self.version())? {
-            DeviceOrder::DeviceFile => units.sort_by_key(by_minor),
+            DeviceOrder::DeviceFile => {
+                units.sort_by_key(|unit| self.minor(self.devices.get(*unit)?));
+            }
             DeviceOrder::Driver => units.sort_unstable(),
             DeviceOrder::PlaceOnCard => {
                 units.sort_by_key(|unit| (self.place_on_card(*unit), *unit));
             }
             DeviceOrder::SlicesLast => {
-                let is_slice = |unit: &usize| {
-                    self.devices.get(*unit).is_some_and(|device| device.parent.is_some())
-                };
-                let capability = |unit: &usize| self.capability(*unit);
-                if units.iter().any(|unit| is_slice(unit) && capability(unit).is_none()) {
+                if units.iter().any(|unit| matches!(self.slice_files(*unit), Some((_, None)))) {
                     return None;
                 }
-                units.sort_by_key(|unit| {
-                    let place = is_slice(unit).then(|| (by_minor(unit), capability(unit)));
-                    (is_slice(unit), place, *unit)
-                });
+                units.sort_by_key(|unit| (self.slice_files(*unit), *unit));
             }
         }
         Some(())
     }
 
-    /// Returns the number of a slice's capability file.
-    fn capability(&self, unit: usize) -> Option<u32> {
-        let device = self.devices.get(unit)?;
-        let instance = Reading::of(device.statics.as_deref(), |known| known.gpu_instance).get()?;
-        let minor = self.minor(device)?;
-        let found = self.node.evidence.as_deref()?.capabilities.iter().find(|known| {
-            (known.minor, known.gpu_instance, known.compute_instance) == (minor, instance, None)
+    /// Returns the minor number of a slice's device and the number of its capability file; `None` if it is no slice.
+    fn slice_files(&self, unit: usize) -> Option<(Option<u32>, Option<u32>)> {
+        let slice = self.devices.get(unit).filter(|device| device.parent.is_some())?;
+        let minor = self.minor(slice);
+        let instance = Reading::of(slice.statics.as_deref(), |known| known.gpu_instance).get();
+        let mut files = self.node.evidence.iter().flat_map(|known| known.capabilities.iter());
+        let file = files.find(|file| {
+            (Some(file.minor), Some(file.gpu_instance), file.compute_instance)
+                == (minor, instance, None)
         });
-        found.map(|known| known.number)
+        Some((minor, file.map(|file| file.number)))
     }
 
     /// Returns the position of a slice among those of its device; of a device without slices, its own among all devices.
@@ -292,9 +280,8 @@ impl<'a> NodeUnits<'a> {
     fn version(&self) -> Option<(u32, u32, u32)> {
         let scheduler = self.node.scheduler.as_ref().and_then(|known| known.version.as_deref());
         let daemon = self.node.evidence.as_ref().and_then(|known| known.daemon.version.as_deref());
-        let mut numbers = scheduler.or(daemon)?.split(['.', '-']).map(str::parse::<u32>);
-        let mut next = || numbers.next()?.ok();
-        Some((next()?, next()?, next().unwrap_or_default()))
+        let mut numbers = scheduler.or(daemon)?.split(['.', '-']).map(|part| part.parse().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or_default()))
     }
 
     /// Returns what the indices mean where nothing is known of the list: with device files numbered without a gap, in the
@@ -321,12 +308,11 @@ fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Option<Vec<ListedD
     if has_several && types.len() > 1 && named.is_empty() {
         return None;
     }
-    let place = |device: &ListedDevice| {
-        let kind = device.kind.as_ref();
-        kind.and_then(|kind| named.iter().position(|name| **name == *kind)).unwrap_or(named.len())
-    };
     let mut sorted = devices.to_vec();
-    sorted.sort_by_key(place);
+    sorted.sort_by_key(|device| {
+        let place = named.iter().position(|name| device.kind.as_ref() == Some(*name));
+        place.unwrap_or(named.len())
+    });
     Some(sorted)
 }
 

@@ -6,7 +6,9 @@ use crate::holdings::NodeHoldings;
 use crate::job_lookup::{JobAllocation, JobLookup};
 use crate::node::Node;
 use crate::placing::builder::{Builder, Placed};
-use crate::placing::device_map::{DeviceMap, ListProof, Meaning, ProofKind, UnitSet, count_ones};
+use crate::placing::device_map::{
+    DeviceMap, ListProof, Meaning, ProofKind, UnitSet, count_ones, union,
+};
 use crate::placing::learned::{LearnedMap, START_ROUNDING, process_list_time};
 use crate::placing::numbering::{NodeUnits, bit};
 use crate::placing::proofs::{JobProof, proofs_of};
@@ -49,42 +51,38 @@ impl Placement<'_> {
     pub(super) fn holdings(&self, learned: &mut LearnedMap) -> NodeHoldings {
         let rule = &self.jobs.list().map(|list| list.scheduler).unwrap_or_default().numbering;
         let units = NodeUnits::of(self.node, rule);
-        let id_of = |id: &JobId| self.jobs.job(id).map_or(id, |job| &job.id).clone();
         let highest =
             self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten().max();
         let min_count = highest.map_or(0, |index| index + 1);
         let told = ToldList::of(&units, self.scheduler, min_count, learned);
-        let proofs = proofs_of(&units, &told.bounds(&units, learned), id_of);
+        let proofs = proofs_of(&units, &told.bounds(&units, learned), |id| {
+            self.jobs.job(id).map_or(id, |job| &job.id).clone()
+        });
         let numbering = self.numbering(&units, &told, &proofs, learned);
-        let placed: Vec<Placed> = self
-            .listed
-            .iter()
-            .map(|(job, allocation)| {
-                let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-                let placed = self.place_job(job, allocation, &proof, &numbering, learned);
-                Placed { may_share: self.may_share(allocation), ..placed }
-            })
-            .collect();
-        let mut placed = self.dispute(placed, &proofs, &numbering);
-        let is_listed = |id: &JobId| self.listed.iter().any(|(job, _)| job.id == *id);
+        let placed = self.listed.iter().map(|(job, allocation)| {
+            let proof = proofs.get(&job.id).cloned().unwrap_or_default();
+            let placed = self.place_job(job, allocation, &proof, &numbering, learned);
+            Placed { may_share: self.may_share(allocation), ..placed }
+        });
+        let mut placed: Vec<Placed> = placed.collect();
+        self.dispute(&mut placed, &proofs, &numbering);
         // Processes tell where jobs are that are not listed.
-        let seen = proofs.iter().filter(|(id, _)| !is_listed(id));
-        let seen = seen.fold(0, |seen, (_, proof)| seen | proof.certain(None));
+        let unlisted =
+            proofs.iter().filter(|(id, _)| self.listed.iter().all(|(job, _)| job.id != **id));
+        let seen = union(unlisted.map(|(_, proof)| proof.certain(None)));
         let mut hidden = self.hidden(&mut placed, seen, &numbering, learned);
         if self.may_lack_jobs() {
             hidden = hidden.with_any_device();
         }
-        let mut builder = Builder::new(&units);
         let may_move = placed.iter().any(|known| known.may_move);
         let has_older = learned.has_several() || learned.may_have_older_jobs();
         let has_hidden = hidden.placed.is_some() && hidden.count != Some(0);
-        builder.set_several_lists(may_move || (has_older && has_hidden));
+        let mut builder = Builder::new(&units, may_move || (has_older && has_hidden));
         for (listed, of_job) in self.listed.iter().zip(&placed) {
             let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
             builder.add_job(*listed, of_job, &proof);
         }
         let shared = self.shared_with_hidden(&placed);
-        builder.set_hidden(hidden.count.filter(|_| shared == 0));
         builder.add_shared(shared);
         if let Some((user, placed)) = hidden.placed {
             builder.add_not_shown(user, &placed);
@@ -93,7 +91,7 @@ impl Placement<'_> {
         for (job, _) in self.listed {
             builder.add_user(&job.user);
         }
-        builder.finish()
+        builder.finish(hidden.count.filter(|_| shared == 0))
     }
 
     /// Returns true if the devices of an allocation may be shared with other jobs.
@@ -112,17 +110,15 @@ impl Placement<'_> {
         if self.jobs.list().is_some_and(|list| lists_all_jobs(list)) {
             return 0;
         }
-        let shared = placed.iter().filter(|known| known.may_share);
-        shared.fold(0, |all, known| all | known.certain | known.likely)
+        union(placed.iter().filter(|known| known.may_share).map(Placed::known))
     }
 
     /// Returns true if jobs may have devices here of which neither the scheduler's count nor its list of jobs tells: the
     /// count is old, or a job is ending that is not listed.
     fn may_lack_jobs(&self) -> bool {
         let Some(scheduler) = self.scheduler else { return false };
-        let is_ending = |(job, _): &JobAllocation<'_>| job.state == JobState::Ending;
         let lists_ending = self.jobs.list().is_some_and(|list| lists_all_jobs(list))
-            && self.listed.iter().any(is_ending);
+            && self.listed.iter().any(|(job, _)| job.state == JobState::Ending);
         scheduler.is_count_old || (scheduler.is_completing() && !lists_ending)
     }
 
@@ -144,7 +140,7 @@ impl Placement<'_> {
             units: units.all(),
             is_certain: units.is_all_of_driver(),
         });
-        let mut likely = units.likely(count);
+        let likely = units.likely(count);
         let mut map = unknown.clone();
         let has_list = told.meant.is_some();
         let meant = told.meant.iter().flatten().zip(0..);
@@ -154,10 +150,7 @@ impl Placement<'_> {
         }
         let mut disputed = 0;
         for (job, allocation) in self.listed.iter().filter(|(job, _)| learned.is_of_list(job)) {
-            let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>)
-            else {
-                continue;
-            };
+            let Some(indices) = indices(allocation) else { continue };
             for (units, kind) in job_proofs(proofs.get(&job.id), indices.len()) {
                 let mut more = map.clone();
                 if more.learn(&ListProof { indices: indices.clone(), units, kind }) {
@@ -173,11 +166,7 @@ impl Placement<'_> {
         }
         match learned.merge(map, has_list) {
             Some(map) => {
-                let fits = |meant: &Vec<Option<usize>>| {
-                    let mut units = meant.iter().enumerate();
-                    units.all(|(index, unit)| unit.is_none_or(|unit| map.allows(index, unit)))
-                };
-                likely = likely.filter(fits);
+                let likely = likely.filter(|meant| map.allows(meant));
                 Numbering { map: Some(map.clone()), likely, disputed: 0, whole }
             }
             None => Numbering { map: None, likely: None, disputed: units.all(), whole },
@@ -186,10 +175,9 @@ impl Placement<'_> {
 
     /// Returns all units of the node if the scheduler gave a job as many as there are, be they numbered or only counted.
     fn whole_node(&self, allocation: &Allocation, numbering: &Numbering) -> Option<UnitSet> {
-        let may_be_shares = indices(allocation).is_none() && self.may_share(allocation);
-        let is_all = |whole: &WholeNode| allocation.devices.count() == Some(whole.indices);
-        let whole = numbering.whole.filter(|whole| !may_be_shares && is_all(whole))?;
-        whole.is_certain.then_some(whole.units)
+        let may_be_shares = !has_indices(allocation) && self.may_share(allocation);
+        let whole = numbering.whole.filter(|whole| whole.is_certain && !may_be_shares)?;
+        (allocation.devices.count() == Some(whole.indices)).then_some(whole.units)
     }
 
     fn place_job(
@@ -202,8 +190,7 @@ impl Placement<'_> {
     ) -> Placed {
         let count = allocation.devices.count();
         let certain = proof.certain(count);
-        let is_counted = indices(allocation).is_none();
-        let confined = proof.confined_to(count).filter(|_| !is_counted);
+        let confined = proof.confined_to(count).filter(|_| has_indices(allocation));
         if let Some(all) = confined.or_else(|| self.whole_node(allocation, numbering)) {
             return Placed {
                 certain: all,
@@ -214,7 +201,7 @@ impl Placement<'_> {
                 ..Placed::default()
             };
         }
-        let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
+        let Some(indices) = indices(allocation) else {
             let held = certain | proof.claimed;
             let is_confined = proof.confined_to(count).is_some();
             let may_move = learned.may_have_moved(job) && !is_confined;
@@ -230,23 +217,21 @@ impl Placement<'_> {
                 ..Placed::default()
             };
         };
-        let whole = numbering.whole.filter(|whole| whole.indices == indices.len());
         let by_list = ListedUnits::of(job, &indices, certain, numbering, learned);
         let ListedUnits { proved, supposed, possible, may_move } = by_list;
         let certain = certain | proved;
         let wanted = indices.len().saturating_sub(count_ones(certain));
-        let meant = || {
-            let likely = numbering.likely.as_ref()?;
-            let meant = indices.iter().filter_map(|index| likely.get(*index)?.map(bit));
-            Some(meant.fold(0, |meant, unit| meant | unit) & !certain)
-        };
-        let has_rule = learned.has_rule_for(job);
-        let of_rule = || if has_rule { meant().unwrap_or_default() } else { 0 };
-        let named = proof.named & possible;
-        let whole = whole.map_or(0, |whole| whole.units & !certain);
-        let candidates = [whole, of_rule(), supposed & !certain, named & !certain];
-        let fits = |units: &UnitSet| *units != 0 && count_ones(*units) <= wanted;
-        let likely = candidates.into_iter().find(fits).unwrap_or_default();
+        let whole = numbering.whole.filter(|whole| whole.indices == indices.len());
+        let by_rule = numbering.likely_units(&indices).filter(|_| learned.has_rule_for(job));
+        let candidates = [
+            whole.map_or(0, |whole| whole.units),
+            by_rule.unwrap_or_default(),
+            supposed,
+            proof.named & possible,
+        ];
+        let mut further = candidates.into_iter().map(|units| units & !certain);
+        let likely = further.find(|units| *units != 0 && count_ones(*units) <= wanted);
+        let likely = likely.unwrap_or_default();
         Placed {
             certain,
             likely,
@@ -262,55 +247,48 @@ impl Placement<'_> {
     /// Marks jobs that processes contradict: of those, only what processes use is told.
     fn dispute(
         &self,
-        placed: Vec<Placed>,
+        placed: &mut [Placed],
         proofs: &BTreeMap<JobId, JobProof>,
         numbering: &Numbering,
-    ) -> Vec<Placed> {
+    ) {
         let listed_at = process_list_time(self.node);
-        let all: Vec<UnitSet> = placed.iter().map(|one| one.certain | one.likely).collect();
-        let check = |(position, of_job): (usize, Placed)| {
-            let Some((job, allocation)) = self.listed.get(position) else { return of_job };
+        let all: Vec<UnitSet> = placed.iter().map(Placed::known).collect();
+        for ((job, allocation), of_job) in self.listed.iter().zip(placed) {
             let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-            if proof.confined_to(allocation.devices.count()).is_some() {
-                return of_job;
+            let count = allocation.devices.count();
+            if proof.confined_to(count).is_some() {
+                continue;
             }
-            let own = proof.certain(allocation.devices.count());
-            let has_surplus = allocation
-                .devices
-                .count()
+            let own = proof.certain(count);
+            let has_surplus = count
                 .is_some_and(|count| count_ones(own) > count || (count == 0 && proof.claimed != 0));
             // A process list from before the job's start says nothing about the job.
             let start = job.starts_at.map(|at| at.plus(START_ROUNDING));
             let is_older = start.zip(listed_at).is_some_and(|(start, at)| at < start);
-            let is_used_by_other = |(other, used): (&JobId, &JobProof)| {
-                let at = self.listed.iter().position(|(job, _)| job.id == *other);
-                let shared = at.and_then(|at| all.get(at)).copied().unwrap_or_default();
-                *other != job.id
-                    && !is_older
-                    && (used.used & !own & !shared) & (of_job.certain | of_job.likely) != 0
-            };
-            let is_contradicted = numbering.disputed & (of_job.certain | of_job.likely) != 0
-                || (numbering.map.is_none()
-                    && numbering.likely.is_none()
-                    && of_job.is_located
-                    && numbering.disputed != 0);
-            let is_foreign = of_job.is_located && proofs.iter().any(is_used_by_other);
+            let is_foreign = of_job.is_located
+                && !is_older
+                && proofs.iter().filter(|(other, _)| **other != job.id).any(|(other, proof)| {
+                    let at = self.listed.iter().position(|(job, _)| job.id == *other);
+                    let shared = at.and_then(|at| all.get(at)).copied().unwrap_or_default();
+                    proof.used & !own & !shared & of_job.known() != 0
+                });
+            let is_unknown = numbering.map.is_none() && numbering.likely.is_none();
+            let is_contradicted = numbering.disputed & of_job.known() != 0
+                || (is_unknown && of_job.is_located && numbering.disputed != 0);
             if !(has_surplus || is_foreign || is_contradicted || of_job.is_disputed) {
-                return of_job;
+                continue;
             }
             let held = own | proof.claimed;
-            let count = allocation.devices.count();
-            Placed {
+            *of_job = Placed {
                 certain: held,
                 likely: 0,
                 possible: UnitSet::MAX,
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: true,
                 is_located: false,
-                ..of_job
-            }
-        };
-        placed.into_iter().enumerate().map(check).collect()
+                ..*of_job
+            };
+        }
     }
 
     /// Returns what jobs have that are not listed. Where the scheduler's own count leaves nothing for listed jobs of
@@ -325,102 +303,99 @@ impl Placement<'_> {
         let (Some(scheduler), Some(list)) = (self.scheduler, self.jobs.list()) else {
             return Hidden { count: Some(0), placed: None };
         };
-        // Jobs that have begun since are not in the scheduler's count, and those that are ending may not be.
-        let counted_at = list.nodes.counted_at();
-        let is_completing = scheduler.is_completing();
-        let is_counted = |job: &Job| {
-            let is_ending = is_completing && job.state == JobState::Ending;
-            !is_ending && job.starts_at.is_some_and(|at| counted_at > Some(at))
-        };
-        let all_counted = self
-            .listed
-            .iter()
-            .all(|(job, allocation)| is_counted(job) || indices(allocation).is_some());
-        let counted = || self.listed.iter().filter(|(job, _)| is_counted(job));
         if let Some(allocated) = &scheduler.allocated_indices {
-            let mut left: BTreeSet<usize> =
-                allocated.iter().filter_map(|index| usize::try_from(*index).ok()).collect();
-            for (_, allocation) in self.listed {
-                for index in indices(allocation).into_iter().flatten() {
-                    left.remove(&index);
-                }
-            }
-            let meaning = match &numbering.map {
-                Some(map) => map.meaning(&left),
-                None if left.is_empty() => Meaning::default(),
-                None => Meaning { certain: 0, possible: UnitSet::MAX },
-            };
-            let unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
-            let counts: Option<Vec<usize>> =
-                unnumbered.map(|(_, allocation)| allocation.devices.count()).collect();
-            let count = counts.map(|counts| left.len().saturating_sub(counts.iter().sum()));
-            let count = if left.is_empty() { Some(0) } else { count };
-            let mut unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
-            let is_of_list = learned.is_unchanged()
-                || (count == Some(0) && unnumbered.all(|(job, _)| learned.is_of_list(job)));
-            let narrowed = if is_of_list { meaning.possible } else { UnitSet::MAX };
-            if all_counted {
-                for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
-                    if indices(allocation).is_none() && !of_job.is_disputed {
-                        of_job.possible &= narrowed | of_job.certain | of_job.likely;
-                        if left.is_empty() {
-                            of_job.unplaced = Some(0);
-                        }
-                    }
-                }
-            }
-            // Some of them may be those of listed jobs, whose indices are not known yet.
-            let is_of_others = count == Some(left.len());
-            let taken = placed.iter().fold(seen, |all, known| all | known.certain | known.likely);
-            let held = Self::holders_not_shown(&left, meaning, numbering, learned);
-            let held =
-                Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
-            let user = if is_of_others { User::NotShown } else { User::Unknown };
-            return Hidden { count, placed: (!left.is_empty()).then_some((user, held)) };
+            let allocated = allocated.iter().filter_map(|index| usize::try_from(*index).ok());
+            return self.hidden_among(allocated.collect(), placed, seen, numbering, learned);
         }
         let allocated = scheduler.allocated.and_then(|count| usize::try_from(count).ok());
-        let known = self.min_devices(counted(), list);
-        let anywhere = |unplaced| Placed { possible: UnitSet::MAX, unplaced, ..Placed::default() };
-        match (allocated, known) {
+        match (allocated, self.min_devices(list)) {
             (Some(allocated), Some(known)) => {
                 let count = allocated.saturating_sub(known);
                 let unseen = count.saturating_sub(count_ones(seen));
-                let held = (unseen > 0).then(|| (User::NotShown, anywhere(Some(unseen))));
+                let held = (unseen > 0).then(|| (User::NotShown, Placed::anywhere(Some(unseen))));
                 Hidden { count: Some(count), placed: held }
             }
             (Some(allocated), None) => {
-                let held =
-                    self.listed.iter().zip(placed.iter()).filter(|((job, _), _)| is_counted(job));
-                let held = held.fold(0, |held, (_, of_job)| held | of_job.certain | of_job.likely);
-                let is_all_known =
-                    all_counted_now(self.listed, is_counted) && count_ones(held) >= allocated;
-                if is_all_known {
-                    placed.iter_mut().filter(|of_job| of_job.unplaced.is_none()).for_each(
-                        |of_job| {
-                            of_job.unplaced = Some(0);
-                        },
-                    );
+                let are_counted = self.listed.iter().all(|(job, allocation)| {
+                    self.is_counted(job) || allocation.devices == DeviceAllocation::None
+                });
+                let all = self.listed.iter().zip(placed.iter());
+                let counted = all.filter(|((job, _), _)| self.is_counted(job));
+                let held = union(counted.map(|(_, of_job)| of_job.known()));
+                if !are_counted || count_ones(held) < allocated {
+                    return Hidden { count: None, placed: None };
                 }
-                Hidden { count: is_all_known.then_some(0), placed: None }
+                for of_job in placed {
+                    of_job.unplaced = of_job.unplaced.or(Some(0));
+                }
+                Hidden { count: Some(0), placed: None }
             }
             (None, _) if lists_all_jobs(list) => Hidden { count: Some(0), placed: None },
             (None, _) => {
                 // Also before the first list.
                 let has_devices = scheduler.devices.is_none_or(|count| count > 0);
-                let placed = has_devices.then(|| (User::NotShown, anywhere(None)));
+                let placed = has_devices.then(|| (User::NotShown, Placed::anywhere(None)));
                 Hidden { count: None, placed }
             }
         }
     }
 
-    /// Returns how many devices some listed jobs have at least; `None` if that is not known. Several may have shares of one.
-    fn min_devices<'a>(
+    /// Returns the same where the scheduler tells the indices that are allocated.
+    fn hidden_among(
         &self,
-        jobs: impl Iterator<Item = &'a JobAllocation<'a>>,
-        list: &JobList,
-    ) -> Option<usize> {
+        mut left: BTreeSet<usize>,
+        placed: &mut [Placed],
+        seen: UnitSet,
+        numbering: &Numbering,
+        learned: &LearnedMap,
+    ) -> Hidden {
+        for index in self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten()
+        {
+            left.remove(&index);
+        }
+        let meaning = match &numbering.map {
+            Some(map) => map.meaning(&left),
+            None if left.is_empty() => Meaning::default(),
+            None => Meaning { certain: 0, possible: UnitSet::MAX },
+        };
+        let unnumbered = self.listed.iter().filter(|(_, allocation)| !has_indices(allocation));
+        let mut counted = unnumbered.clone().filter(|(job, _)| self.is_counted(job));
+        let counts = counted.clone().map(|(_, allocation)| allocation.devices.count());
+        let count = counts.sum::<Option<usize>>().map(|known| left.len().saturating_sub(known));
+        let count = if left.is_empty() { Some(0) } else { count };
+        let is_of_list = learned.is_unchanged()
+            || (count == Some(0) && counted.all(|(job, _)| learned.is_of_list(job)));
+        let narrowed = if is_of_list { meaning.possible } else { UnitSet::MAX };
+        if unnumbered.clone().all(|(job, _)| self.is_counted(job)) {
+            for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
+                if !has_indices(allocation) && !of_job.is_disputed {
+                    of_job.possible &= narrowed | of_job.known();
+                    if left.is_empty() {
+                        of_job.unplaced = Some(0);
+                    }
+                }
+            }
+        }
+        // Some of them may be those of listed jobs, whose indices are not known yet.
+        let user = if count == Some(left.len()) { User::NotShown } else { User::Unknown };
+        let taken = seen | union(placed.iter().map(Placed::known));
+        let held = Self::holders_not_shown(&left, meaning, numbering, learned);
+        let held = Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
+        Hidden { count, placed: (!left.is_empty()).then_some((user, held)) }
+    }
+
+    /// Returns true if the scheduler's count has a job: not one that has begun since, and perhaps not one that is ending.
+    fn is_counted(&self, job: &Job) -> bool {
+        let is_completing = self.scheduler.is_some_and(SchedulerNode::is_completing);
+        let counted_at = self.jobs.list().and_then(|list| list.nodes.counted_at());
+        !(is_completing && job.state == JobState::Ending)
+            && job.starts_at.is_some_and(|at| counted_at > Some(at))
+    }
+
+    /// Returns how many devices the counted jobs have at least; `None` if that is not known. Several may have shares of one.
+    fn min_devices(&self, list: &JobList) -> Option<usize> {
         let (mut whole, mut shared) = (0_usize, 0_usize);
-        for (_, allocation) in jobs {
+        for (_, allocation) in self.listed.iter().filter(|(job, _)| self.is_counted(job)) {
             let count = allocation.devices.count()?;
             if self.may_share(allocation) && !lists_all_jobs(list) {
                 shared = shared.max(count);
@@ -438,11 +413,6 @@ impl Placement<'_> {
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Placed {
-        let likely = || {
-            let meant = numbering.likely.as_ref()?;
-            let meant = indices.iter().filter_map(|index| meant.get(*index)?.map(bit));
-            Some(meant.fold(0, |all, unit| all | unit))
-        };
         // They may be from before the daemon made this list.
         let (certain, possible) = if learned.is_unchanged() {
             (meaning.certain, meaning.possible)
@@ -450,11 +420,8 @@ impl Placement<'_> {
             (0, UnitSet::MAX)
         };
         let wanted = indices.len().saturating_sub(count_ones(certain));
-        let likely = match (wanted, likely()) {
-            (0, _) => 0,
-            (_, Some(likely)) => likely & !certain,
-            (_, None) => meaning.certain & !certain,
-        };
+        let likely = numbering.likely_units(indices).unwrap_or(meaning.certain) & !certain;
+        let likely = if wanted == 0 { 0 } else { likely };
         Placed {
             certain,
             likely,
@@ -463,6 +430,14 @@ impl Placement<'_> {
             is_located: true,
             ..Placed::default()
         }
+    }
+}
+
+impl Numbering {
+    /// Returns the units that indices likely mean.
+    fn likely_units(&self, indices: &BTreeSet<usize>) -> Option<UnitSet> {
+        let likely = self.likely.as_ref()?;
+        Some(union(indices.iter().filter_map(|index| likely.get(*index)?.map(bit))))
     }
 }
 
@@ -524,13 +499,6 @@ impl Hidden {
     }
 }
 
-/// Returns true if the scheduler's count has all of these jobs.
-fn all_counted_now(listed: &[JobAllocation<'_>], is_counted: impl Fn(&Job) -> bool) -> bool {
-    listed
-        .iter()
-        .all(|(job, allocation)| is_counted(job) || allocation.devices == DeviceAllocation::None)
-}
-
 /// Returns true if no job can be missing from a list: the scheduler must say that it hides none.
 fn lists_all_jobs(list: &JobList) -> bool {
     list.requested == RequestedJobs::All && list.hides_jobs == Some(false) && !list.is_partial
@@ -552,8 +520,12 @@ fn job_proofs(proof: Option<&JobProof>, indices: usize) -> Vec<(UnitSet, ProofKi
 }
 
 /// Returns the indices of an allocation; `None` if the scheduler does not tell them.
-fn indices(allocation: &Allocation) -> Option<impl Iterator<Item = usize>> {
-    let is_any = allocation.devices != DeviceAllocation::None;
-    let indices = allocation.devices.indices().filter(|_| is_any)?;
-    Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()))
+fn indices(allocation: &Allocation) -> Option<BTreeSet<usize>> {
+    let indices = allocation.devices.indices().filter(|_| has_indices(allocation))?;
+    Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()).collect())
+}
+
+/// Returns true if the scheduler tells the indices of an allocation.
+fn has_indices(allocation: &Allocation) -> bool {
+    matches!(allocation.devices, DeviceAllocation::Indices(_) | DeviceAllocation::Shares(_))
 }

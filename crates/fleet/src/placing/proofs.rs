@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::holdings::Evidence;
-use crate::placing::device_map::{UnitSet, count_ones};
-use crate::placing::numbering::NodeUnits;
+use crate::placing::device_map::{UnitSet, count_ones, union};
+use crate::placing::numbering::{NodeUnits, bit};
 use gtop_model::{DeviceEvidence, JobId};
 
 /// What is proved about the units of one job.
@@ -32,8 +32,8 @@ impl JobProof {
 
     /// Returns the units of a job that can open no more than it has.
     pub(super) fn confined_to(&self, count: Option<usize>) -> Option<UnitSet> {
-        let is_all = |units: &UnitSet| Some(count_ones(*units)) == count;
-        self.opens.filter(is_all).or(Some(self.step).filter(|units| *units != 0 && is_all(units)))
+        let step = Some(self.step).filter(|step| *step != 0);
+        [self.opens, step].into_iter().flatten().find(|units| Some(count_ones(*units)) == count)
     }
 
     /// Returns the units that one of its steps can open, if they are not more than the job has.
@@ -72,32 +72,29 @@ pub(super) fn proofs_of(
 ) -> BTreeMap<JobId, JobProof> {
     let node = units.node;
     let evidence = node.evidence.as_deref();
-    let is_confined = |job: &JobId| {
-        let mut groups = evidence.iter().flat_map(|evidence| evidence.job_devices.iter());
-        bounds.confines_jobs == Some(true)
-            || (bounds.confines_jobs.is_none() && groups.any(|known| id_of(&known.job) == *job))
-    };
     let mut proofs: BTreeMap<JobId, JobProof> = BTreeMap::new();
     for used in node.uses.iter() {
         let Some(statics) = node.statics_of(used.pid) else { continue };
         let Some(job) = statics.job.as_ref().map(&id_of) else { continue };
-        let has_proof = !statics.is_job_of_environment && is_confined(&job);
+        let is_confined = bounds.confines_jobs.unwrap_or_else(|| {
+            let mut groups = evidence.iter().flat_map(|evidence| evidence.job_devices.iter());
+            groups.any(|known| id_of(&known.job) == job)
+        });
         let proof = proofs.entry(job).or_default();
-        let unit = units.position(&used.device).map_or(0, super::numbering::bit);
-        if has_proof && bounds.managed & unit != 0 {
+        let unit = units.position(&used.device).map_or(0, bit);
+        if !statics.is_job_of_environment && is_confined && bounds.managed & unit != 0 {
             proof.used |= unit;
         } else {
             proof.claimed |= unit & bounds.manageable;
         }
-        proof.named |=
-            statics.visible_uuids.iter().fold(0, |named, uuid| named | units.named(uuid));
+        proof.named |= union(statics.visible_uuids.iter().map(|uuid| units.named(uuid)));
     }
     let Some(evidence) = evidence else { return proofs };
     for files in evidence.job_devices.iter() {
         let Some(minors) = files.minors.as_deref() else { continue };
         // A device that is not shown leaves its place to one that the scheduler was not told of.
-        let is_shown = |minor: &u32| units.on_minors(&[*minor]) != 0;
-        let is_exact = bounds.managed == bounds.manageable || minors.iter().all(is_shown);
+        let is_exact = bounds.managed == bounds.manageable
+            || minors.iter().all(|minor| units.on_minors(&[*minor]) != 0);
         if is_exact && is_confining(units, evidence, minors) {
             let proof = proofs.entry(id_of(&files.job)).or_default();
             proof.opens = Some(units.on_minors(minors) & bounds.manageable);

@@ -1,10 +1,10 @@
 //! The list of devices of a scheduler's daemon as its node tells it, and which devices of it jobs are given.
 
-use crate::placing::device_map::{Meant, UnitSet};
+use crate::placing::device_map::{Meant, UnitSet, union};
 use crate::placing::learned::{LearnedMap, ListIdentity};
 use crate::placing::numbering::{NodeUnits, bit};
 use crate::placing::proofs::JobBounds;
-use gtop_model::{ConfigurationState, SchedulerNode};
+use gtop_model::SchedulerNode;
 
 /// The list of the daemon, as far as it is told.
 #[derive(Debug)]
@@ -43,10 +43,7 @@ impl ToldList {
         let is_all = told.is_none_or(|told| told == units.len()) && units.may_be_all()
             || told.is_some_and(|told| units.are_some_of(told));
         let managed = match &meant {
-            Some(meant) => {
-                let known = meant.iter().copied().filter_map(Meant::unit);
-                known.fold(0, |known, unit| known | bit(unit))
-            }
+            Some(meant) => union(meant.iter().copied().filter_map(Meant::unit).map(bit)),
             None if is_all && !has_other_config => units.all(),
             None => 0,
         };
@@ -64,12 +61,12 @@ impl ToldList {
     /// Returns what jobs can open, as far as that is known.
     pub(super) fn bounds(&self, units: &NodeUnits<'_>, learned: &LearnedMap) -> JobBounds {
         let state = units.node.evidence.as_deref().map(|evidence| evidence.configuration);
-        let has_read = |state: &ConfigurationState| {
+        let read = state.filter(|state| {
             state.confines_jobs != Some(true)
                 || state.confinement_changed_at.is_some_and(|changed| learned.has_read(changed))
-        };
+        });
         JobBounds {
-            confines_jobs: state.filter(has_read).and_then(|state| state.confines_jobs),
+            confines_jobs: read.and_then(|state| state.confines_jobs),
             managed: self.managed,
             manageable: self.manageable,
         }
@@ -84,6 +81,5 @@ fn is_other_config(units: &NodeUnits<'_>) -> bool {
         return false;
     }
     let meant = units.meant_by_list(&config.devices, evidence).unwrap_or_default();
-    let meant = meant.into_iter().filter_map(Meant::unit);
-    meant.fold(0, |all, unit| all | bit(unit)) != units.all()
+    union(meant.into_iter().filter_map(Meant::unit).map(bit)) != units.all()
 }

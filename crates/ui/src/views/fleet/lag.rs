@@ -378,7 +378,7 @@ mod tests {
             node.devices[7].name = Reading::Known("L4".into());
         };
         let few_samples = |node: &mut Node| {
-            node.history.drop_series(&|uuid| uuid == "GPU-7");
+            node.history.drop_series(&["GPU-7".into()]);
             for ago in (0..SECONDS).step_by(2) {
                 let at = Timestamp::from_micros(NOW.as_micros() - (SECONDS - ago) * 1_000_000);
                 let share = Percent::new(30.0).unwrap();
