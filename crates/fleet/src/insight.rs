@@ -195,8 +195,6 @@ impl FleetView {
         let totals = Totals::of_node_parts(machines, now);
         let problems = find_problems(&fleet, now, reader);
         let extents = Extents::of(&fleet);
-        let lazy = LazyParts::default();
-        let (selection, whole) = (Arc::default(), Fleet::default());
         Self {
             fleet,
             now,
@@ -205,12 +203,9 @@ impl FleetView {
             extents,
             filter,
             reader,
-            selection,
-            whole,
             matching,
             matched,
-            runs: None,
-            lazy,
+            ..Self::default()
         }
     }
 
@@ -283,9 +278,7 @@ impl FleetView {
 
     /// Returns the position of a node among the shown nodes.
     pub fn position(&self, name: &NodeName) -> Option<usize> {
-        let is_node =
-            |index: &usize| self.fleet.nodes.get(*index).is_some_and(|node| node.name == *name);
-        self.matching.iter().position(is_node)
+        self.nodes().position(|node| node.name == *name)
     }
 
     /// Returns the shown node at a position.
@@ -300,14 +293,19 @@ impl FleetView {
 
     /// Returns the shown nodes that the user could log in to with the ssh program.
     pub fn nodes_to_log_in(&self) -> impl Iterator<Item = &NodeName> {
-        let is_asking = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.is_solved_by_login());
-        self.nodes().filter(is_asking).map(|node| &node.name)
+        self.nodes_down_by(Fault::is_solved_by_login)
     }
 
     /// Returns the shown nodes that wait for a host key to become known: their own, or that of a gateway.
     pub fn nodes_with_unknown_key(&self) -> impl Iterator<Item = &NodeName> {
-        let is_unknown = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.kind == FaultKind::HostKeyUnknown);
-        self.nodes().filter(is_unknown).map(|node| &node.name)
+        self.nodes_down_by(|fault| fault.kind == FaultKind::HostKeyUnknown)
+    }
+
+    fn nodes_down_by(&self, is_wanted: fn(&Fault) -> bool) -> impl Iterator<Item = &NodeName> {
+        self.nodes().filter_map(move |node| match &node.link {
+            Link::Down { fault, .. } if is_wanted(fault) => Some(&node.name),
+            Link::Idle | Link::Opening { .. } | Link::Up | Link::Down { .. } => None,
+        })
     }
 }
 
@@ -377,25 +375,20 @@ fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProb
             by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
         }
     }
-    let name = |index: &usize| fleet.nodes.get(*index).map(|node| node.name.label());
-    let mut all: Vec<FleetProblem> = by_key
-        .into_iter()
-        .map(|(key, (indices, remedy))| {
-            let nodes = nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>());
-            FleetProblem {
-                count: indices.len(),
-                remedy: remedy.text(&nodes, reader),
-                nodes,
-                indices,
-                severity: if matches!(key, ProblemKey::Stale { .. }) {
-                    Severity::Warning
-                } else {
-                    Severity::Error
-                },
-                sentence: key.sentence(),
-            }
-        })
-        .collect();
+    let all = by_key.into_iter().map(|(key, (indices, remedy))| {
+        let nodes = indices.iter().filter_map(|index| fleet.nodes.get(*index));
+        let nodes = nodeset::fold(nodes.map(|node| node.name.label()).collect::<Vec<_>>());
+        let is_stale = matches!(key, ProblemKey::Stale { .. });
+        FleetProblem {
+            count: indices.len(),
+            remedy: remedy.text(&nodes, reader),
+            nodes,
+            indices,
+            severity: if is_stale { Severity::Warning } else { Severity::Error },
+            sentence: key.sentence(),
+        }
+    });
+    let mut all: Vec<FleetProblem> = all.collect();
     all.sort_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.count)));
     all
 }

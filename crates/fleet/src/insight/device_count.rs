@@ -1,26 +1,24 @@
 //! Whether a node shows all its devices: those on its PCI bus, and those that the scheduler gives to jobs.
 
+use crate::Node;
 use crate::insight::note::Note;
-use crate::{Node, SourceState};
 use gtop_local::time::Timestamp;
-use gtop_model::{Device, SourceFault, SourceFaultKind};
+use gtop_model::SourceFaultKind;
 
 /// Says which devices a node lacks; nothing while that is not certain.
 pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
     // A driver that answers and has no devices lists none, whatever keeps others from starting.
     let lists_none = node.has_fault(SourceFaultKind::NoDevices);
-    let is_read = |state: &SourceState| {
-        let is_failure = |fault: &SourceFault| {
-            fault.kind != SourceFaultKind::NoDevices && !(lists_none && state.absent.is_some())
-        };
-        !state.fault.as_deref().is_some_and(is_failure)
-    };
+    let has_failure = node.sources.iter().any(|state| {
+        let fault = state.fault.as_ref().filter(|fault| fault.kind != SourceFaultKind::NoDevices);
+        fault.is_some() && !(lists_none && state.absent.is_some())
+    });
     // A session that may see only some devices tells nothing of the others, and of a source that fails its fault is told.
     let is_certain = node.is_settled
         && !node.is_confined()
         && !node.has_hidden_devices
         && node.freshness(now).is_fresh()
-        && node.sources.iter().all(is_read);
+        && !has_failure;
     if !is_certain {
         return Vec::new();
     }
@@ -44,10 +42,8 @@ fn unlisted(node: &Node) -> Option<Note> {
 fn below_scheduler(node: &Node) -> Option<Note> {
     let scheduler = node.scheduler.as_ref().filter(|known| !known.is_old && !known.is_count_old)?;
     let configured = usize::try_from(scheduler.devices?).ok()?;
-    let slices = |device: &Device| {
-        node.devices.iter().filter(|slice| slice.parent.as_ref() == Some(&device.uuid)).count()
-    };
-    let found: usize = node.whole_devices().map(|(_, device)| slices(device).max(1)).sum();
+    let whole = node.whole_devices();
+    let found: usize = whole.map(|(_, device)| node.slices(device).count().max(1)).sum();
     (found < configured).then_some(Note::BelowScheduler { found, configured })
 }
 
@@ -57,9 +53,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::SourceState;
     use gtop_model::{
-        DeviceFault, Hello, HostFacts, JobId, Link, NodeName, Reading, SchedulerNode, Source,
-        TransportKind,
+        Device, DeviceFault, Hello, HostFacts, JobId, Link, NodeName, Reading, SchedulerNode,
+        Source, SourceFault, TransportKind,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(100_000_000);

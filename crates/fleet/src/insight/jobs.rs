@@ -97,22 +97,20 @@ impl<'a> NodeLookup<'a> {
         let holdings = job_holdings(node.map(|node| &**node), job, allocation);
         if let Some(node) = node {
             let devices = node.devices.iter().enumerate();
-            let is_own = |device: &Device| holdings.devices.contains(&device.uuid);
-            for (position, _) in devices.filter(|(_, device)| is_own(device)) {
+            for (position, _) in devices.filter(|(_, own)| holdings.devices.contains(&own.uuid)) {
                 has_devices = true;
                 if self.fleet_view.matches_device(node, position) {
                     positions.push(position);
                 }
             }
         }
-        let could_match = |node: &Node| {
-            let filter = &self.fleet_view.filter;
-            filter.is_empty() || filter.matches_job_on(node, job, self.fleet_view.now)
-        };
-        let is_match = if has_devices {
-            !positions.is_empty()
-        } else {
-            node.is_none_or(|node| could_match(node))
+        let filter = &self.fleet_view.filter;
+        let is_match = match node {
+            _ if has_devices => !positions.is_empty(),
+            Some(node) if !filter.is_empty() => {
+                filter.matches_job_on(node, job, self.fleet_view.now)
+            }
+            Some(_) | None => true,
         };
         let is_shown = self.is_shown(node_index) && is_match;
         JobNode { node_index, is_shown, holdings, positions }
@@ -120,11 +118,11 @@ impl<'a> NodeLookup<'a> {
 }
 
 fn build_entry(job: Job, is_listed: bool, lookup: &NodeLookup<'_>) -> JobEntry {
-    let job_node = |allocation: &Allocation| {
+    let nodes = job.allocations.iter().map(|allocation| {
         let node_index = lookup.by_name.get(&allocation.node).copied();
         lookup.job_node(node_index, &job, allocation)
-    };
-    let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
+    });
+    let nodes: Vec<JobNode> = nodes.collect();
     JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
 }
 
@@ -142,10 +140,10 @@ fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
         .map(|(id, found)| {
             let nodes: Vec<&Arc<Node>> = found.iter().map(|(node, _)| *node).collect();
             let (user, starts_at) = owner_and_start(&nodes, id);
-            let allocation = |node: &&Arc<Node>| Allocation {
+            let allocations = nodes.iter().map(|node| Allocation {
                 node: node.name.clone(),
                 devices: DeviceAllocation::Unknown,
-            };
+            });
             Job {
                 id: id.clone(),
                 shown_id: id.as_str().into(),
@@ -166,7 +164,7 @@ fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
                 tasks: Some(1),
                 node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
                 devices_per_node: None,
-                allocations: nodes.iter().map(allocation).collect(),
+                allocations: allocations.collect(),
             }
         })
         .collect();

@@ -7,7 +7,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, Severity};
 use crate::{Health, JobHoldings, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{Device, NodeName};
+use gtop_model::NodeName;
 
 /// How sick a node is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,25 +47,23 @@ fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness>
     if status == NodeStatus::Reported {
         return None;
     }
-    // A job whose devices are not known may have any.
-    let is_own = |device: &Device| {
-        own.iter().any(|known| !known.is_known() || known.devices.contains(&device.uuid))
-    };
-    let is_faulty = |device: &&Device| node.health(device) == Health::Faulty;
-    let mut ill = node.devices.iter().filter(is_faulty).peekable();
-    if ill.peek().is_some() {
-        let is_own = ill.any(is_own);
+    let mut faulty = node.devices.iter().filter(|device| node.health(device) == Health::Faulty);
+    if faulty.clone().next().is_some() {
+        // A job whose devices are not known may have any.
+        let is_own = faulty.any(|device| {
+            own.iter().any(|known| !known.is_known() || known.devices.contains(&device.uuid))
+        });
         return Some(if is_own { Illness::OwnDeviceFault } else { Illness::DeviceFault });
     }
     if node.has_source_problem() {
         return Some(Illness::SourceFault);
     }
     let flags = node.devices.iter().flat_map(|device| DeviceFlag::of(node, device));
-    let mut severities = flags.map(|flag| flag.severity()).collect::<Vec<_>>().into_iter();
-    match (severities.clone().min(), status) {
+    let severities: Vec<Severity> = flags.map(|flag| flag.severity()).collect();
+    match (severities.iter().min(), status) {
         (Some(Severity::Error), _) => Some(Illness::DeviceErrors),
         (_, NodeStatus::Stale(_)) => Some(Illness::Stale),
-        _ => severities.any(|severity| severity == Severity::Warning).then_some(Illness::Slowed),
+        _ => severities.contains(&Severity::Warning).then_some(Illness::Slowed),
     }
 }
 
@@ -83,21 +81,18 @@ pub fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let told: BTreeSet<usize> =
         fleet_view.problems.iter().flat_map(|problem| problem.indices.iter().copied()).collect();
     let shown: BTreeSet<&NodeName> = fleet_view.nodes().map(|node| &node.name).collect();
-    let mut sick: Vec<(Illness, usize)> = fleet_view
-        .matching
-        .iter()
-        .filter_map(|index| {
-            let node = fleet_view.fleet.nodes.get(*index)?;
-            // A machine is visited once, unless the filter hides the name under which it counts.
-            let fleet = &fleet_view.fleet;
-            if fleet.is_repeated(node) && shown.contains(fleet.machine_name(&node.name)) {
-                return None;
-            }
-            let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
-            let refused = || told.contains(index).then_some(Illness::Login);
-            Some((illness(node, own, fleet_view.now).or_else(refused)?, *index))
-        })
-        .collect();
+    let fleet = &fleet_view.fleet;
+    let sick = fleet_view.matching.iter().filter_map(|index| {
+        let node = fleet.nodes.get(*index)?;
+        // A machine is visited once, unless the filter hides the name under which it counts.
+        if fleet.is_repeated(node) && shown.contains(fleet.machine_name(&node.name)) {
+            return None;
+        }
+        let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
+        let refused = told.contains(index).then_some(Illness::Login);
+        Some((illness(node, own, fleet_view.now).or(refused)?, *index))
+    });
+    let mut sick: Vec<(Illness, usize)> = sick.collect();
     sick.sort_by_key(|(illness, _)| *illness);
     sick.into_iter().map(|(_, index)| index).collect()
 }
@@ -124,8 +119,8 @@ pub fn sick_device(node: &Node) -> Option<usize> {
         Some((flags.iter().map(DeviceFlag::severity).min()?, position))
     });
     let fault = node.whole_devices().find(|(_, device)| node.health(device) == Health::Faulty);
-    let worst = || flagged.min_by_key(|(severity, _)| *severity).map(|(_, position)| position);
-    fault.map(|(position, _)| position).or_else(worst)
+    let fault = fault.map(|(position, _)| position);
+    fault.or_else(|| Some(flagged.min_by_key(|(severity, _)| *severity)?.1))
 }
 
 #[cfg(test)]
@@ -138,7 +133,7 @@ mod tests {
     use crate::query::Filter;
     use crate::{Fleet, SourceState};
     use gtop_model::{
-        Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
+        Allocation, Device, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
         JobList, Link, Reading, SchedulerNode, Source,
     };
 

@@ -9,12 +9,11 @@ use crate::insight::Severity;
 use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
-use crate::{Fleet, Node, SourceState};
+use crate::{Fleet, Node};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::Timestamp;
 use gtop_model::{
-    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SourceFault,
-    SudoState,
+    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SudoState,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,23 +191,23 @@ fn next_attempt(node: &Node, now: Timestamp) -> NextAttempt {
 }
 
 fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
-    let faulty = |state: &SourceState| {
+    let notes = node.sources.iter().filter_map(|state| {
         let fault = state.fault.clone()?;
         let span = fault.duration.saturating_add(now.since(fault.at));
         Some(Note::SourceFault { source: state.source.clone(), fault, span })
-    };
-    node.sources.iter().filter_map(faulty).collect()
+    });
+    notes.collect()
 }
 
 /// Returns what to do about the fault of a node; nothing if it has none.
 pub fn node_advice(node: &Node, reader: Reader) -> Advice {
-    let of_fault = |fault| advice::for_fault(fault, &Known::of_node(&node.name, reader));
-    if node.reported().is_some() {
-        return login_doubt(node).map(of_fault).unwrap_or_default();
+    let is_reported = node.reported().is_some();
+    let fault = if is_reported { login_doubt(node) } else { node.fault() };
+    match (fault, node.source_fault()) {
+        (Some(fault), _) => advice::for_fault(fault, &Known::of_node(&node.name, reader)),
+        (None, Some((_, fault))) if !is_reported => advice::source::of_source(fault.kind).into(),
+        (None, _) => Advice::default(),
     }
-    let of_source = |(_, fault): (_, &SourceFault)| advice::source::of_source(fault.kind).into();
-    let source = || node.source_fault().map(of_source);
-    node.fault().map(of_fault).or_else(source).unwrap_or_default()
 }
 
 /// Groups devices by flag: `#3,5 !THERM`.
@@ -239,13 +238,14 @@ pub fn model_name(device: &Device) -> &str {
 
 /// Returns the number of a device: `3`, or `3.1` for a slice; of a device without a number, its place on the PCI bus.
 pub fn device_label(node: &Node, device: &Device) -> String {
-    let number = |device: &Device| {
-        let index = device.index.get().map(|index| index.to_string());
-        index.unwrap_or_else(|| device.bus_address().unwrap_or(UNKNOWN).to_owned())
-    };
-    let Some(parent) = &device.parent else { return number(device) };
-    let parent = node.device(parent);
-    format!("{}.{}", parent.map_or_else(|| UNKNOWN.to_owned(), number), number(device))
+    let Some(parent) = &device.parent else { return own_label(device) };
+    let parent = node.device(parent).map_or_else(|| UNKNOWN.to_owned(), own_label);
+    format!("{parent}.{}", own_label(device))
+}
+
+fn own_label(device: &Device) -> String {
+    let index = device.index.get().map(|index| index.to_string());
+    index.unwrap_or_else(|| device.bus_address().unwrap_or(UNKNOWN).to_owned())
 }
 
 /// Names the accelerators that gtop cannot read.
@@ -298,10 +298,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Totals;
+    use crate::{SourceState, Totals};
     use gtop_model::{
         DeviceFault, Job, NodeFlag, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
-        SourceFaultKind, Throttle,
+        SourceFault, SourceFaultKind, Throttle,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);

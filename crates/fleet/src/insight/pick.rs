@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::insight::pick::candidates::find_candidates;
 pub use crate::insight::pick::candidates::memory_of_nobody;
-use crate::{Fleet, Health};
+use crate::{Fleet, Health, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobId, NodeName, Vendor};
 
@@ -168,26 +168,28 @@ impl PickRequest {
 fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
     let positions: BTreeMap<&NodeName, usize> =
         fleet.nodes.iter().enumerate().map(|(position, node)| (&node.name, position)).collect();
-    let place = |device: &EligibleDevice| {
-        (positions.get(&device.node).copied(), Reverse(device.whole_index))
-    };
-    devices.sort_by(|one, other| quality(one, other).then_with(|| place(one).cmp(&place(other))));
+    devices.sort_by(|one, other| {
+        quality(one, other)
+            .then_with(|| positions.get(&one.node).cmp(&positions.get(&other.node)))
+            .then_with(|| other.whole_index.cmp(&one.whole_index))
+    });
 }
 
 /// Compares two devices: sound ones first, fewest loosened limits, without limits unused ones first, most free memory, most
 /// memory in use (the larger device), lowest utilization, lowest memory utilization. An unknown share comes after all known
 /// ones.
 fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
-    let key = |device: &EligibleDevice| {
+    let [key, other_key] = [one, other].map(|device| {
         let memory = (Reverse(device.free_memory), Reverse(device.used_memory));
         (device.health, device.loosened, device.is_shared, memory)
-    };
-    let share = |value: Option<f32>| value.unwrap_or(f32::INFINITY);
-    let compare = |one: Option<f32>, other: Option<f32>| share(one).total_cmp(&share(other));
-    key(one)
-        .cmp(&key(other))
-        .then_with(|| compare(one.utilization, other.utilization))
-        .then_with(|| compare(one.memory_utilization, other.memory_utilization))
+    });
+    key.cmp(&other_key)
+        .then_with(|| compare_shares(one.utilization, other.utilization))
+        .then_with(|| compare_shares(one.memory_utilization, other.memory_utilization))
+}
+
+fn compare_shares(one: Option<f32>, other: Option<f32>) -> Ordering {
+    one.unwrap_or(f32::INFINITY).total_cmp(&other.unwrap_or(f32::INFINITY))
 }
 
 /// Chooses devices of one vendor: the first that has enough, or else the one with the most.
@@ -245,16 +247,12 @@ fn spread_evenly(
     nodes: usize,
     request: &PickRequest,
 ) -> Vec<EligibleDevice> {
-    let per_node = |count: usize| count.div_ceil(nodes.max(1));
+    let min_count = request.min_count.div_ceil(nodes.max(1));
     let limit = request.max_count.map_or(usize::MAX, |count| count / nodes.max(1));
-    let mut groups: Vec<Vec<EligibleDevice>> = group_by_node(sorted)
+    let groups = group_by_node(sorted)
         .into_iter()
-        .map(|(_, devices)| {
-            let devices = devices.into_iter().cloned().collect();
-            usable_together(devices, per_node(request.min_count))
-        })
-        .filter(|devices| !devices.is_empty())
-        .collect();
+        .map(|(_, devices)| usable_together(devices.into_iter().cloned().collect(), min_count));
+    let mut groups: Vec<_> = groups.filter(|devices| !devices.is_empty()).collect();
     groups.sort_by_key(|devices| Reverse(devices.len()));
     let smallest = groups.get(nodes.saturating_sub(1)).or(groups.last()).map_or(0, Vec::len);
     let count = smallest.min(limit);
@@ -303,21 +301,19 @@ fn not_chosen(candidates: &[EligibleDevice], picked: &[EligibleDevice]) -> Vec<R
     let vendor = picked.first().map(|device| device.vendor);
     let has_slice = picked.iter().any(EligibleDevice::is_used_alone);
     let others = candidates.iter().filter(|device| !chosen.contains(&(&device.node, &device.uuid)));
-    others
-        .map(|device| {
-            let is_other_vendor = vendor.is_some_and(|vendor| vendor != device.vendor);
-            let reason = if is_other_vendor {
-                "another vendor's devices are picked"
-            } else if !picked.is_empty() && device.is_used_alone() != has_slice {
-                "MIG slices and whole devices cannot be used together"
-            } else if device.is_used_alone() {
-                "CUDA shows a program one MIG slice only"
-            } else {
-                "not needed"
-            };
-            device.refused(reason)
-        })
-        .collect()
+    let refused = others.map(|device| {
+        let reason = if vendor.is_some_and(|vendor| vendor != device.vendor) {
+            "another vendor's devices are picked"
+        } else if !picked.is_empty() && device.is_used_alone() != has_slice {
+            "MIG slices and whole devices cannot be used together"
+        } else if device.is_used_alone() {
+            "CUDA shows a program one MIG slice only"
+        } else {
+            "not needed"
+        };
+        Refused::of_device(&device.node, Some(device.index), &device.uuid, reason.to_owned())
+    });
+    refused.collect()
 }
 
 impl EligibleDevice {
@@ -325,14 +321,15 @@ impl EligibleDevice {
     fn is_used_alone(&self) -> bool {
         self.is_slice && self.vendor == Vendor::Nvidia
     }
+}
 
-    fn refused(&self, reason: &str) -> Refused {
-        Refused {
-            node: self.node.clone(),
-            index: Some(self.index),
-            uuid: Some(Arc::clone(&self.uuid)),
-            reason: reason.to_owned(),
-        }
+impl Refused {
+    fn of_node(node: &Node, reason: String) -> Self {
+        Self { node: node.name.clone(), index: None, uuid: None, reason }
+    }
+
+    fn of_device(node: &NodeName, index: Option<u32>, uuid: &Arc<str>, reason: String) -> Self {
+        Self { node: node.clone(), index, uuid: Some(Arc::clone(uuid)), reason }
     }
 }
 
@@ -341,7 +338,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Node, Process, SourceState};
+    use crate::{Process, SourceState};
     use gtop_model::NodeState;
     use gtop_model::SchedulerProfile;
     use gtop_model::{

@@ -1,5 +1,6 @@
 //! The identity of a row in the tables of the node view.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::Node;
@@ -22,21 +23,15 @@ pub enum RowId {
 /// Returns the process rows of a node with their indices in `Node::uses`, in the order of the process table:
 /// by device, then by memory in descending order.
 pub fn process_rows(node: &Node) -> Vec<(usize, RowId)> {
-    let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
-    let mut order: Vec<_> = node
-        .uses
-        .iter()
-        .enumerate()
-        .map(|(index, used)| {
-            let memory = used.memory.get().map_or(0, |bytes| bytes.0);
-            let device_index = device(&used.device).unwrap_or(usize::MAX);
-            ((device_index, std::cmp::Reverse(memory), used.pid), index, used)
-        })
-        .collect();
-    order.sort_by_key(|(key, index, _)| (*key, *index));
-    let row_id = |(_, index, used): (_, usize, &DeviceUse)| {
+    let mut uses: Vec<(usize, &DeviceUse)> = node.uses.iter().enumerate().collect();
+    uses.sort_by_cached_key(|(_, used)| {
+        let device = node.devices.iter().position(|device| device.uuid == used.device);
+        let memory = used.memory.get().map_or(0, |bytes| bytes.0);
+        (device.unwrap_or(usize::MAX), Reverse(memory), used.pid)
+    });
+    let rows = uses.into_iter().map(|(index, used)| {
         let start_ticks = node.process(used.pid).and_then(|process| process.key.start());
         (index, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
-    };
-    order.into_iter().map(row_id).collect()
+    });
+    rows.collect()
 }

@@ -1,9 +1,10 @@
 //! What is known of training runs: their files joined with their processes and the fleet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::insight::node_status::device_label;
 use crate::insight::runs::times::times;
 use crate::{Fleet, Node};
 use gtop_local::time::Timestamp;
@@ -222,11 +223,11 @@ impl Runs {
             list.folders.iter().map(|folder| (&*folder.label, folder.clock_offset)).collect();
         let hosts: BTreeMap<&NodeName, &RunHost> =
             list.hosts.iter().map(|host| (&host.node, &**host)).collect();
-        let joined = |run: &Arc<Run>| {
+        let rows = list.runs.iter().map(|run| {
             let offset = offsets.get(&*run.id.folder).copied().unwrap_or(0);
             Arc::new(RunRow::new(run, &names, &hosts, fleet, offset, now))
-        };
-        let rows = list.runs.iter().map(joined).collect();
+        });
+        let rows = rows.collect();
         let nodes = list.hosts.iter().filter_map(|host| fleet.node(&host.node));
         let devices = nodes.flat_map(|node| node.whole_devices());
         let total = devices.filter_map(|(_, device)| Some(device.own_memory()?.1.0)).sum();
@@ -271,7 +272,12 @@ impl RunRow {
         let skew = host.map_or(0, |host| host.clock_offset.saturating_sub(folder_offset));
         let file_now = Timestamp::from_micros(now.as_micros().saturating_sub(skew));
         let fleet_node = node.as_ref().and_then(|node| fleet.node(node));
-        let (liveness, process) = liveness(run, progress, &place, host, fleet_node, skew);
+        let liveness = liveness(run, progress, &place, host, fleet_node, skew);
+        let is_its_own = matches!(liveness, Liveness::Alive | Liveness::Stopped);
+        let process = match host.and_then(|host| host.processes.get(&progress.pid?)) {
+            Some(RunProcess::Found(found)) if is_its_own => Some(&**found),
+            Some(_) | None => None,
+        };
         let told = progress.status.unwrap_or(RunStatus::Unknown);
         let is_killed = matches!(liveness, Liveness::Gone | Liveness::Zombie | Liveness::PidReused);
         let status = if is_killed { RunStatus::Killed } else { told };
@@ -338,77 +344,63 @@ impl RunRow {
     }
 }
 
-/// Returns what is known of the main process, and the process if it is the run's.
-fn liveness<'a>(
+/// Returns what is known of the main process.
+fn liveness(
     run: &Run,
     progress: &Progress,
     place: &HostMatch,
-    host: Option<&'a RunHost>,
+    host: Option<&RunHost>,
     node: Option<&Arc<Node>>,
     skew: i64,
-) -> (Liveness, Option<&'a FoundProcess>) {
+) -> Liveness {
     if !is_open(progress) {
-        return (Liveness::Ended, None);
+        return Liveness::Ended;
     }
-    let unknown = |reason| (Liveness::Unknown(reason), None);
     match place {
-        HostMatch::Elsewhere(name) => return (Liveness::Elsewhere(Arc::clone(name)), None),
-        HostMatch::Unknown => return unknown("the file does not tell its host"),
+        HostMatch::Elsewhere(name) => return Liveness::Elsewhere(Arc::clone(name)),
+        HostMatch::Unknown => return Liveness::Unknown("the file does not tell its host"),
         HostMatch::Node(_) => {}
     }
-    let Some(pid) = progress.pid else { return unknown("the file does not tell its process") };
-    let is_down = node.is_some_and(|node| matches!(node.link, Link::Down { .. }));
-    let Some(host) = host.filter(|host| host.answered_at.is_some()) else {
-        let has_fault = host.is_some_and(|host| host.fault.is_some());
-        return if is_down || has_fault {
-            (Liveness::Unreachable, None)
-        } else {
-            unknown(NOT_ANSWERED)
-        };
+    let Some(pid) = progress.pid else {
+        return Liveness::Unknown("the file does not tell its process");
     };
-    if host.fault.is_some() {
-        return (Liveness::Unreachable, None);
+    let answering = host.filter(|host| host.answered_at.is_some());
+    let is_down = node.is_some_and(|node| matches!(node.link, Link::Down { .. }));
+    if host.is_some_and(|host| host.fault.is_some()) || (answering.is_none() && is_down) {
+        return Liveness::Unreachable;
     }
-    let namespaces = (&progress.pid_namespace, &host.pid_namespace);
-    if let (Some(told), Some(seen)) = namespaces
+    let Some(host) = answering else { return Liveness::Unknown(NOT_ANSWERED) };
+    if let (Some(told), Some(seen)) = (&progress.pid_namespace, &host.pid_namespace)
         && told != seen
     {
-        return unknown("it runs in a container");
+        return Liveness::Unknown("it runs in a container");
     }
     match host.processes.get(&pid) {
-        None => unknown(NOT_LOOKED_AT),
-        Some(RunProcess::Gone { since }) => {
-            let writes = run.written_at.is_some_and(|at| at > since.plus(START_SLACK));
-            if writes {
-                return unknown("its file is still written, so it runs in a container");
-            }
-            (Liveness::Gone, None)
+        None => Liveness::Unknown(NOT_LOOKED_AT),
+        Some(RunProcess::Gone { since })
+            if run.written_at.is_some_and(|at| at > since.plus(START_SLACK)) =>
+        {
+            Liveness::Unknown("its file is still written, so it runs in a container")
         }
+        Some(RunProcess::Gone { .. }) => Liveness::Gone,
         Some(RunProcess::Found(found)) => check_process(run, progress, found, skew),
     }
 }
 
 /// Returns what a process of the run's pid says about the run.
-fn check_process<'a>(
-    run: &Run,
-    progress: &Progress,
-    found: &'a FoundProcess,
-    skew: i64,
-) -> (Liveness, Option<&'a FoundProcess>) {
+fn check_process(run: &Run, progress: &Progress, found: &FoundProcess, skew: i64) -> Liveness {
     let started_at = progress.started_at.map(|at| at.as_micros().saturating_add(skew));
     let is_younger = started_at.is_some_and(|run_started| {
         found.started_at > Timestamp::from_micros(run_started).plus(START_SLACK)
     });
-    if is_younger {
-        return (Liveness::PidReused, None);
-    }
-    if found.is_kernel || run.uid.is_some_and(|uid| uid != found.uid) {
-        return (Liveness::Unknown("its pid is that of another user's process here"), None);
-    }
     match found.state {
-        Some(ProcessState::Zombie | ProcessState::Dead) => (Liveness::Zombie, None),
-        Some(ProcessState::Stopped | ProcessState::Traced) => (Liveness::Stopped, Some(found)),
-        _ => (Liveness::Alive, Some(found)),
+        _ if is_younger => Liveness::PidReused,
+        _ if found.is_kernel || run.uid.is_some_and(|uid| uid != found.uid) => {
+            Liveness::Unknown("its pid is that of another user's process here")
+        }
+        Some(ProcessState::Zombie | ProcessState::Dead) => Liveness::Zombie,
+        Some(ProcessState::Stopped | ProcessState::Traced) => Liveness::Stopped,
+        _ => Liveness::Alive,
     }
 }
 
@@ -431,13 +423,12 @@ fn resources(
 ) -> (RunResources, Option<JobId>) {
     let Some(process) = process else {
         let Some(told) = progress.resources else { return Default::default() };
-        let memory = |mib: Option<f64>| mib.and_then(bytes_of_mib);
         let resources = RunResources {
             cpu_percent: told.cpu_percent,
-            resident: memory(told.ram_mib),
+            resident: told.ram_mib.and_then(bytes_of_mib),
             processes: told.processes,
             threads: told.threads,
-            device_memory: memory(told.device_memory_mib),
+            device_memory: told.device_memory_mib.and_then(bytes_of_mib),
             is_from_file: true,
             taken_at: told.taken_at,
             ..RunResources::default()
@@ -455,23 +446,15 @@ fn resources(
     else {
         return (resources, None);
     };
-    let is_ours = |pid: u32| process.tree.iter().any(|one| one.key.pid == pid);
-    let uses: Vec<_> = node.uses.iter().filter(|used| is_ours(used.pid)).collect();
-    let known: Vec<u64> =
-        uses.iter().filter_map(|used| used.memory.get()).map(|one| one.0).collect();
-    if known.len() == uses.len() {
-        resources.device_memory = Some(Bytes(known.iter().sum()));
-    }
+    let pids: BTreeSet<u32> = process.tree.iter().map(|process| process.key.pid).collect();
+    let uses: Vec<_> = node.uses.iter().filter(|used| pids.contains(&used.pid)).collect();
+    let memory = uses.iter().map(|used| Some(used.memory.get()?.0));
+    resources.device_memory = memory.sum::<Option<u64>>().map(Bytes);
     resources.uses = uses.iter().map(|used| (Arc::clone(&used.device), used.pid)).collect();
-    let mut devices: Vec<&Arc<str>> = uses.iter().map(|used| &used.device).collect();
-    devices.sort();
-    devices.dedup();
+    let devices: BTreeSet<&Arc<str>> = uses.iter().map(|used| &used.device).collect();
     let mut found: Vec<_> = devices.iter().filter_map(|uuid| node.device(uuid)).collect();
     found.sort_by_key(|device| device.index.get());
-    resources.devices = found
-        .iter()
-        .map(|device| crate::insight::node_status::device_label(node, device).into())
-        .collect();
+    resources.devices = found.iter().map(|device| device_label(node, device).into()).collect();
     let loads: Vec<f32> =
         found.iter().filter_map(|device| device.load().get()).map(Percent::get).collect();
     if !loads.is_empty() {
@@ -565,7 +548,7 @@ mod tests {
 
     fn of_run(run: &Run, host: Option<&RunHost>) -> Liveness {
         let progress = run.progress.as_deref().unwrap();
-        liveness(run, progress, &HostMatch::Node(node("gpu01")), host, None, 0).0
+        liveness(run, progress, &HostMatch::Node(node("gpu01")), host, None, 0)
     }
 
     #[test]

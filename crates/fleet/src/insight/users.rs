@@ -79,8 +79,27 @@ pub struct Users {
 /// A job with its owner and the devices it was allocated on one node.
 type AllocatedJob = (User, JobId, Vec<Arc<str>>);
 
-/// Users of each device of one node, by device UUID, each with a job if there is one.
-type DeviceHolders = BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>;
+/// The users of one node.
+struct NodeUsers {
+    node_index: usize,
+    is_fresh: bool,
+    /// Users of each device, by UUID, each with a job if there is one.
+    holders: BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>,
+    usages: BTreeMap<User, NodeUsage>,
+}
+
+impl NodeUsers {
+    /// Adds a user of a device, and returns the user's usage of the node.
+    fn add(&mut self, user: &User, device: &Arc<str>, job: Option<&JobId>) -> &mut NodeUsage {
+        let (node_index, is_fresh) = (self.node_index, self.is_fresh);
+        let new = NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
+        let usage = self.usages.entry(user.clone()).or_insert(new);
+        let of_device = self.holders.entry(Arc::clone(device)).or_default();
+        usage.devices += usize::from(!of_device.contains_key(user));
+        of_device.entry(user.clone()).or_insert_with(|| job.cloned());
+        usage
+    }
+}
 
 impl Users {
     /// Computes the usage. Too slow for every frame with thousands of nodes, so it is cached per snapshot.
@@ -122,22 +141,11 @@ impl Users {
         let (matching, others): (Vec<_>, Vec<_>) =
             node.units().partition(|(at, _)| fleet_view.matches_device(node, *at));
         let others: BTreeSet<&Arc<str>> = others.iter().map(|(_, device)| &device.uuid).collect();
-        let mut holders = DeviceHolders::new();
-        let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
-        let mut add_holder = |node_usages: &mut BTreeMap<User, NodeUsage>,
-                              user: &User,
-                              device: &Arc<str>,
-                              job: Option<&JobId>| {
-            let of_device = holders.entry(Arc::clone(device)).or_default();
-            let is_new = !of_device.contains_key(user);
-            of_device.entry(user.clone()).or_insert_with(|| job.cloned());
-            let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
-            let node_usage = node_usages.entry(user.clone()).or_insert_with(new_usage);
-            node_usage.devices += usize::from(is_new);
-        };
+        let (holders, usages) = (BTreeMap::new(), BTreeMap::new());
+        let mut node_users = NodeUsers { node_index, is_fresh, holders, usages };
         for (user, job, devices) in allocated {
             for device in &devices {
-                add_holder(&mut node_usages, &user, device, Some(&job));
+                node_users.add(&user, device, Some(&job));
             }
             users.entry(user).or_default().jobs.insert(job);
         }
@@ -149,7 +157,7 @@ impl Users {
             }
             let Some(user) = node.user_of(device_use) else { continue };
             let job = node.job_of(device_use.pid);
-            add_holder(&mut node_usages, &user, &device_use.device, job);
+            node_users.add(&user, &device_use.device, job).uses.push((use_index, row_id));
             let user_usage = users.entry(user.clone()).or_default();
             user_usage.jobs.extend(job.cloned());
             if is_fresh {
@@ -160,24 +168,22 @@ impl Users {
                     user_usage.memory = Some(Bytes(sum.0.saturating_add(memory.0)));
                 }
             }
-            if let Some(node_usage) = node_usages.get_mut(&user) {
-                node_usage.uses.push((use_index, row_id));
-            }
         }
         // The driver of a TPU chip tells that it is held, without the process that holds it.
         for (_, device) in matching.iter().filter(|(_, device)| device.is_open() == Some(true)) {
-            if !holders.contains_key(&device.uuid) {
-                add_hidden_holder(&mut holders, &mut node_usages, device, (node_index, is_fresh));
+            if !node_users.holders.contains_key(&device.uuid) {
+                node_users.add(&User::Hidden, &device.uuid, None);
             }
         }
-        for (user, node_usage) in node_usages {
+        for (user, node_usage) in node_users.usages {
             let user_usage = users.entry(user).or_default();
             user_usage.fresh_nodes += usize::from(is_fresh);
             user_usage.nodes.push(node_usage);
         }
         if is_fresh {
             let devices = matching.into_iter().map(|(_, device)| device);
-            self.count_devices(users, fleet_view, (node_index, node, devices), &holders);
+            let of_node = (node_index, node, devices);
+            self.count_devices(users, fleet_view, of_node, &node_users.holders);
         }
     }
 
@@ -187,7 +193,7 @@ impl Users {
         users: &mut BTreeMap<User, UserUsage>,
         fleet_view: &FleetView,
         (node_index, node, devices): (usize, &Node, impl Iterator<Item = &'a Device>),
-        holders: &DeviceHolders,
+        holders: &BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>,
     ) {
         let waste = fleet_view.fleet.waste.node(&node.name);
         for device in devices {
@@ -230,15 +236,13 @@ impl Users {
 impl UserUsage {
     /// Compares by a column, largest first.
     pub fn compare(&self, other: &Self, column: &str) -> Ordering {
-        let memory = |usage: &Self| usage.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
-            "wasted" => {
-                let wasted = |usage: &Self| shown_device_time(usage.wasted);
-                wasted(other).cmp(&wasted(self)).then(other.idle_held.cmp(&self.idle_held))
-            }
+            "wasted" => shown_device_time(other.wasted)
+                .cmp(&shown_device_time(self.wasted))
+                .then(other.idle_held.cmp(&self.idle_held)),
             "idle-held" => other.idle_held.cmp(&self.idle_held),
-            "mem" => memory(other).cmp(&memory(self)),
+            "mem" => other.memory.cmp(&self.memory),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
             "nodes" => other.nodes.len().cmp(&self.nodes.len()),
             "jobs" => other.jobs.len().cmp(&self.jobs.len()),
@@ -289,8 +293,7 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
     let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
         .then(|| fleet_view.nodes().map(|node| &node.name).collect());
     for (name, waste) in fleet.waste.nodes() {
-        let is_hidden = shown.as_ref().is_some_and(|shown| !shown.contains(name));
-        if is_hidden {
+        if shown.as_ref().is_some_and(|shown| !shown.contains(name)) {
             continue;
         }
         for (user, time) in &waste.by_user {
@@ -301,17 +304,6 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
             user_usage.wasted = user_usage.wasted.saturating_add(*time);
         }
     }
-}
-
-fn add_hidden_holder(
-    holders: &mut DeviceHolders,
-    node_usages: &mut BTreeMap<User, NodeUsage>,
-    device: &Device,
-    (node_index, is_fresh): (usize, bool),
-) {
-    holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden, None);
-    let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
-    node_usages.entry(User::Hidden).or_insert_with(new_usage).devices += 1;
 }
 
 #[cfg(test)]

@@ -186,13 +186,11 @@ impl ChangeDetector {
             }
             (Some(_) | None, _) => {}
         }
-        let boot_id = |node: &Node| {
-            let id = node.hello.as_ref().map(|hello| Arc::clone(&hello.host.boot_id));
+        let [old_id, new_id] = [old, new].map(|node| {
+            let id = node.hello.as_ref().map(|hello| &*hello.host.boot_id);
             id.filter(|id| !id.is_empty())
-        };
-        if let (Some(old_id), Some(new_id)) = (boot_id(old), boot_id(new))
-            && old_id != new_id
-        {
+        });
+        if old_id.zip(new_id).is_some_and(|(old_id, new_id)| old_id != new_id) {
             let summary = EventSummary::plain(Severity::Warning, "rebooted");
             self.add(MarkKind::Rebooted, new, summary.explained(REBOOTED, ""));
         }
@@ -202,16 +200,14 @@ impl ChangeDetector {
         if new.link != Link::Up {
             return;
         }
-        let kind = |node: &Node, source| {
-            let fault = node.source(source)?.fault.as_ref().filter(|fault| fault.is_problem())?;
-            Some(fault.kind)
-        };
         for state in &new.sources {
             let source = &state.source;
-            match (kind(old, source), kind(new, source)) {
-                (None | Some(SourceFaultKind::Unanswered), Some(fault))
-                    if kind(old, source) != Some(fault) =>
-                {
+            let [before, now] = [old, new].map(|node| {
+                let fault = node.source(source)?.fault.as_ref();
+                fault.filter(|fault| fault.is_problem()).map(|fault| fault.kind)
+            });
+            match (before, now) {
+                (None | Some(SourceFaultKind::Unanswered), Some(fault)) if before != now => {
                     let text = format!("{}: {source}", fault.label());
                     let summary = EventSummary::plain(Severity::Error, text);
                     let remedy = advice::source::of_source(fault);
@@ -229,33 +225,29 @@ impl ChangeDetector {
     fn compare_devices(&mut self, old: &Node, new: &Node) {
         for (index, device) in new.devices.iter().enumerate() {
             let same_index = old.devices.get(index).filter(|old| old.uuid == device.uuid);
-            let by_uuid = || old.device(&device.uuid);
-            let Some(old_device) = same_index.or_else(by_uuid) else { continue };
-            let is_reported = |kinds: &[EventKind]| {
-                let matches = |event: &gtop_model::Event| {
-                    event.device == device.uuid && kinds.contains(&event.kind)
-                };
-                new.events.iter().any(|record| matches(&record.event))
+            let Some(old_device) = same_index.or_else(|| old.device(&device.uuid)) else {
+                continue;
             };
             let before = old.own_health_reasons(old_device);
             let reasons = new.own_health_reasons(device);
             for reason in reasons {
                 let is_known = before.iter().any(|known| known.id() == reason.id());
-                if !is_known && !reported_as(reason).is_none_or(is_reported) {
+                let is_new =
+                    reported_as(reason).is_some_and(|kinds| !is_reported(new, device, kinds));
+                if !is_known && is_new {
                     let text = format!("device {}", reason.text());
                     let flag = DeviceFlag::Health(reason.clone());
                     let summary = EventSummary::of_flag(&flag, text);
                     self.add_device(MarkKind::Health, new, Some(device), summary);
                 }
             }
-            let is_event = |reason: &HealthReason| reported_as(reason).is_some();
-            if before.iter().any(is_event) && reasons.is_empty() {
+            if before.iter().any(|reason| reported_as(reason).is_some()) && reasons.is_empty() {
                 let summary = EventSummary::plain(Severity::Recovery, "device recovered");
                 self.add_device(MarkKind::Over, new, Some(device), summary);
             }
             let errors = old_device.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
             if let Some((_, after)) = errors.filter(|(before, after)| after > before)
-                && !is_reported(&[EventKind::MemoryError])
+                && !is_reported(new, device, &[EventKind::MemoryError])
             {
                 let flag = DeviceFlag::Health(HealthReason::EccUncorrected(after));
                 let summary = EventSummary::of_flag(&flag, "uncorrected memory error");
@@ -288,11 +280,11 @@ impl ChangeDetector {
 
     /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
     fn compare_unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
-        let has_process_list = |node: &Node| {
+        let have_lists = [old, new].iter().all(|node| {
             let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
             lists.any(|state| state.taken_at.is_some())
-        };
-        if new.link != Link::Up || !has_process_list(old) || !has_process_list(new) {
+        });
+        if new.link != Link::Up || !have_lists {
             return;
         }
         // Fast path: nearly always the same jobs in the same order.
@@ -314,10 +306,10 @@ impl ChangeDetector {
         if old.at.is_none() || new.at.is_none() {
             return;
         }
-        let ids = |list: &JobList| -> BTreeSet<JobId> {
-            list.with_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
-        };
-        let (before, now) = (ids(old), ids(new));
+        let [before, now] = [old, new].map(|list| {
+            let jobs = list.with_nodes().chain(&list.awaiting_outcome);
+            jobs.map(|job| &job.id).collect::<BTreeSet<_>>()
+        });
         let listed: BTreeMap<&JobId, JobState> =
             new.jobs.iter().map(|job| (&job.id, job.state)).collect();
         for job in new.with_nodes().filter(|job| !before.contains(&job.id)) {
@@ -360,6 +352,12 @@ impl ChangeDetector {
             summary: EventSummary::plain(Severity::Info, text),
         });
     }
+}
+
+/// Returns true if a driver has reported an event of one of these kinds.
+fn is_reported(node: &Node, device: &Device, kinds: &[EventKind]) -> bool {
+    let mut events = node.events.iter().map(|record| &record.event);
+    events.any(|event| event.device == device.uuid && kinds.contains(&event.kind))
 }
 
 /// Returns true if a job has begun to run; before that, the scheduler moves its start.

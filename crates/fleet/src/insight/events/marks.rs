@@ -48,9 +48,9 @@ impl MarkObserver {
 
 /// Returns true if an event has occurred, or occurred again, since a snapshot.
 fn is_new(record: &EventRecord, known: &[EventRecord], then: Timestamp) -> bool {
-    let is_same = |known: &&EventRecord| known.event.is_same_event(&record.event);
-    let before = known.iter().find(is_same).map_or(0, |known| known.count);
-    record.count > before && then.since(record.event.at) <= MAX_TELLING_DELAY
+    let before = known.iter().find(|known| known.event.is_same_event(&record.event));
+    record.count > before.map_or(0, |known| known.count)
+        && then.since(record.event.at) <= MAX_TELLING_DELAY
 }
 
 /// Returns the mark of what two snapshots show.

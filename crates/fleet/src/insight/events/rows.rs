@@ -1,7 +1,7 @@
 //! Builds the rows of the events view: equal events on many nodes are one row, newest first.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::HealthReason;
@@ -59,26 +59,28 @@ pub(super) fn summary(event: &Event) -> EventSummary {
 
 /// Returns what an event of a driver means, and what to do about it.
 fn explanation(event: &Event) -> (&'static str, &'static str) {
-    let of = |reason: HealthReason| {
-        let flag = DeviceFlag::Health(reason);
-        (flag.meaning(), flag.remedy())
-    };
-    match &event.kind {
+    let reason = match &event.kind {
         EventKind::Xid => {
             let code = event.code.unwrap_or_default();
-            (xid_meaning(code), advice::of_xid(code))
+            return (xid_meaning(code), advice::of_xid(code));
         }
-        EventKind::MemoryError | EventKind::Poison => of(HealthReason::EccUncorrected(1)),
-        EventKind::Retirement => of(HealthReason::RetirementPending),
-        EventKind::Recovery if event.code == Some(0) => ("", ""),
-        EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other(None))),
-        EventKind::Lost => of(HealthReason::Lost),
-        EventKind::NeedsReset => of(HealthReason::NeedsReset),
-        EventKind::Gone => of(HealthReason::Gone(event.at)),
-        EventKind::Returned => ("the device is known by its number as before", advice::RETURNED),
-        EventKind::Unavailable => ("the driver cannot use the device", advice::UNAVAILABLE),
-        EventKind::Other(_) => ("", ""),
-    }
+        EventKind::MemoryError | EventKind::Poison => HealthReason::EccUncorrected(1),
+        EventKind::Retirement => HealthReason::RetirementPending,
+        EventKind::Recovery if event.code == Some(0) => return ("", ""),
+        EventKind::Recovery => HealthReason::Recovery(RecoveryAction::Other(None)),
+        EventKind::Lost => HealthReason::Lost,
+        EventKind::NeedsReset => HealthReason::NeedsReset,
+        EventKind::Gone => HealthReason::Gone(event.at),
+        EventKind::Returned => {
+            return ("the device is known by its number as before", advice::RETURNED);
+        }
+        EventKind::Unavailable => {
+            return ("the driver cannot use the device", advice::UNAVAILABLE);
+        }
+        EventKind::Other(_) => return ("", ""),
+    };
+    let flag = DeviceFlag::Health(reason);
+    (flag.meaning(), flag.remedy())
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -123,24 +125,21 @@ impl EventRows {
     ) -> Self {
         let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
             .then(|| fleet_view.nodes().map(|node| &node.name).collect());
-        let is_shown = |entry: &LogEntry| {
-            let has_shown_node = |names: &BTreeSet<&NodeName>| {
-                entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
-            };
-            // A frozen view shows no later events.
-            entry.at <= fleet_view.now && shown.as_ref().is_none_or(has_shown_node)
-        };
         let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
-        let logged = log.entries();
-        for entry in device_events.0.iter().cloned().chain(logged).filter(is_shown) {
-            groups.entry(entry.summary.clone()).or_default().push(entry);
+        for entry in device_events.0.iter().cloned().chain(log.entries()) {
+            let is_shown = shown.as_ref().is_none_or(|shown| {
+                entry.nodes.is_empty() || entry.nodes.iter().any(|name| shown.contains(name))
+            });
+            // A frozen view shows no later events.
+            if is_shown && entry.at <= fleet_view.now {
+                groups.entry(entry.summary.clone()).or_default().push(entry);
+            }
         }
         let mut groups: Vec<(EventSummary, Vec<LogEntry>)> = groups.into_iter().collect();
         for (_, entries) in &mut groups {
-            entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+            entries.sort_by_key(|entry| Reverse(entry.at));
         }
-        let latest = |entries: &[LogEntry]| entries.first().map(|entry| entry.at);
-        groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
+        groups.sort_by_key(|(_, entries)| Reverse(entries.first().map(|latest| latest.at)));
         let mut rows = Self::default();
         let devices = DeviceLabels::of(fleet_view);
         for (summary, entries) in groups {

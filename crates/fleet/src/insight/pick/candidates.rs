@@ -36,21 +36,18 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
     let mut eligible: Vec<(Place, EligibleDevice)> = Vec::new();
     for (position, node) in fleet.nodes.iter().enumerate() {
         if let Some(reason) = node_refusal(fleet, node) {
-            let node = node.name.clone();
-            found.refused.push(Refused { node, index: None, uuid: None, reason });
+            found.refused.push(Refused::of_node(node, reason));
             continue;
         }
         let held = HeldDevices::of(fleet, node, &request.jobs);
         if let Some(reason) = closed_refusal(node, &held) {
-            let (name, text) = (node.name.clone(), reason.clone());
-            found.refused.push(Refused { node: name, index: None, uuid: None, reason: text });
+            found.refused.push(Refused::of_node(node, reason.clone()));
             let devices = node.devices.iter();
             found.refused.extend(devices.map(|device| refused(node, device, reason.clone())));
             continue;
         }
         if let Some(reason) = held.silence() {
-            let (node, reason) = (node.name.clone(), reason.to_owned());
-            found.refused.push(Refused { node, index: None, uuid: None, reason });
+            found.refused.push(Refused::of_node(node, reason.to_owned()));
         }
         let rules = NodeRules { node, now, request, held };
         for (index, device) in node.devices.iter().enumerate() {
@@ -71,12 +68,7 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
 }
 
 fn refused(node: &Node, device: &Device, reason: String) -> Refused {
-    Refused {
-        node: node.name.clone(),
-        index: device.index.get(),
-        uuid: Some(Arc::clone(&device.uuid)),
-        reason,
-    }
+    Refused::of_device(&node.name, device.index.get(), &device.uuid, reason)
 }
 
 /// Returns why no device of a node may be picked.
@@ -328,11 +320,9 @@ pub fn memory_of_nobody(node: &Node, position: usize) -> Option<Bytes> {
 
 /// Returns how many bytes of a device are in use.
 fn memory_in_use(device: &Device) -> Option<u64> {
-    let rest = || {
-        let (total, free) = device.memory_total.get().zip(device.memory_free.get())?;
-        Some(total.0.saturating_sub(free.0))
-    };
-    device.memory_used.get().map(|bytes| bytes.0).or_else(rest)
+    let total_and_free = device.memory_total.get().zip(device.memory_free.get());
+    let rest = total_and_free.map(|(total, free)| total.0.saturating_sub(free.0));
+    device.memory_used.get().map(|used| used.0).or(rest)
 }
 
 /// Returns the vendor if its devices can be picked.

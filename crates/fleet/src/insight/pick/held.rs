@@ -29,12 +29,12 @@ impl<'a> HeldDevices<'a> {
     /// on the node.
     pub(super) fn of(fleet: &'a Fleet, node: &'a Node, components: &'a [JobId]) -> Self {
         let entered = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
-        let own_job = |id: &'a JobId| {
+        let own = entered.map_or(components, std::slice::from_ref).iter();
+        let mut jobs = own.map(|id| {
             let listed = fleet.jobs.as_ref().and_then(|list| list.job(id));
             let id = listed.map_or(id, |job| &job.id);
             OwnJob { id, holdings: node.holdings.job(id), is_inside: entered.is_some() }
-        };
-        let mut jobs = entered.map_or(components, std::slice::from_ref).iter().map(own_job);
+        });
         let here = jobs.clone().find(|job| job.holdings.is_some());
         let own_job = here.or_else(|| jobs.next());
         Self { fleet, node, own_job, silence: silence(fleet, node) }
@@ -95,9 +95,10 @@ impl<'a> HeldDevices<'a> {
 
     /// Returns why a device is refused that is not known for certain to be one of the job.
     fn confinement(&self, own: &OwnJob<'_>, device: &Device) -> Option<String> {
-        let is_of_job = |claim: &&Claim| claim.holder.job.as_ref() == Some(own.id);
         let holdings = self.node.holdings.device(&device.uuid);
-        let own_claims: Vec<&Claim> = holdings.claims.iter().filter(is_of_job).collect();
+        let claims = holdings.claims.iter();
+        let own_claims: Vec<&Claim> =
+            claims.filter(|claim| claim.holder.job.as_ref() == Some(own.id)).collect();
         let is_claimed = !own_claims.is_empty();
         let is_certain = own_claims.iter().any(|claim| is_sure(claim, holdings));
         if !is_certain && own_claims.iter().any(|claim| is_certain_allocation(claim)) {
@@ -109,11 +110,12 @@ impl<'a> HeldDevices<'a> {
         }
         let name = self.name(&Holder { user: User::Unknown, job: Some(own.id.clone()) });
         let place = if own.is_inside { "in which gtop runs" } else { "whose shell this is" };
-        let is_known =
-            |known: &JobHoldings| known.is_complete() && known.certainty == Certainty::Certain;
+        let is_known = own
+            .holdings
+            .is_some_and(|known| known.is_complete() && known.certainty == Certainty::Certain);
         Some(if is_claimed {
             format!("not known for certain to belong to {name}, {place}")
-        } else if own.holdings.is_some_and(is_known) {
+        } else if is_known {
             format!("outside {name}, {place}")
         } else {
             format!("not known to belong to {name}, {place}")
@@ -150,13 +152,13 @@ impl<'a> HeldDevices<'a> {
         whole: Option<&'c DeviceHoldings>,
         slice: &'c Device,
     ) -> impl Iterator<Item = &'c Claim> {
-        let is_of_slice = move |claim: &Claim| {
-            let siblings = self.node.devices.iter().filter(|one| one.parent == slice.parent);
-            let mut claims = siblings.flat_map(|one| &self.node.holdings.device(&one.uuid).claims);
-            claims.any(|other| other.holder == claim.holder)
-        };
         let claims = whole.into_iter().flat_map(|whole| &whole.claims);
-        claims.filter(move |claim| !is_of_slice(claim))
+        claims.filter(move |claim| {
+            let siblings = self.node.devices.iter().filter(|other| other.parent == slice.parent);
+            let mut of_slices =
+                siblings.flat_map(|slice| &self.node.holdings.device(&slice.uuid).claims);
+            !of_slices.any(|other| other.holder == claim.holder)
+        })
     }
 
     /// Returns true if a job of somebody else has it.
@@ -204,9 +206,9 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
         return None;
     }
     // Without a list of jobs, it is the daemon on the node that shows which scheduler has it.
-    let by_daemon = || node.evidence.as_ref().map(|known| known.daemon.scheduler);
-    let profile =
-        fleet.jobs.as_deref().map(|list| list.scheduler).or_else(by_daemon).unwrap_or_default();
+    let by_daemon = node.evidence.as_ref().map(|known| known.daemon.scheduler);
+    let by_list = fleet.jobs.as_deref().map(|list| list.scheduler);
+    let profile = by_list.or(by_daemon).unwrap_or_default();
     let name = profile.words.name;
     let why = match fleet.jobs.as_deref() {
         None => "its commands are not on this machine, or are not configured".to_owned(),

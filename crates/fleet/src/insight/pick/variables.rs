@@ -9,10 +9,10 @@ use gtop_model::Vendor;
 /// order of their own.
 pub fn identifiers(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<String> {
     let by_uuid = wants_uuids || needs_uuids(devices);
-    let name = |device: &&EligibleDevice| {
-        if by_uuid { device.uuid.to_string() } else { device.index.to_string() }
-    };
-    devices.iter().map(name).collect()
+    let names = devices
+        .iter()
+        .map(|device| if by_uuid { device.uuid.to_string() } else { device.index.to_string() });
+    names.collect()
 }
 
 /// Returns the variables of a program that is to use these devices of one node, and no others if there are none.
@@ -34,8 +34,6 @@ pub fn variables(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<(&'stati
 }
 
 fn needs_uuids(devices: &[&EligibleDevice]) -> bool {
-    let needs_uuid = |device: &&EligibleDevice| {
-        device.is_slice || device.is_renumbered || device.vendor == Vendor::Amd
-    };
-    devices.iter().any(needs_uuid)
+    let mut devices = devices.iter();
+    devices.any(|device| device.is_slice || device.is_renumbered || device.vendor == Vendor::Amd)
 }

@@ -18,30 +18,28 @@ pub fn times(
     let is_over = end.is_some();
     // A clock that was set back must not make a time negative.
     let until = end.unwrap_or(now);
-    let since =
-        |start: Option<Timestamp>| start.filter(|at| *at <= until).map(|at| until.since(at));
-    let elapsed_of =
-        |estimate: &Estimate, start: Option<Timestamp>| since(start).or_else(|| begun(estimate));
-    let training_elapsed = elapsed_of(&progress.training, progress.training_started_at);
-    let validation_elapsed = elapsed_of(&progress.validation, progress.validation_started_at);
+    let [training_elapsed, validation_elapsed, epoch_elapsed] = [
+        (progress.training_started_at, &progress.training),
+        (progress.validation_started_at, &progress.validation),
+        (progress.epoch_started_at, &progress.epoch_estimate),
+    ]
+    .map(|(start, estimate)| since(start, until).or_else(|| begun(estimate)));
     let phase = Phase::of(progress);
     let phase_elapsed = if phase.is_validation { validation_elapsed } else { training_elapsed };
     let rate = phase.rate(phase_elapsed).or(seen_rate).filter(|_| !is_over);
-    let [training_left, validation_left] = [false, true].map(|is_validation| {
-        let estimate = if is_validation { &progress.validation } else { &progress.training };
-        let counted = || phase.left(rate?).filter(|_| phase.is_validation == is_validation);
-        if is_over { None } else { remaining_of(estimate).or_else(counted) }
-    });
+    let phase_left = rate.and_then(|rate| phase.left(rate));
+    let [training_left, validation_left] =
+        [(false, &progress.training), (true, &progress.validation)].map(|(is_validation, part)| {
+            let counted = phase_left.filter(|_| phase.is_validation == is_validation);
+            remaining_of(part).or(counted).filter(|_| !is_over)
+        });
     let training = span(training_elapsed, training_left);
     let validation = span(validation_elapsed, validation_left);
-    let epoch_remaining =
-        if is_over { None } else { epoch_remaining(progress, training_left, validation_left) };
-    let epoch_elapsed =
-        since(progress.epoch_started_at).or_else(|| begun(&progress.epoch_estimate));
-    let epoch = span(epoch_elapsed, epoch_remaining);
-    let run_elapsed = since(progress.started_at);
-    let epoch_length = || phase.length(rate?);
-    let run_remaining = if is_over { None } else { run_remaining(progress, &epoch, epoch_length) };
+    let epoch_left = epoch_remaining(progress, training_left, validation_left);
+    let epoch = span(epoch_elapsed, epoch_left.filter(|_| !is_over));
+    let run_elapsed = since(progress.started_at, until);
+    let epoch_length = rate.and_then(|rate| phase.length(rate));
+    let run_remaining = run_remaining(progress, &epoch, epoch_length).filter(|_| !is_over);
     RunTimes {
         run: RunTime {
             total: if is_over { run_elapsed } else { span(run_elapsed, run_remaining).total },
@@ -93,6 +91,10 @@ impl<'a> Phase<'a> {
     fn length(&self, rate: f64) -> Option<Duration> {
         seconds(count(self.total?)? / rate)
     }
+}
+
+fn since(start: Option<Timestamp>, until: Timestamp) -> Option<Duration> {
+    start.filter(|start| *start <= until).map(|start| until.since(start))
 }
 
 fn count(number: u64) -> Option<f64> {
@@ -157,7 +159,7 @@ fn epoch_remaining(
 fn run_remaining(
     progress: &Progress,
     epoch: &RunTime,
-    epoch_length: impl Fn() -> Option<Duration>,
+    epoch_length: Option<Duration>,
 ) -> Option<Duration> {
     if (progress.total_epochs, progress.epoch) == (None, None) {
         return epoch.remaining;
@@ -171,7 +173,7 @@ fn run_remaining(
     let length = mean(&progress.epoch_estimate.durations)
         .and_then(seconds)
         .or(epoch.total)
-        .or_else(epoch_length)
+        .or(epoch_length)
         .filter(|length| !length.is_zero())?;
     // Between two phases, the epoch is as long as the others.
     let of_this =
