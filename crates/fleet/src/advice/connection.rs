@@ -3,7 +3,7 @@
 pub use crate::advice::connection::host_keys::{of_shared_name, of_untrusted};
 pub use crate::advice::connection::startup::{of_slow_shell, of_step};
 
-use crate::advice::connection::authentication::log_in;
+use crate::advice::connection::authentication::{log_in, offers_method};
 use crate::advice::connection::host_keys::trust;
 use crate::advice::connection::kinds::of_kind;
 use crate::advice::connection::page::of_page;
@@ -79,7 +79,7 @@ pub(crate) fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
             return use_ssh_program(&nodes).into();
         }
         if let SshFault::AuthenticationRefused { offers, .. } = root
-            && !offers.iter().any(|offer| offer == "publickey")
+            && !offers_method(offers, "publickey")
         {
             return "check the login name; the nodes take no key".into();
         }

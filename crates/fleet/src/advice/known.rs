@@ -145,8 +145,8 @@ impl Known {
     /// of them exist is not known here.
     pub(super) fn key_file(&self) -> Option<Cow<'_, str>> {
         let facts = self.facts.as_ref().and_then(|facts| facts.key_file.as_deref());
-        let configured = || self.origin("IdentityFile").map(|_| self.value("IdentityFile"));
-        facts.or_else(configured).map(shell_quoted)
+        let configured = self.origin("IdentityFile").map(|_| self.value("IdentityFile"));
+        facts.or(configured).map(shell_quoted)
     }
 
     /// Returns what ssh does with a host key that is not known; what is usual, if that is not known here.
@@ -162,18 +162,23 @@ impl Known {
 
 /// Quotes a word for a shell; a leading `~/` or `~user/` is still expanded.
 pub fn shell_quoted(word: &str) -> Cow<'_, str> {
-    let is_plain =
-        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._/~+-@:".contains(c));
     if !word.is_empty() && is_plain(word) {
         return word.into();
     }
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     match word.split_once('/') {
         Some((home, rest)) if home.starts_with('~') && is_plain(home) => {
-            format!("{home}/{}", quoted(rest)).into()
+            format!("{home}/{}", single_quoted(rest)).into()
         }
-        _ => quoted(word).into(),
+        _ => single_quoted(word).into(),
     }
+}
+
+fn single_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._/~+-@:".contains(letter))
 }
 
 /// Quotes a path for a shell.

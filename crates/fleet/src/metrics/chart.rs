@@ -66,10 +66,10 @@ const PCIE: DeviceChart = DeviceChart {
 
 /// Returns all charts, in the order of the menu.
 pub fn charts() -> Vec<DeviceChart> {
-    let of_field = |field: &'static Field<Device>| {
+    let of_fields = device_fields().filter_map(|field| {
         Some(DeviceChart { alias: field.alias, metric: field.chart.as_ref()?, field: Some(field) })
-    };
-    let mut charts: Vec<DeviceChart> = device_fields().filter_map(of_field).chain([PCIE]).collect();
+    });
+    let mut charts: Vec<DeviceChart> = of_fields.chain([PCIE]).collect();
     charts.sort_by_key(|chart| chart.metric.rank);
     charts
 }

@@ -24,7 +24,9 @@ pub(crate) use matching::NodeMatch;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
+use crate::metrics::{
+    Field, HOST, JOB, JobAt, PROCESS, Usage, ValueKind, current_aliases, device_fields, unit_of,
+};
 use crate::{JobLookup, Node};
 use expression::Conditions;
 use gtop_model::{Device, JobList};
@@ -109,81 +111,108 @@ enum FilterField {
 }
 
 impl FilterField {
-    /// Fields outside the field tables: alias, id.
-    const KEYS: [(&str, &str, Self); 7] = [
-        ("node", "node", Self::Node),
-        ("gpu", "index", Self::Index),
-        ("uuid", "uuid", Self::Uuid),
-        ("pid", "pid", Self::Pid),
-        ("job", "job", Self::Job),
-        ("partition", "partition", Self::Partition),
-        ("nodestate", "nodestate", Self::NodeState),
-    ];
-
     /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
     /// aliases of all fields that the word could mean; it is empty if there are none.
     fn from_name(word: &str) -> Result<Self, Vec<&'static str>> {
-        if let Some((.., field)) = Self::all().find(|(alias, ..)| *alias == word) {
+        if let Some(field) = Self::all().find(|field| field.description().alias == word) {
             return Ok(field);
         }
         let current = current_aliases(word);
-        let matches = |alias: &str, id: &str| id == word || current.contains(&alias);
-        let candidates: Vec<_> = Self::all().filter(|(alias, id, _)| matches(alias, id)).collect();
+        let candidates: Vec<Self> = Self::all()
+            .filter(|field| {
+                field.description().id == word || current.contains(&field.description().alias)
+            })
+            .collect();
         match *candidates {
-            [(.., field)] => Ok(field),
-            _ => Err(candidates.into_iter().map(|(alias, ..)| alias).collect()),
+            [field] => Ok(field),
+            _ => Err(candidates.iter().map(|field| field.description().alias).collect()),
         }
     }
 
-    /// Returns every field with its alias and its id.
-    fn all() -> impl Iterator<Item = (&'static str, &'static str, Self)> {
-        let device = device_fields().map(|field| (field.alias, field.id, Self::Device(field)));
-        let process = PROCESS.iter().map(|field| (field.alias, field.id, Self::Process(field)));
-        let host = HOST.iter().map(|field| (field.alias, field.id, Self::Host(field)));
-        let job = JOB.iter().map(|field| (field.alias, field.id, Self::OfJob(field)));
-        Self::KEYS.into_iter().chain(device).chain(process).chain(host).chain(job)
+    /// Returns every field that has a name of its own.
+    fn all() -> impl Iterator<Item = Self> {
+        let keys = [
+            Self::Node,
+            Self::Index,
+            Self::Uuid,
+            Self::Pid,
+            Self::Job,
+            Self::Partition,
+            Self::NodeState,
+        ];
+        let of_devices = device_fields().map(Self::Device);
+        let of_processes = PROCESS.iter().map(Self::Process);
+        let others = HOST.iter().map(Self::Host).chain(JOB.iter().map(Self::OfJob));
+        keys.into_iter().chain(of_devices).chain(of_processes).chain(others)
     }
 
     fn aliases() -> impl Iterator<Item = &'static str> {
-        Self::all().map(|(alias, ..)| alias)
+        Self::all().map(|field| field.description().alias)
+    }
+
+    fn description(self) -> FieldDescription {
+        match self {
+            Self::Node => FieldDescription::of_key("node", "node name"),
+            Self::Index => FieldDescription {
+                alias: "gpu",
+                ..FieldDescription::of_key("index", "index of the device")
+            },
+            Self::Uuid => FieldDescription::of_key("uuid", "UUID of the device"),
+            Self::Pid => FieldDescription::of_key("pid", "process id"),
+            Self::Job => FieldDescription::of_key("job", "job id as in squeue"),
+            Self::Partition => FieldDescription::of_key("partition", "partition of job or node"),
+            Self::NodeState => {
+                FieldDescription::of_key("nodestate", "the scheduler's state of the node")
+            }
+            Self::MemoryShare => FieldDescription {
+                id: "memory_share_percent",
+                alias: "mem",
+                help: "device memory in use, in %",
+                kind: ValueKind::Share,
+            },
+            Self::Host(field) => field.into(),
+            Self::Device(field) => field.into(),
+            Self::Process(field) => field.into(),
+            Self::OfJob(field) => field.into(),
+        }
     }
 
     /// Returns the unit of its values; empty if it has none, kelvin for a difference of temperatures.
     fn unit(self) -> &'static str {
-        match self {
-            Self::Node
-            | Self::Index
-            | Self::Uuid
-            | Self::Pid
-            | Self::Job
-            | Self::Partition
-            | Self::NodeState => "",
-            Self::MemoryShare => "%",
-            Self::Host(field) => field.unit(),
-            Self::Device(field) if field.is_temperature_difference() => KELVIN,
-            Self::Device(field) => field.unit(),
-            Self::Process(field) => field.unit(),
-            Self::OfJob(field) => field.unit(),
+        if let Self::Device(field) = self
+            && field.is_temperature_difference()
+        {
+            return KELVIN;
         }
+        unit_of(self.description().id)
+    }
+}
+
+/// How a field is called, and what it is.
+#[derive(Clone, Copy)]
+struct FieldDescription {
+    id: &'static str,
+    alias: &'static str,
+    help: &'static str,
+    kind: ValueKind,
+}
+
+impl FieldDescription {
+    /// Returns those of a field outside the field tables.
+    const fn of_key(id: &'static str, help: &'static str) -> Self {
+        Self { id, alias: id, help, kind: ValueKind::Text }
+    }
+}
+
+impl<S> From<&Field<S>> for FieldDescription {
+    fn from(field: &Field<S>) -> Self {
+        Self { id: field.id, alias: field.alias, help: field.help, kind: field.kind }
     }
 }
 
 impl fmt::Debug for FilterField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Node => "node",
-            Self::Index => "index",
-            Self::Uuid => "uuid",
-            Self::Pid => "pid",
-            Self::Job => "job",
-            Self::Partition => "partition",
-            Self::NodeState => "node state",
-            Self::MemoryShare => "memory share",
-            Self::Host(field) => field.id,
-            Self::Device(field) => field.id,
-            Self::Process(field) => field.id,
-            Self::OfJob(field) => field.id,
-        })
+        f.write_str(self.description().id)
     }
 }
 

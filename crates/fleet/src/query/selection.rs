@@ -129,21 +129,20 @@ impl DisplaySelection {
         };
         let users = self.users.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let pids = self.pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let listed =
-            |label: &str, list: String| (!list.is_empty()).then(|| format!("{label} {list}"));
-        let all = [listed("of", users), listed("pid", pids), kinds.map(str::to_owned)];
-        let text = all.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let lists = [("of", users), ("pid", pids)].into_iter();
+        let lists = lists.filter(|(_, list)| !list.is_empty());
+        let lists = lists.map(|(label, list)| format!("{label} {list}"));
+        let text = lists.chain(kinds.map(str::to_owned)).collect::<Vec<_>>().join(" ");
         (!text.is_empty()).then_some(text)
     }
 
     /// Returns true if the device is selected.
     pub fn matches_device(&self, node: &Node, device: &Device) -> bool {
-        let parent = device.parent.as_ref();
-        let whole = parent.and_then(|uuid| node.device(uuid));
-        let index = whole.unwrap_or(device).index.get();
-        let is_numbered =
-            |numbers: &BTreeSet<u32>| index.is_some_and(|number| numbers.contains(&number));
-        if !self.devices.as_ref().is_none_or(is_numbered) {
+        let whole = node.whole(device);
+        let index = whole.index.get();
+        if let Some(numbers) = &self.devices
+            && index.is_none_or(|number| !numbers.contains(&number))
+        {
             return false;
         }
         let Some(visible) = &self.visible else { return true };
@@ -152,45 +151,47 @@ impl DisplaySelection {
         if !is_here && !is_anywhere {
             return true;
         }
-        let slices =
-            node.devices.iter().filter(|slice| slice.parent.as_ref() == Some(&device.uuid));
-        let family = || slices.clone().chain(whole).chain([device]);
-        visible.iter().any(|one| match one {
+        let slices = node.slices(device).map(|(_, slice)| slice);
+        let family: Vec<&Device> = slices.chain([whole, device]).collect();
+        visible.iter().any(|named| match named {
             VisibleDevice::Index(number) => is_here && index == Some(*number),
-            VisibleDevice::Uuid(start) => family().any(|member| has_prefix(&member.uuid, start)),
+            VisibleDevice::Uuid(start) => {
+                family.iter().any(|member| has_prefix(&member.uuid, start))
+            }
         })
     }
 
     /// Returns true if the process is selected, whichever device it uses.
     pub fn matches_process(&self, node: &Node, used: &DeviceUse) -> bool {
         let Self { kinds, users, pids, .. } = self;
-        let is_of_users = |statics: &ProcessStatics| {
-            let is_named = statics.user.known().is_some_and(|name| users.contains(name.as_ref()));
-            is_named || statics.uid.get().is_some_and(|uid| users.contains(&uid.to_string()))
-        };
-        let process = || node.process(used.pid);
         (pids.is_empty() || pids.contains(&used.pid))
             && kinds.includes(used.kind)
-            && (users.is_empty() || process().is_some_and(|process| is_of_users(&process.statics)))
+            && (users.is_empty()
+                || node.process(used.pid).is_some_and(|process| {
+                    let ProcessStatics { user, uid, .. } = &*process.statics;
+                    user.known().is_some_and(|name| users.contains(&**name))
+                        || uid.get().is_some_and(|uid| users.contains(&uid.to_string()))
+                }))
     }
 
     /// Returns the node without the devices that are not selected, and without what runs on them.
     pub(crate) fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
-        let matches = |device: &Device| self.matches_device(node, device);
-        if !self.selects_devices() || node.devices.iter().all(matches) {
+        let hidden = node.devices.iter().filter(|device| !self.matches_device(node, device));
+        let hidden: BTreeSet<&str> = hidden.map(|device| &*device.uuid).collect();
+        if hidden.is_empty() {
             return Arc::clone(node);
         }
         let mut filtered = Node::clone(node);
         filtered.has_hidden_devices = true;
-        let sources = node.device_sources.iter().cloned();
-        let both = node.devices.iter().cloned().zip(sources);
-        let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| matches(device)).unzip();
-        (filtered.devices, filtered.device_sources) = (kept.into(), sources.into());
-        let is_hidden = |uuid: &str| node.device(uuid).is_some_and(|device| !matches(device));
-        filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !is_hidden(uuid)));
-        let uses = node.uses.iter().filter(|used| !is_hidden(&used.device));
+        let both = node.devices.iter().cloned().zip(node.device_sources.iter().cloned());
+        let kept = both.filter(|(device, _)| !hidden.contains(&*device.uuid));
+        let (devices, sources): (Vec<_>, Vec<_>) = kept.unzip();
+        (filtered.devices, filtered.device_sources) = (devices.into(), sources.into());
+        filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !hidden.contains(uuid)));
+        let uses = node.uses.iter().filter(|used| !hidden.contains(&*used.device));
         filtered.uses = uses.cloned().collect();
-        let events = node.events.iter().filter(|record| !is_hidden(&record.event.device));
+        let events = node.events.iter();
+        let events = events.filter(|record| !hidden.contains(&*record.event.device));
         filtered.events = events.cloned().collect();
         Arc::new(filtered)
     }
@@ -198,13 +199,12 @@ impl DisplaySelection {
     /// Returns the node with the selected devices and processes only.
     pub fn filter_node(&self, node: &Arc<Node>) -> Arc<Node> {
         let selected = self.filter_devices(node);
-        let matches = |used: &DeviceUse| self.matches_process(node, used);
-        if selected.uses.iter().all(matches) {
+        let uses = selected.uses.iter().filter(|used| self.matches_process(node, used));
+        let uses: Arc<[DeviceUse]> = uses.cloned().collect();
+        if uses.len() == selected.uses.len() {
             return selected;
         }
-        let mut filtered = Node::clone(&selected);
-        filtered.uses = selected.uses.iter().filter(|used| matches(used)).cloned().collect();
-        Arc::new(filtered)
+        Arc::new(Node { uses, ..Node::clone(&selected) })
     }
 }
 

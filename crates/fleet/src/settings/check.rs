@@ -36,8 +36,10 @@ fn accept(is_valid: bool, why_not: &'static str) -> Result<(), &'static str> {
 }
 
 fn is_name(text: &str) -> bool {
-    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
-    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_allowed)
+    let mut letters = text.chars();
+    !text.is_empty()
+        && !text.starts_with('-')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter))
 }
 
 #[cfg(test)]

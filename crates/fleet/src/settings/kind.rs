@@ -94,18 +94,11 @@ pub enum SettingValue {
 impl SettingKind {
     /// Returns the values of a choice; none of other kinds.
     pub fn choices(self) -> Vec<ChoiceValue> {
-        match self {
-            Self::Choice(choices) => choices(),
-            Self::Sort(columns) => columns().into_iter().map(ChoiceValue::of_sort).collect(),
-            Self::Switch
-            | Self::Seconds { .. }
-            | Self::Count { .. }
-            | Self::PercentPair
-            | Self::Text(_)
-            | Self::List(_)
-            | Self::DistinctList(..)
-            | Self::Columns(_) => Vec::new(),
+        if let Self::Choice(choices) = self {
+            return choices();
         }
+        let Self::Sort(columns) = self else { return Vec::new() };
+        columns().into_iter().map(ChoiceValue::of_sort).collect()
     }
 
     /// Returns the columns to choose from; none of other kinds.
@@ -115,18 +108,10 @@ impl SettingKind {
 
     /// Returns the unit of its values; empty if they have none.
     pub const fn unit(self) -> &'static str {
-        match self {
-            Self::Seconds { .. } => "s",
-            Self::PercentPair => "%",
-            Self::Switch
-            | Self::Count { .. }
-            | Self::Text(_)
-            | Self::List(_)
-            | Self::DistinctList(..)
-            | Self::Choice(_)
-            | Self::Sort(_)
-            | Self::Columns(_) => "",
+        if matches!(self, Self::Seconds { .. }) {
+            return "s";
         }
+        if matches!(self, Self::PercentPair) { "%" } else { "" }
     }
 
     /// Returns true if the value is a list of texts.
@@ -136,7 +121,7 @@ impl SettingKind {
 
     /// Parses a value from the command line or the environment; lists are separated by commas.
     pub fn parse(self, text: &str) -> Result<SettingValue, String> {
-        let words = || text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
+        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let value = match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
                 "1" | "true" | "yes" | "on" => Some(SettingValue::Switch(true)),
@@ -157,7 +142,7 @@ impl SettingKind {
                 count.map(SettingValue::Count)
             }
             Self::PercentPair => {
-                let shares: Vec<_> = words().map(|word| parse_percent(&word)).collect();
+                let shares: Vec<_> = words.map(parse_percent).collect();
                 match *shares {
                     [Some(first), Some(second)] if first < second => {
                         Some(SettingValue::PercentPair((first, second)))
@@ -176,7 +161,7 @@ impl SettingKind {
                 let words = split_list(text).map(str::trim).filter(|word| !word.is_empty());
                 return self.check_list(words.map(str::to_owned).collect());
             }
-            Self::Columns(_) => return self.check_list(words().collect()),
+            Self::Columns(_) => return self.check_list(words.map(str::to_owned).collect()),
         };
         value.ok_or_else(|| self.expected())
     }
@@ -213,21 +198,25 @@ impl SettingKind {
 
     /// Returns those of the words that are names of earlier versions, each with its current name.
     pub fn former_names<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
-        let is_column = |name: &str| self.columns().iter().any(|column| column.name == name);
-        let is_name = |name: &&str| {
+        words.iter().filter_map(|word| Some((*word, self.current_name(word)?))).collect()
+    }
+
+    /// Returns what replaces a name of earlier versions.
+    fn current_name(self, word: &str) -> Option<&'static str> {
+        let mut choices = self.choices().into_iter().filter(|_| !word.is_empty());
+        if let Some(choice) = choices.find(|choice| choice.former == word) {
+            return Some(choice.name);
+        }
+        let columns: Vec<&str> = self.columns().iter().map(|column| column.name).collect();
+        let mut aliases = current_aliases(word).iter().filter(|_| !columns.contains(&word));
+        let current = aliases.find(|name| {
             if let Self::DistinctList(check, _) = self {
                 check(name).is_ok()
             } else {
-                is_column(name)
+                columns.contains(name)
             }
-        };
-        let current = |word: &'a str| {
-            let choice = self.choices().into_iter().find(|choice| choice.former == word);
-            let choice = choice.filter(|_| !word.is_empty()).map(|choice| choice.name);
-            let alias = || current_aliases(word).iter().copied().find(is_name);
-            Some((word, choice.or_else(alias).filter(|_| !is_column(word))?))
-        };
-        words.iter().filter_map(|word| current(word)).collect()
+        });
+        current.copied()
     }
 
     /// Validates one entry of a list, or the whole text of another value.
@@ -264,8 +253,8 @@ impl SettingKind {
             } else {
                 check_column(&columns, word)?;
             }
-            let is_duplicate = || words.iter().take(index).any(|before| before == word);
-            if !matches!(self, Self::List(_)) && is_duplicate() {
+            let may_repeat = matches!(self, Self::List(_));
+            if !may_repeat && words.iter().take(index).any(|before| before == word) {
                 return Err(format!("duplicate {word}"));
             }
         }

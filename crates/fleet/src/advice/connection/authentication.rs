@@ -12,9 +12,14 @@ pub(super) const ACCOUNT_EXPIRED: &str = "account has expired";
 /// Printed by sshd or PAM for an expired password, in lower case.
 pub(super) const PASSWORD_EXPIRED: [&str; 2] = ["password has expired", "password change required"];
 
+/// Returns true if the node offers a method of authentication.
+pub(super) fn offers_method(offers: &[String], method: &str) -> bool {
+    offers.iter().any(|offer| offer == method)
+}
+
 /// Returns true if the node offers a login without a key.
 pub(super) fn offers_login_without_key(offers: &[String]) -> bool {
-    offers.iter().any(|offer| offer == "password" || offer == "keyboard-interactive")
+    offers_method(offers, "password") || offers_method(offers, "keyboard-interactive")
 }
 
 /// Returns the signature algorithm for a type of key: never SHA-1.
@@ -114,11 +119,10 @@ impl Known {
         if offers_login_without_key(offers) {
             return self.log_in().then([self.allow_keys().or()]);
         }
-        let offers = |method: &str| offers.iter().any(|offer| offer == method);
-        let kerberos = offers("gssapi-with-mic").then(|| {
+        let kerberos = offers_method(offers, "gssapi-with-mic").then(|| {
             Step::run("get a ticket of Kerberos, and set GSSAPIAuthentication yes", "kinit")
         });
-        let hosts = offers("hostbased").then(|| {
+        let hosts = offers_method(offers, "hostbased").then(|| {
             let words = format!(
                 "ask the administrator of {} to accept logins from this machine (HostbasedAuthentication), and the one \
                  of this machine to allow them (EnableSSHKeysign)",

@@ -1,7 +1,9 @@
 //! What to do about faults of SSH.
 
 use crate::advice::connection::algorithms::algorithm_option;
-use crate::advice::connection::authentication::{offers_login_without_key, signature_algorithm};
+use crate::advice::connection::authentication::{
+    offers_login_without_key, offers_method, signature_algorithm,
+};
 use crate::advice::connection::kinds::FILE_LIMIT;
 use crate::advice::connection::reachability::START_SSHD;
 use crate::advice::known::{Known, shell_quoted, shell_quoted_path};
@@ -91,7 +93,7 @@ impl Known {
                 Advice::from(self.new_key(user, offers)).then(log_in)
             }
             SshFault::AuthenticationRefused { user, offers, tried }
-                if offers.iter().any(|offer| offer == "publickey") =>
+                if offers_method(offers, "publickey") =>
             {
                 self.authorize_key(user, offers, tried)
             }
@@ -101,7 +103,7 @@ impl Known {
                 self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"]).into()
             }
             SshFault::MoreAuthenticationRequired { required, .. }
-                if required.iter().any(|method| method == "publickey") =>
+                if offers_method(required, "publickey") =>
             {
                 Step::run("the node wants a second key: load another one that it accepts", "ssh-add FILE").into()
             }

@@ -69,7 +69,7 @@ impl Known {
     /// Returns what to do about a login shell that does not start the probe.
     pub(super) fn of_loader(&self, cause: LoaderCause) -> Advice {
         let destination = &self.destination;
-        let try_it = || Step::run("try it", format!("ssh {destination} /bin/sh -c true"));
+        let try_it = Step::run("try it", format!("ssh {destination} /bin/sh -c true"));
         match cause {
             LoaderCause::Waiting => Advice::words(format!(
                 "{}the login shell is slow, or a login file such as ~/.bashrc waits for something to be typed (let it do so \
@@ -87,7 +87,7 @@ impl Known {
                 "another program runs in place of gtop's command: a login file that exits or starts a program \
                  (~/.bashrc, ~/.profile: restrict that to interactive shells), or a forced command",
             )
-            .then([try_it()]),
+            .then([try_it]),
             LoaderCause::Restricted => {
                 "the login shell is a restricted one and may not run /bin/sh: ask the administrator for another \
                  (chsh -s /bin/bash), or watch this node by srun or --exec"
@@ -101,7 +101,7 @@ impl Known {
             LoaderCause::Ended => Advice::words(
                 "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced command",
             )
-            .then([try_it()])
+            .then([try_it])
             .then(self.set_shell("").map(|step| step.when("the login shell is /bin/false"))),
             LoaderCause::CannotRun => "install what the message names on the node".into(),
         }

@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::Fleet;
 use crate::metrics::{JobAt, Usage, Value, ValueKind};
 use crate::query::filter::lexer::{last_word, quoted, word_end};
 use crate::query::filter::operand::example;
-use crate::query::filter::{Comparison, FilterField, StateWord};
-use crate::{Fleet, Node};
+use crate::query::filter::{Comparison, FieldDescription, FilterField, StateWord};
 use gtop_local::text::is_unprintable;
 use gtop_local::time::Timestamp;
-use gtop_model::{Device, Job};
+use gtop_model::Job;
 
 /// The maximum number of completions; the others are counted.
 const MAX_COMPLETIONS: usize = 60;
@@ -103,39 +103,34 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
 
 /// Returns the states and fields that begin with these letters, or else those described by such a word.
 fn complete_name(start: &str) -> Vec<Completion> {
-    let named = |matches: &dyn Fn(&str, &str) -> bool| -> Vec<Completion> {
-        let found = known_names().filter(|((name, _), help)| matches(name, help));
-        let completion = |((name, symbol), help): ((&str, &str), &'static str)| Completion {
-            word: format!("{name}{symbol}"),
-            help: help.into(),
-        };
-        found.map(completion).collect()
-    };
-    let by_name = named(&|name, _| name.starts_with(start));
-    if by_name.is_empty() && start.len() >= MIN_DESCRIBED_LENGTH {
-        return named(&|_, help| names_start(help, start));
+    let mut names: Vec<Completion> = known_names().collect();
+    let is_name = names.iter().any(|known| known.word.starts_with(start));
+    if is_name || start.len() < MIN_DESCRIBED_LENGTH {
+        names.retain(|known| known.word.starts_with(start));
+    } else {
+        names.retain(|known| names_start(&known.help, start));
     }
-    by_name
+    names
 }
 
-/// Returns every state and field with the sign that is typed after it and what it is, the most useful first.
-fn known_names() -> impl Iterator<Item = ((&'static str, &'static str), &'static str)> {
-    let state = |(word, _, help): &(&'static str, StateWord, &'static str)| ((*word, ""), *help);
-    // Six states stand before the fields: those that summaries show most, and problems.
-    let (first, rest) = StateWord::WORDS.split_at(6);
+/// Returns every state, and every field with the sign that is typed after it; the most useful first.
+fn known_names() -> impl Iterator<Item = Completion> {
+    let states = StateWord::WORDS.into_iter();
+    let states = states.map(|(word, _, help)| Completion { word: word.into(), help: help.into() });
     let useful = USEFUL_FIELDS.iter().map(|(name, help)| {
-        let field = FilterField::all().find(|(alias, ..)| alias == name);
-        ((*name, field.map_or("=", |(.., field)| field.likely_symbol())), *help)
+        let symbol = FilterField::from_name(name).map_or("=", FilterField::likely_symbol);
+        Completion { word: format!("{name}{symbol}"), help: (*help).into() }
     });
-    let is_useful = |alias: &str| USEFUL_FIELDS.iter().any(|(name, _)| *name == alias);
-    let mut seen: Vec<&str> = Vec::new();
-    let others = FilterField::all().filter(move |(alias, ..)| {
-        let is_new = !is_useful(alias) && !seen.contains(alias);
+    let mut seen: Vec<&str> = USEFUL_FIELDS.iter().map(|(name, _)| *name).collect();
+    let others = FilterField::all().filter_map(move |field| {
+        let FieldDescription { alias, help, .. } = field.description();
+        let is_new = !seen.contains(&alias);
         seen.push(alias);
-        is_new
+        let word = format!("{alias}{}", field.likely_symbol());
+        is_new.then(|| Completion { word, help: help.into() })
     });
-    let others = others.map(|(alias, _, field)| ((alias, field.likely_symbol()), field.help()));
-    first.iter().map(state).chain(useful).chain(rest.iter().map(state)).chain(others)
+    // Six states stand before the fields: those that summaries show most, and problems.
+    states.clone().take(6).chain(useful).chain(states.skip(6)).chain(others)
 }
 
 /// Returns true if a word of the description begins with these letters.
@@ -146,8 +141,8 @@ fn names_start(help: &str, start: &str) -> bool {
 
 /// Returns the most useful field that is described by this word.
 pub(super) fn described_by(word: &str) -> Option<&'static str> {
-    let is_word = |help: &str| help.split(' ').any(|one| one == word);
-    USEFUL_FIELDS.iter().find(|(_, help)| is_word(help)).map(|(name, _)| *name)
+    let mut fields = USEFUL_FIELDS.iter();
+    fields.find(|(_, help)| help.split(' ').any(|part| part == word)).map(|(name, _)| *name)
 }
 
 /// Returns the values that begin with these letters, or else those that contain them.
@@ -156,21 +151,20 @@ fn complete_value(
     start: &str,
     mut known: Vec<(String, Cow<'static, str>)>,
 ) -> Vec<Completion> {
-    let is_safe = |value: &str| {
+    known.retain(|(value, _)| {
         value.len() <= MAX_VALUE_LENGTH && !value.is_empty() && !value.chars().any(is_unprintable)
-    };
-    known.retain(|(value, _)| is_safe(value));
-    let completion = |(value, help): &(String, Cow<'static, str>)| Completion {
-        word: format!("{name}{symbol}{}", quoted(value)),
-        help: help.clone(),
-    };
-    let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<Completion> {
-        let fits = known.iter().filter(|(value, _)| matches(&value.to_lowercase()));
-        fits.map(completion).collect()
-    };
-    let by_start = matching(&|value| value.starts_with(start));
+    });
     // Models begin with their vendor.
-    if by_start.is_empty() { matching(&|value| value.contains(start)) } else { by_start }
+    let is_start = known.iter().any(|(value, _)| value.to_lowercase().starts_with(start));
+    known.retain(|(value, _)| {
+        let value = value.to_lowercase();
+        if is_start { value.starts_with(start) } else { value.contains(start) }
+    });
+    let completions = known.into_iter().map(|(value, help)| Completion {
+        word: format!("{name}{symbol}{}", quoted(&value)),
+        help,
+    });
+    completions.collect()
 }
 
 /// Says what can be compared with a field whose values are not listed.
@@ -185,115 +179,80 @@ fn value_note(field: FilterField, name: &str) -> String {
 impl FilterField {
     /// Returns the comparison sign that is used most with it.
     fn likely_symbol(self) -> &'static str {
-        let rarely_low =
-            |alias: &str| if matches!(alias, "util" | "cpu" | "left") { "<" } else { ">" };
-        let of_kind = |kind: ValueKind, alias: &str| match kind {
-            ValueKind::Share | ValueKind::Number | ValueKind::Integer => rarely_low(alias),
+        let FieldDescription { alias, kind, .. } = self.description();
+        match kind {
             ValueKind::Text if matches!(alias, "command" | "cwd") => "~",
             ValueKind::Text | ValueKind::Flag | ValueKind::Timestamp => "=",
-        };
-        match self {
-            Self::Node
-            | Self::Index
-            | Self::Uuid
-            | Self::Pid
-            | Self::Job
-            | Self::Partition
-            | Self::NodeState => "=",
-            Self::MemoryShare => ">",
-            Self::Host(field) => of_kind(field.kind, field.alias),
-            Self::Device(field) => of_kind(field.kind, field.alias),
-            Self::Process(field) => of_kind(field.kind, field.alias),
-            Self::OfJob(field) => of_kind(field.kind, field.alias),
+            // These are rarely low.
+            _ if matches!(alias, "util" | "cpu" | "left") => "<",
+            ValueKind::Share | ValueKind::Number | ValueKind::Integer => ">",
         }
     }
 
     fn is_number(self) -> bool {
         matches!(self, Self::Index | Self::Pid) || !matches!(self.likely_symbol(), "=" | "~")
     }
-
-    fn help(self) -> &'static str {
-        match self {
-            Self::Node => "node name",
-            Self::Index => "index of the device",
-            Self::Uuid => "UUID of the device",
-            Self::Pid => "process id",
-            Self::Job => "job id as in squeue",
-            Self::Partition => "partition of job or node",
-            Self::NodeState => "the scheduler's state of the node",
-            Self::MemoryShare => "device memory in use, in %",
-            Self::Host(field) => field.help,
-            Self::Device(field) => field.help,
-            Self::Process(field) => field.help,
-            Self::OfJob(field) => field.help,
-        }
-    }
 }
 
 /// Returns the text values of a field in the fleet, each with what it is; those of most devices or processes first.
 /// Numbers are not listed.
 fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, str>)> {
-    let nodes = || fleet.nodes.iter().take(MAX_SCANNED);
-    let machines = || fleet.machines().take(MAX_SCANNED);
+    let nodes = fleet.nodes.iter().take(MAX_SCANNED);
+    let machines = fleet.machines().take(MAX_SCANNED);
+    let scheduled = nodes.clone().filter_map(|node| node.scheduler.as_ref());
     match field {
-        FilterField::Node => {
-            nodes().map(|node| (node.name.to_string(), Cow::Borrowed(""))).collect()
-        }
+        FilterField::Node => nodes.map(|node| (node.name.to_string(), "".into())).collect(),
         FilterField::Uuid => {
-            let place = |node: &Node, device: &Device| {
-                let index =
-                    device.index.get().map_or_else(String::new, |index| format!(" {index}"));
-                Cow::Owned(format!("{}{index}", node.name.label()))
-            };
-            let devices = |node: &Node| -> Vec<_> {
-                let value = |device: &Device| (device.uuid.to_string(), place(node, device));
-                node.devices.iter().map(value).collect()
-            };
-            machines().flat_map(|node| devices(node)).collect()
+            let devices =
+                machines.flat_map(|node| node.devices.iter().map(move |device| (node, device)));
+            let values = devices.map(|(node, device)| {
+                let index = device.index.get().map(|index| format!(" {index}"));
+                let place = node.name.label().to_owned() + &index.unwrap_or_default();
+                (device.uuid.to_string(), place.into())
+            });
+            values.collect()
         }
         FilterField::Device(field) => {
-            let devices = machines().flat_map(|node| node.whole_devices());
+            let devices = machines.flat_map(|node| node.whole_devices());
             counted(devices.map(|(_, device)| (field.read)(device)), "device")
         }
         FilterField::Process(field) => {
-            // A process on several devices counts once.
-            let values = |node: &Node| {
+            let values = machines.flat_map(|node| {
                 let usages = node.devices.iter().flat_map(|device| Usage::of(node, device));
                 let mut values: Vec<_> =
                     usages.map(|usage| (usage.used.pid, (field.read)(&usage))).collect();
+                // A process on several devices counts once.
                 values.sort_by_key(|(pid, _)| *pid);
                 values.dedup();
-                values.into_iter().map(|(_, value)| value)
-            };
-            counted(machines().flat_map(|node| values(node)), "process")
+                values
+            });
+            counted(values.map(|(_, value)| value), "process")
         }
         FilterField::Job => {
-            let job = |job: &Job| {
-                (job.shown_id.to_string(), Cow::Owned(format!("{} of {}", job.name, job.user)))
-            };
-            jobs(fleet).map(job).collect()
+            let values = jobs(fleet).map(|job| {
+                (job.shown_id.to_string(), format!("{} of {}", job.name, job.user).into())
+            });
+            values.collect()
         }
         FilterField::Partition => {
-            let of_jobs = jobs(fleet).map(|job| &job.partition);
-            let of_nodes = nodes().filter_map(|node| node.scheduler.as_ref());
-            let of_nodes = of_nodes.flat_map(|known| &known.partitions);
-            let text = |name: &Arc<str>| Value::Text(Arc::clone(name));
-            let mut values = counted(of_nodes.map(text), "node");
-            let others = counted(of_jobs.map(text), "job");
-            let is_new = |(name, _): &(String, _)| !values.iter().any(|(known, _)| known == name);
-            let others: Vec<_> = others.into_iter().filter(is_new).collect();
-            values.extend(others);
+            let of_nodes = scheduled.flat_map(|known| known.partitions.iter().cloned());
+            let of_jobs = jobs(fleet).map(|job| Arc::clone(&job.partition));
+            let mut values = counted(of_nodes.map(Value::Text), "node");
+            for value in counted(of_jobs.map(Value::Text), "job") {
+                if values.iter().all(|(known, _)| *known != value.0) {
+                    values.push(value);
+                }
+            }
             values
         }
         FilterField::NodeState => {
-            let states = nodes().filter_map(|node| node.scheduler.as_ref());
-            let words = states.flat_map(|known| known.state_words());
-            counted(words.map(|word| Value::Text(word.into())), "node")
+            counted(scheduled.flat_map(|known| known.state_words()).map(Value::from), "node")
         }
         FilterField::OfJob(field) => {
             // No text value depends on the time.
-            let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
-            counted(jobs(fleet).map(|job| (field.read)(&at(job))), "job")
+            let now = Timestamp::default();
+            let jobs = jobs(fleet).map(|job| JobAt { job: job.clone(), now });
+            counted(jobs.map(|job| (field.read)(&job)), "job")
         }
         FilterField::Host(_) | FilterField::Index | FilterField::Pid | FilterField::MemoryShare => {
             Vec::new()
@@ -325,10 +284,11 @@ fn counted(
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
     let plural = if what == "process" { "processes".to_owned() } else { format!("{what}s") };
-    let words = |count: usize| {
-        if count == 1 { format!("1 {what}") } else { format!("{count} {plural}") }
-    };
-    counts.into_iter().map(|(value, count)| (value, words(count).into())).collect()
+    let counted = counts.into_iter().map(|(value, count)| {
+        let unit = if count == 1 { what } else { &plural };
+        (value, format!("{count} {unit}").into())
+    });
+    counted.collect()
 }
 
 #[cfg(test)]
@@ -336,9 +296,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Node;
     use crate::query::filter::Filter;
     use gtop_model::{
-        Allocation, DeviceAllocation, DeviceUse, JobList, JobState, NodeName, Reading,
+        Allocation, Device, DeviceAllocation, DeviceUse, JobList, JobState, NodeName, Reading,
         SchedulerNode,
     };
 
@@ -402,7 +363,7 @@ mod tests {
         assert_eq!(all.words.len(), MAX_COMPLETIONS);
         assert!(all.more > 40, "{}", all.more);
         // A word may be a state and a field, as `throttled` is, but is not listed twice as one of them.
-        let names: Vec<_> = known_names().map(|(name, _)| name).collect();
+        let names: Vec<_> = known_names().map(|known| known.word).collect();
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(names.len(), unique.len());
     }

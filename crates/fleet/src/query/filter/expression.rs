@@ -26,20 +26,20 @@ pub(super) struct Conditions {
 impl Expression {
     /// Joins expressions, all of which must match.
     pub(super) fn all(parts: Vec<Self>) -> Self {
-        let open = |part| match part {
+        let parts = parts.into_iter().flat_map(|part| match part {
             Self::All(parts) => parts,
             part @ (Self::Is(_) | Self::Any(_) | Self::Not(_)) => vec![part],
-        };
-        Self::single(parts.into_iter().flat_map(open).collect()).unwrap_or_else(Self::All)
+        });
+        Self::single(parts.collect()).unwrap_or_else(Self::All)
     }
 
     /// Joins expressions, one of which must match.
     pub(super) fn any(parts: Vec<Self>) -> Self {
-        let open = |part| match part {
+        let parts = parts.into_iter().flat_map(|part| match part {
             Self::Any(parts) => parts,
             part @ (Self::Is(_) | Self::All(_) | Self::Not(_)) => vec![part],
-        };
-        Self::single(parts.into_iter().flat_map(open).collect()).unwrap_or_else(Self::Any)
+        });
+        Self::single(parts.collect()).unwrap_or_else(Self::Any)
     }
 
     /// Returns the only part, or else the parts.

@@ -132,8 +132,7 @@ impl FilterLexer {
 
     fn word(&mut self) -> &mut PartialWord {
         let at = self.at;
-        let start = || PartialWord { at, text: String::new(), is_quoted: false, open: 0 };
-        self.word.get_or_insert_with(start)
+        self.word.get_or_insert(PartialWord { at, text: String::new(), is_quoted: false, open: 0 })
     }
 
     fn symbol(&mut self, kind: TokenKind, letter: char) {
@@ -152,10 +151,9 @@ impl FilterLexer {
 
 /// Returns a word in quotes if it would not be read as it is.
 pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| {
-        letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':' | '*' | '+' | '/' | '@')
-    };
-    if !word.is_empty() && word.chars().all(is_plain) {
+    let mut letters = word.chars();
+    let is_plain = letters.all(|letter| letter.is_alphanumeric() || "-_.:*+/@".contains(letter));
+    if !word.is_empty() && is_plain {
         return word.to_owned();
     }
     // A quote stands between quotes of the other kind.

@@ -67,8 +67,8 @@ impl<'a> Counts<'a> {
         if let Some(known) = self.node.reported() {
             return Some(DeviceCount::of_reported(known).get(position)?.0);
         }
-        let count = || DeviceCount::of(self.node, position, self.now);
-        *self.of_devices.get(position)?.get_or_init(count)
+        let known = self.of_devices.get(position)?;
+        *known.get_or_init(|| DeviceCount::of(self.node, position, self.now))
     }
 
     /// Returns true if the scheduler allocated the device to a job; `None` if that is not known.
@@ -105,16 +105,21 @@ impl Filter {
     pub fn matches_waiting_job(&self, job: &Job, now: Timestamp) -> bool {
         let Some(node) = &*NOWHERE else { return false };
         let counts = Counts { is_nowhere: true, ..Counts::new(node, now) };
-        let parts = [RowParts { device: None, position: None, usage: None, job: Some(job) }];
+        let parts = [RowParts { job: Some(job), ..RowParts::default() }];
         Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 
     /// Returns true if a job matches of which it is not known which devices of a node it has: they may be any.
     pub(crate) fn matches_job_on(&self, node: &Node, job: &Job, now: Timestamp) -> bool {
         let counts = Counts::new(node, now);
-        let part = |device, position| RowParts { device, position, usage: None, job: Some(job) };
-        let units = node.units().map(|(position, unit)| part(Some(unit), Some(position)));
-        let parts: Vec<RowParts<'_>> = units.chain([part(None, None)]).collect();
+        let units = node.units().map(|(position, unit)| (Some(position), Some(unit)));
+        let parts = units.chain([(None, None)]).map(|(position, device)| RowParts {
+            device,
+            position,
+            usage: None,
+            job: Some(job),
+        });
+        let parts: Vec<RowParts<'_>> = parts.collect();
         Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 
@@ -129,9 +134,10 @@ impl Filter {
         if self.is_empty() {
             return true;
         }
-        let is_same = |unit: &Device| device.is_some_and(|device| device.uuid == unit.uuid);
         let mut units = node.units();
-        let position = units.find(|(_, unit)| is_same(unit)).map(|(position, _)| position);
+        let position = device
+            .and_then(|device| units.find(|(_, unit)| unit.uuid == device.uuid))
+            .map(|(position, _)| position);
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
         let counts = Counts::new(node, now);
@@ -183,15 +189,17 @@ impl<'a> Evaluation<'a> {
             Expression::All(parts) => parts.iter().all(|part| self.holds(part, row, unknown)),
             Expression::Any(parts) => parts.iter().any(|part| self.holds(part, row, unknown)),
             Expression::Not(index) => {
-                let absent =
-                    || !self.any_row(self.conditions.negated.get(*index), UnknownValues::Differ);
-                self.is_absent.get(*index).is_some_and(|known| *known.get_or_init(absent))
+                let negated = self.conditions.negated.get(*index);
+                self.is_absent.get(*index).is_some_and(|known| {
+                    *known.get_or_init(|| !self.any_row(negated, UnknownValues::Differ))
+                })
             }
         }
     }
 }
 
 /// A device with one of its processes, or with one of the jobs it is allocated to.
+#[derive(Default)]
 struct RowParts<'a> {
     device: Option<&'a Device>,
     position: Option<usize>,
@@ -200,15 +208,15 @@ struct RowParts<'a> {
 }
 
 fn rows<'a>(counts: &'a Counts<'a>, parts: &'a [RowParts<'a>]) -> Vec<FilterRow<'a>> {
-    let row = |parts: &'a RowParts<'a>| FilterRow {
+    let rows = parts.iter().map(|parts| FilterRow {
         node: counts.node,
         device: parts.device,
         position: parts.position,
         usage: parts.usage.as_deref(),
         job: parts.job,
         counts,
-    };
-    parts.iter().map(row).collect()
+    });
+    rows.collect()
 }
 
 impl Filter {
@@ -218,32 +226,38 @@ impl Filter {
         let listed = self.jobs.on_node(&node.name);
         let is_reported = node.reported().is_some();
         if is_reported {
-            let part = |position| RowParts { device: None, position, usage: None, job: None };
-            parts.extend(node.device_positions().map(|position| part(Some(position))));
+            parts.extend(
+                node.device_positions()
+                    .map(|position| RowParts { position: Some(position), ..RowParts::default() }),
+            );
         }
         let mut units = node.units().map(|(position, _)| position).peekable();
         for (index, device) in node.devices.iter().enumerate().filter(|_| !is_reported) {
             let (count, position) = (parts.len(), units.next_if_eq(&index));
-            let part = |usage, job| RowParts { device: Some(device), position, usage, job };
             if self.reads.processes {
                 parts.extend(Usage::of(node, device).map(|usage| {
-                    let job = self.listed_job(&usage);
-                    part(Some(Cow::Owned(usage)), job)
+                    let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
+                    RowParts { device: Some(device), position, usage, job }
                 }));
             }
             let claims = node.holdings.device(&device.uuid).claims.iter();
             let jobs_here = claims.filter(|claim| claim.is_allocation());
             let jobs_here = jobs_here.filter_map(|claim| self.jobs.job(claim.holder.job.as_ref()?));
-            parts.extend(jobs_here.map(|job| part(None, Some(job))));
+            parts.extend(jobs_here.map(|job| RowParts {
+                device: Some(device),
+                position,
+                usage: None,
+                job: Some(job),
+            }));
             if parts.len() == count {
-                parts.push(part(None, None));
+                parts.push(RowParts { device: Some(device), position, ..RowParts::default() });
             }
         }
-        let without_device = |job| RowParts { device: None, position: None, usage: None, job };
         if parts.is_empty() {
-            parts.push(without_device(None));
+            parts.push(RowParts::default());
         }
-        parts.extend(listed.into_iter().map(|(job, _)| without_device(Some(job))));
+        let jobs = listed.into_iter().map(|(job, _)| job);
+        parts.extend(jobs.map(|job| RowParts { job: Some(job), ..RowParts::default() }));
         parts
     }
 
@@ -254,9 +268,7 @@ impl Filter {
 
 /// Returns the job id of a process, from its cgroup.
 fn process_job_id(usage: &Usage) -> Option<&JobId> {
-    let seen = usage.process.as_ref().map(|process| &*process.statics);
-    let statics = seen.or_else(|| usage.unseen.as_ref().map(|unseen| &unseen.statics));
-    statics?.job.as_ref()
+    usage.statics()?.job.as_ref()
 }
 
 impl Predicate {
@@ -314,10 +326,9 @@ fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand)
         Operand::Text(_) | Operand::Number(..) | Operand::Unknown => None,
     };
     let task = task.filter(|task| row.job.and_then(|job| job.lists_task(task)) == Some(true));
-    let has_brackets = |whole: &&str| {
-        shown.and_then(|shown| shown.strip_prefix(*whole)).is_some_and(|rest| rest.starts_with('['))
-    };
-    let array = whole.filter(has_brackets).map(|whole| format!("{whole}[]"));
+    let rest = shown.zip(whole).and_then(|(shown, whole)| shown.strip_prefix(whole));
+    let has_brackets = rest.is_some_and(|rest| rest.starts_with('['));
+    let array = whole.filter(|_| has_brackets).map(|whole| format!("{whole}[]"));
     let ids = if comparison.is_order() {
         [id, None, None, None, None]
     } else {
@@ -332,12 +343,14 @@ fn matches_name<'a>(
     comparison: Comparison,
     operand: &Operand,
 ) -> bool {
-    let mut names = names.into_iter().peekable();
-    let matches = |name: &str| operand.matches(comparison, &Value::Text(name.into()));
+    let mut matches = names
+        .into_iter()
+        .map(|name| operand.matches(comparison, &Value::Text(name.into())))
+        .peekable();
     if matches!(comparison, Comparison::Unequal | Comparison::NotContains) {
-        names.peek().is_some() && names.all(matches)
+        matches.peek().is_some() && matches.all(|is_match| is_match)
     } else {
-        names.any(matches)
+        matches.any(|is_match| is_match)
     }
 }
 
@@ -381,6 +394,14 @@ impl<'a> FilterRow<'a> {
         Some(self.node.whole(self.device?))
     }
 
+    fn device_count(self) -> Option<DeviceCount> {
+        self.counts.device(self.position?)
+    }
+
+    fn has_health(self, health: Health) -> bool {
+        self.device.is_some_and(|device| self.node.health(device) == health)
+    }
+
     /// Reads a value of the device; what a slice does not report is that of its device.
     fn device_value(self, read: impl Fn(&Device) -> Value) -> Option<Value> {
         let own = read(self.device?);
@@ -390,29 +411,25 @@ impl<'a> FilterRow<'a> {
 
 impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
-        let FilterRow { node, device, position, counts, .. } = row;
-        let device_count = || counts.device(position?);
-        let has_health = |health| device.is_some_and(|device| node.health(device) == health);
         match self {
-            Self::Device(count) => device_count() == Some(count),
-            Self::Node(count) => counts.node() == count,
-            Self::Stale if device.is_some() => device_count() == Some(DeviceCount::Stale),
-            Self::Stale => counts.node() == NodeCount::Stale,
-            Self::Up => matches!(node.link, Link::Up),
-            Self::Fault => has_health(Health::Faulty) || counts.node() == NodeCount::Down,
-            Self::Degraded => has_health(Health::Degraded),
-            Self::Throttled => row.whole().is_some_and(is_throttled),
+            Self::Device(count) => row.device_count() == Some(count),
+            Self::Node(count) => row.counts.node() == count,
+            Self::Stale if row.device.is_some() => row.device_count() == Some(DeviceCount::Stale),
+            Self::Stale => row.counts.node() == NodeCount::Stale,
+            Self::Up => row.node.link == Link::Up,
+            Self::Fault => row.has_health(Health::Faulty) || row.counts.node() == NodeCount::Down,
+            Self::Degraded => row.has_health(Health::Degraded),
+            Self::Throttled => row
+                .whole()
+                .and_then(|device| device.throttle.get())
+                .is_some_and(Throttle::is_harmful),
         }
     }
 }
 
-fn is_throttled(device: &Device) -> bool {
-    device.throttle.get().is_some_and(Throttle::is_harmful)
-}
-
 impl FilterField {
     /// Returns the texts that the field is compared with if it may have several; empty for any other field.
-    fn names<'a>(self, row: FilterRow<'a>) -> Vec<Cow<'a, str>> {
+    fn names(self, row: FilterRow<'_>) -> Vec<Cow<'_, str>> {
         match self {
             Self::Partition => partitions(row).into_iter().map(Into::into).collect(),
             Self::NodeState => {
@@ -420,10 +437,10 @@ impl FilterField {
                 known.flat_map(|known| known.state_words()).map(Into::into).collect()
             }
             Self::Index => {
-                let number = |device: &Device| device.index.get();
-                let whole = row.whole().and_then(number);
-                let slice = row.device.filter(|device| device.parent.is_some()).and_then(number);
-                let slice = whole.zip(slice).map(|(whole, slice)| format!("{whole}.{slice}"));
+                let whole = row.whole().and_then(|whole| whole.index.get());
+                let slice = row.device.filter(|device| device.parent.is_some());
+                let slice = whole.zip(slice.and_then(|slice| slice.index.get()));
+                let slice = slice.map(|(whole, slice)| format!("{whole}.{slice}"));
                 let whole = whole.map(|whole| whole.to_string());
                 whole.into_iter().chain(slice).map(Into::into).collect()
             }
@@ -432,10 +449,10 @@ impl FilterField {
                 devices.map(|device| (&*device.uuid).into()).collect()
             }
             Self::Device(field) if field.id == "name" => {
-                let names =
-                    |device: &'a Device| [device.name.known().map(|name| &**name), device.model()];
                 let devices = [row.device, row.whole()].into_iter().flatten();
-                devices.flat_map(names).flatten().map(Into::into).collect()
+                let names = devices
+                    .flat_map(|device| [device.name.known().map(|name| &**name), device.model()]);
+                names.flatten().map(Into::into).collect()
             }
             Self::Node
             | Self::Pid
@@ -459,8 +476,7 @@ impl FilterField {
             Self::Uuid => Value::Text(Arc::clone(&row.device?.uuid)),
             Self::Pid => Value::Integer(row.usage?.used.pid.into()),
             Self::MemoryShare => {
-                let share = |device: &Device| Value::from(device.memory_share().map(Percent::get));
-                return row.device_value(share);
+                return row.device_value(|device| device.memory_share().map(Percent::get).into());
             }
             Self::Host(field) => (field.read)(row.node),
             Self::Device(field) => return row.device_value(field.read),

@@ -137,8 +137,7 @@ pub(super) fn example(unit: &str) -> &'static str {
 
 /// Parses a number with an optional suffix of the unit.
 fn number(lower: &str, unit: &str) -> Option<f64> {
-    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-';
-    let end = lower.find(|letter| !is_digit(letter)).unwrap_or(lower.len());
+    let end = lower.find(|letter| !matches!(letter, '0'..='9' | '.' | '-')).unwrap_or(lower.len());
     let (digits, suffix) = lower.split_at_checked(end)?;
     let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
     let amount = unit.trim_end_matches("/s");
@@ -146,11 +145,9 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
     if amount == "°C" && matches!(suffix, "f" | "°f") {
         return Some((number - 32.0) * FAHRENHEIT);
     }
-    let fits = |(word, of, _): &&(&str, &str, f64)| {
-        *word == suffix
-            && (*of == amount || (unit.is_empty() && word.is_empty()) || word.is_empty())
-    };
-    SUFFIXES.iter().find(fits).map(|(_, _, factor)| number * factor)
+    let mut suffixes = SUFFIXES.iter().filter(|(known, ..)| *known == suffix);
+    let found = suffixes.find(|(_, of, _)| *of == amount || suffix.is_empty());
+    found.map(|(_, _, factor)| number * factor)
 }
 
 /// Measured values count as equal within this relative difference; it is smaller than any display shows.

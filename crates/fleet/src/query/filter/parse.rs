@@ -26,9 +26,9 @@ pub(super) fn parse(text: &str) -> Result<Conditions, FilterError> {
         return Err(error(0, format!("filter is longer than {MAX_FILTER_LENGTH} bytes")));
     }
     let tokens = tokens(text)?;
-    let is_term =
-        |token: &&FilterToken| matches!(token.kind, TokenKind::Word | TokenKind::QuotedWord);
-    if let Some(token) = tokens.iter().filter(is_term).nth(MAX_TERMS) {
+    let mut terms =
+        tokens.iter().filter(|token| matches!(token.kind, TokenKind::Word | TokenKind::QuotedWord));
+    if let Some(token) = terms.nth(MAX_TERMS) {
         return Err(error(token.span.0, format!("more than {MAX_TERMS} terms")));
     }
     if tokens.is_empty() {
@@ -80,11 +80,11 @@ impl<'a> Parser<'a> {
     fn all(&mut self) -> Result<Expression, FilterError> {
         let mut parts = vec![self.one()?];
         loop {
-            let is_over =
-                |token: &FilterToken| matches!(token.kind, TokenKind::Or | TokenKind::Close);
-            if !self.skip(TokenKind::And) && self.peek().is_none_or(is_over) {
+            let next = self.peek().map(|token| token.kind);
+            if matches!(next, None | Some(TokenKind::Or | TokenKind::Close)) {
                 return Ok(Expression::all(parts));
             }
+            self.skip(TokenKind::And);
             parts.push(self.one()?);
         }
     }
@@ -275,7 +275,7 @@ mod tests {
         assert!(shown[0].contains("Word(\"alice\")"));
         assert!(shown[1].contains("StateWord(Stale)"));
         assert!(shown[2].contains("utilization_percent, Less"));
-        assert!(shown[3].contains("memory share, More"));
+        assert!(shown[3].contains("memory_share_percent, More"));
         assert!(shown[5].contains("Word(\"a b\")"));
         assert!(shown[6].contains("Word(\"free\")"), "a name in quotes is no state");
     }

@@ -9,7 +9,7 @@ use crate::query::filter::lexer::quoted;
 use crate::query::filter::operand::Operand;
 use crate::query::filter::parse::parse;
 use crate::query::filter::words::StateWord;
-use crate::query::filter::{Comparison, Filter, FilterField, MAX_FILTER_LENGTH, Predicate};
+use crate::query::filter::{Comparison, Filter, MAX_FILTER_LENGTH, Predicate};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, NodeName};
 
@@ -56,17 +56,22 @@ const FRAGMENTS: [&str; 38] = [
 
 /// Writes conditions as a filter.
 fn written(conditions: &Conditions, expression: &Expression) -> String {
-    let part = |part: &Expression| match part {
+    let (parts, joint) = match expression {
+        Expression::Is(predicate) => return predicate_text(predicate),
+        Expression::Not(index) => {
+            return format!("!{}", written_part(conditions, &conditions.negated[*index]));
+        }
+        Expression::All(parts) => (parts, " "),
+        Expression::Any(parts) => (parts, " or "),
+    };
+    let parts: Vec<_> = parts.iter().map(|part| written_part(conditions, part)).collect();
+    parts.join(joint)
+}
+
+fn written_part(conditions: &Conditions, part: &Expression) -> String {
+    match part {
         Expression::All(_) | Expression::Any(_) => format!("({})", written(conditions, part)),
         Expression::Is(_) | Expression::Not(_) => written(conditions, part),
-    };
-    let joined =
-        |parts: &[Expression], joint: &str| parts.iter().map(part).collect::<Vec<_>>().join(joint);
-    match expression {
-        Expression::Is(predicate) => predicate_text(predicate),
-        Expression::All(parts) => joined(parts, " "),
-        Expression::Any(parts) => joined(parts, " or "),
-        Expression::Not(index) => format!("!{}", part(&conditions.negated[*index])),
     }
 }
 
@@ -80,10 +85,7 @@ fn predicate_text(predicate: &Predicate) -> String {
         }
         Predicate::Compare(field, comparison, operand) => {
             let symbol = Comparison::SYMBOLS.iter().find(|(_, one)| one == comparison).unwrap().0;
-            let is_field = |other: FilterField| format!("{other:?}") == format!("{field:?}");
-            let is_share = matches!(field, FilterField::MemoryShare);
-            let alias = FilterField::all().find(|(.., other)| is_field(*other));
-            let alias = if is_share { "mem" } else { alias.unwrap().0 };
+            let alias = field.description().alias;
             let value = match operand {
                 Operand::Number(_, text) | Operand::Text(text) => quoted(text),
                 Operand::Unknown => "unknown".to_owned(),
@@ -93,19 +95,21 @@ fn predicate_text(predicate: &Predicate) -> String {
     }
 }
 
+fn random(state: &mut u64, limit: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 33).unwrap() % limit
+}
+
 #[test]
 fn a_filter_that_is_written_and_read_again_is_the_same() {
     let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
     node.devices = vec![Device::default()].into();
     let node = Arc::new(node);
     let (mut state, mut read) = (7_u64, 0);
-    let mut random = |limit: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap() % limit
-    };
     for _ in 0..20_000 {
-        let text: String = (0..random(14)).map(|_| FRAGMENTS[random(FRAGMENTS.len())]).collect();
+        let count = random(&mut state, 14);
+        let text: String =
+            (0..count).map(|_| FRAGMENTS[random(&mut state, FRAGMENTS.len())]).collect();
         let Ok(conditions) = parse(&text) else { continue };
         let Some(matched) = &conditions.matched else { continue };
         let again = written(&conditions, matched);
