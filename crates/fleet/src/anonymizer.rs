@@ -126,21 +126,10 @@ impl Anonymizer {
     }
 
     fn hello(&mut self, hello: &Hello, name: &str) -> Hello {
-        let HostFacts {
-            host_name: _,
-            boot_id,
-            kernel,
-            architecture,
-            cpus,
-            ticks_per_second,
-            hidepid,
-            is_contained,
-            user,
-            job,
-            pci,
-        } = &hello.host;
+        let host = &hello.host;
         // The rest of a kernel's release may be the name of a site.
-        let version = kernel.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next();
+        let mut parts = host.kernel.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+        let version = parts.next().unwrap_or_default();
         Hello {
             has_evidence: hello.has_evidence,
             sudo: hello.sudo,
@@ -150,16 +139,16 @@ impl Anonymizer {
             is_shell_probe: hello.is_shell_probe,
             host: HostFacts {
                 host_name: name.into(),
-                boot_id: self.name("boot", boot_id),
-                kernel: version.unwrap_or_default().into(),
-                architecture: Arc::clone(architecture),
-                cpus: *cpus,
-                ticks_per_second: *ticks_per_second,
-                hidepid: *hidepid,
-                is_contained: *is_contained,
-                user: self.name("user", user),
-                job: job.as_ref().map(|id| self.job_id(id)),
-                pci: Arc::clone(pci),
+                boot_id: self.name("boot", &host.boot_id),
+                kernel: version.into(),
+                architecture: Arc::clone(&host.architecture),
+                cpus: host.cpus,
+                ticks_per_second: host.ticks_per_second,
+                hidepid: host.hidepid,
+                is_contained: host.is_contained,
+                user: self.name("user", &host.user),
+                job: host.job.as_ref().map(|id| self.job_id(id)),
+                pci: Arc::clone(&host.pci),
             },
             intervals: hello.intervals.clone(),
             backends: hello.backends.iter().map(backend).collect(),

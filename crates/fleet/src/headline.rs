@@ -75,16 +75,10 @@ impl NodeCount {
 impl DeviceCount {
     /// Returns its name for programs, which never changes.
     pub const fn id(self) -> &'static str {
-        match self {
-            Self::IdleHeld => "idle_held",
-            Self::InUse => "in_use",
-            Self::Busy
-            | Self::Free
-            | Self::Faulty
-            | Self::Stale
-            | Self::Unavailable
-            | Self::Unknown => self.word(),
+        if matches!(self, Self::IdleHeld) {
+            return "idle_held";
         }
+        if matches!(self, Self::InUse) { "in_use" } else { self.word() }
     }
 
     /// Returns what the device at this position of a node counts as; `None` if there is none, if its slices count instead,

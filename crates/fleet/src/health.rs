@@ -128,6 +128,11 @@ impl HealthReason {
         }
     }
 
+    /// Returns what has slowed the device down for long.
+    pub(crate) const fn slowed_by(&self) -> Option<SlowdownCause> {
+        if let Self::Slowed { cause, .. } = self { Some(*cause) } else { None }
+    }
+
     /// Returns its name for programs, which never changes.
     pub const fn id(&self) -> &'static str {
         match self {

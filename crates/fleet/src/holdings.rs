@@ -7,32 +7,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::user::User;
-use gtop_model::JobId;
+use gtop_model::{JobId, table};
 
-/// How sure it is that somebody has a device, the surest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Certainty {
-    /// It is proved.
-    #[default]
-    Certain,
-    /// It follows from a rule that holds on most nodes.
-    Likely,
-    /// What is known contradicts itself.
-    Disputed,
-    /// Nothing tells.
-    Unknown,
-}
-
-impl Certainty {
-    /// Returns the name used in JSON and on the screen.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Certain => "certain",
-            Self::Likely => "likely",
-            Self::Disputed => "disputed",
-            Self::Unknown => "unknown",
-        }
+table! {
+    /// How sure it is that somebody has a device, the surest first.
+    #[derive(Default, PartialOrd, Ord)]
+    pub enum Certainty {
+        /// It is proved.
+        #[default]
+        Certain = "certain",
+        /// It follows from a rule that holds on most nodes.
+        Likely = "likely",
+        /// What is known contradicts itself.
+        Disputed = "disputed",
+        /// Nothing tells.
+        Unknown = "unknown",
     }
+    /// Returns the name used in JSON and on the screen.
+    pub fn as_str -> &'static str;
 }
 
 /// From what it is known that somebody has a device; several may tell the same.

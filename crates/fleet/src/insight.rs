@@ -23,7 +23,7 @@ use crate::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
 use gtop_model::nodeset;
-use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
+use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList, Watts};
 
 mod device_count;
 pub mod device_flag;
@@ -314,14 +314,13 @@ impl Extents {
         let mut extents = Self::default();
         for node in fleet.nodes.iter() {
             extents.name = extents.name.max(width_of(node.name.as_str()));
-            let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
-            devices =
-                devices.saturating_add(u16::try_from(node.units().count()).unwrap_or(u16::MAX));
+            let units = u16::try_from(node.units().count()).unwrap_or(u16::MAX);
+            let (mut memory, mut power) = (0.0, 0.0);
             for (_, device) in node.whole_devices() {
                 memory += device.memory_total.get().map_or(0.0, Bytes::gib);
-                power += device.power_limit.get().map_or(0.0, gtop_model::Watts::get);
+                power += device.power_limit.get().map_or(0.0, Watts::get);
             }
-            extents.devices = extents.devices.max(devices);
+            extents.devices = extents.devices.max(units);
             extents.memory = extents.memory.max(memory);
             extents.power = extents.power.max(power);
             extents.has_slices |= node.devices.iter().any(|device| device.parent.is_some());

@@ -77,9 +77,8 @@ impl LastingSpan {
 /// What is remembered of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Memory {
-    thermal: Option<LastingSpan>,
-    power_brake: Option<LastingSpan>,
-    hardware: Option<LastingSpan>,
+    /// What slows it down, each in its place of [`SlowdownCause::ALL`].
+    slowdowns: [Option<LastingSpan>; SlowdownCause::ALL.len()],
     empty_load: Option<LastingSpan>,
     /// The most `NVLinks` that were active at one time.
     most_links: u32,
@@ -88,14 +87,6 @@ struct Memory {
 }
 
 impl Memory {
-    const fn slowdown(&mut self, cause: SlowdownCause) -> &mut Option<LastingSpan> {
-        match cause {
-            SlowdownCause::Thermal => &mut self.thermal,
-            SlowdownCause::PowerBrake => &mut self.power_brake,
-            SlowdownCause::Hardware => &mut self.hardware,
-        }
-    }
-
     /// Returns what is remembered after a look at a device.
     fn after(
         mut self,
@@ -104,8 +95,7 @@ impl Memory {
         at: Timestamp,
         max_gap: Duration,
     ) -> Self {
-        for cause in SlowdownCause::ALL {
-            let span = self.slowdown(cause);
+        for (cause, span) in SlowdownCause::ALL.into_iter().zip(&mut self.slowdowns) {
             let is_seen = device.fault.is_none() && is_slowed(device, cause, span.is_some());
             *span = LastingSpan::next(*span, is_seen, at, max_gap);
         }
@@ -124,9 +114,9 @@ pub struct Lasting(Arc<BTreeMap<Arc<str>, Memory>>);
 impl Lasting {
     /// Returns what has slowed a device down for long, and for how long.
     pub(super) fn slowdowns(&self, uuid: &str) -> impl Iterator<Item = (SlowdownCause, Duration)> {
-        let mut memory = self.0.get(uuid).copied();
-        SlowdownCause::ALL.into_iter().filter_map(move |cause| {
-            let span = (*memory.as_mut()?.slowdown(cause))?.duration();
+        let spans = self.0.get(uuid).into_iter().flat_map(|memory| memory.slowdowns);
+        SlowdownCause::ALL.into_iter().zip(spans).filter_map(|(cause, span)| {
+            let span = span?.duration();
             (span >= cause.min_span()).then_some((cause, span))
         })
     }

@@ -88,15 +88,13 @@ impl MissingDevices {
 
     /// Returns the devices of a source before a reboot, if the machine is still the same: it has one of them.
     pub(super) fn take_before_reboot(&mut self, source: &Source, list: &[Device]) -> Vec<Device> {
-        let (own, others) = std::mem::take(&mut self.before_reboot)
-            .into_iter()
-            .partition(|(_, owner)| owner == source);
+        let before = std::mem::take(&mut self.before_reboot).into_iter();
+        let (mut own, others): (Vec<_>, Vec<_>) = before.partition(|(_, owner)| owner == source);
         self.before_reboot = others;
-        let mut own: Vec<Device> = Vec::into_iter(own).map(|(device, _)| device).collect();
-        if !list.iter().any(|newer| own.iter().any(|known| known.uuid == newer.uuid)) {
+        if !list.iter().any(|newer| own.iter().any(|(known, _)| known.uuid == newer.uuid)) {
             own.clear();
         }
-        own.into_iter().map(Device::without_readings).collect()
+        own.into_iter().map(|(device, _)| device.without_readings()).collect()
     }
 
     /// Gives a device in the slot of an earlier one its index; returns true if there was one in this session.

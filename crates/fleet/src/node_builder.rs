@@ -37,14 +37,7 @@ pub struct NodeBuilder {
     missing: MissingDevices,
     /// Number of the last record of the kernel's log since the node's boot.
     last_kernel_line: Option<u64>,
-    previous_counters: Option<HostCounters>,
-    /// The processes of the last sample, in order of their keys.
-    processes: Vec<TrackedProcess>,
-    has_two_samples: bool,
-    /// How often the last sample of the host was repeated.
-    repeats: u8,
-    /// When processes were first read in this session.
-    processes_since: Option<NodeTime>,
+    session: Session,
     /// The subject of the host's own history series: empty.
     host_subject: Arc<str>,
     /// The requested sampling interval.
@@ -53,6 +46,19 @@ pub struct NodeBuilder {
     min_interval: Duration,
     /// Samples are missing since the last complete one.
     is_partial: bool,
+}
+
+/// What is known from the samples of one session.
+#[derive(Debug, Default)]
+struct Session {
+    previous_counters: Option<HostCounters>,
+    /// The processes of the last sample, in order of their keys.
+    processes: Vec<TrackedProcess>,
+    has_two_samples: bool,
+    /// How often the last sample of the host was repeated.
+    repeats: u8,
+    /// When processes were first read.
+    processes_since: Option<NodeTime>,
 }
 
 /// The host's counters in an earlier sample, the base of the next rates.
@@ -91,11 +97,7 @@ impl NodeBuilder {
             node: Arc::new(Node::new(name, keep)),
             missing: MissingDevices::default(),
             last_kernel_line: None,
-            previous_counters: None,
-            processes: Vec::new(),
-            has_two_samples: false,
-            repeats: 0,
-            processes_since: None,
+            session: Session::default(),
             host_subject: "".into(),
             interval: Duration::MAX,
             min_interval: Duration::ZERO,
@@ -141,11 +143,7 @@ impl NodeBuilder {
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
             // The counters of the next session start from new values.
-            self.previous_counters = None;
-            self.processes.clear();
-            self.has_two_samples = false;
-            self.repeats = 0;
-            self.processes_since = None;
+            self.session = Session::default();
             self.missing.on_session_end(&self.node);
         }
         let node = changed(&mut self.node);
@@ -162,10 +160,10 @@ impl NodeBuilder {
     /// change, such as the command line of a process, stays.
     pub fn forget_readings(&mut self) {
         self.is_partial = true;
-        self.previous_counters = None;
-        self.has_two_samples = false;
-        self.processes_since = None;
-        for TrackedProcess { state, threads, load, .. } in &mut self.processes {
+        let session = &mut self.session;
+        (session.previous_counters, session.processes_since) = (None, None);
+        session.has_two_samples = false;
+        for TrackedProcess { state, threads, load, .. } in &mut session.processes {
             (*state, *threads, *load) = (Reading::default(), Reading::default(), None);
         }
         let node = changed(&mut self.node);
@@ -372,20 +370,21 @@ impl NodeBuilder {
             infiniband: Arc::clone(&host.infiniband),
             disks: Arc::clone(&host.disks),
         };
-        let before = self.previous_counters.as_ref();
+        let Session { previous_counters, has_two_samples, repeats, .. } = &mut self.session;
+        let before = previous_counters.as_ref();
         match before.and_then(|before| Some((before, node_time.since(before.at)?))) {
             Some((_, span)) if span < MIN_RATE_SPAN => {
                 // Of a page that stands still, no more comes.
-                self.repeats = if span.is_zero() { self.repeats.saturating_add(1) } else { 0 };
-                self.has_two_samples |= self.repeats >= MIN_REPEATS;
+                *repeats = if span.is_zero() { repeats.saturating_add(1) } else { 0 };
+                *has_two_samples |= *repeats >= MIN_REPEATS;
             }
             Some((before, span)) => {
-                self.has_two_samples = true;
+                *has_two_samples = true;
                 node.host.cpu = cpu_utilization(before.cpu, now.cpu);
                 node.host.network = rates(&before.network, &now.network, span);
                 node.host.infiniband = rates(&before.infiniband, &now.infiniband, span);
                 node.host.disks = rates(&before.disks, &now.disks, span);
-                self.previous_counters = Some(now);
+                *previous_counters = Some(now);
             }
             None => {
                 // Rates from the counters of an earlier session no longer apply.
@@ -393,7 +392,7 @@ impl NodeBuilder {
                 node.host.network = Arc::default();
                 node.host.infiniband = Arc::default();
                 node.host.disks = Arc::default();
-                self.previous_counters = Some(now);
+                *previous_counters = Some(now);
             }
         }
         if host.cpu_utilization.get().is_some() {
@@ -409,7 +408,7 @@ impl NodeBuilder {
 
     fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
         let at = clock.node_time(reading.at);
-        self.processes_since.get_or_insert(at);
+        self.session.processes_since.get_or_insert(at);
         let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
         let fast = &self.node.host.fast;
         let mut tracked = Vec::with_capacity(reading.list.len());
@@ -444,30 +443,28 @@ impl NodeBuilder {
             tracked.push(TrackedProcess { key: process.key, statics, state, threads, load });
         }
         tracked.sort_unstable_by_key(|process| process.key);
-        self.processes = tracked;
+        self.session.processes = tracked;
         let node = changed(&mut self.node);
         node.processes = list.into();
         node.unseen = reading.unseen.into();
     }
 
     fn tracked_process(&self, key: ProcessKey) -> Option<&TrackedProcess> {
-        let index = self.processes.binary_search_by_key(&key, |process| process.key).ok()?;
-        self.processes.get(index)
+        let processes = &self.session.processes;
+        processes.get(processes.binary_search_by_key(&key, |process| process.key).ok()?)
     }
 
     /// Sets `is_settled` once rates are known and each source has reported values or a fault.
     fn update_settled(&mut self) {
-        if self.node.is_settled || !self.has_two_samples {
+        let node = &self.node;
+        if node.is_settled || !self.session.has_two_samples {
             return;
         }
-        let Some(hello) = &self.node.hello else { return };
-        if has_reported(&self.node, &Source::host_slow())
-            && has_device_rates(&self.node)
+        let Some(hello) = &node.hello else { return };
+        if has_reported(node, &Source::host_slow())
+            && has_device_rates(node)
             && self.has_process_rates(hello)
-            && hello
-                .backends
-                .iter()
-                .all(|backend| has_backend_reported(&self.node, &backend.source))
+            && hello.backends.iter().all(|backend| has_backend_reported(node, &backend.source))
         {
             changed(&mut self.node).is_settled = true;
         }
@@ -476,9 +473,10 @@ impl NodeBuilder {
     /// Returns true unless the CPU use of all processes needs another sample, and one comes soon: the shell probe reads
     /// processes only as often as their devices.
     fn has_process_rates(&self, hello: &Hello) -> bool {
-        let mut loads = self.processes.iter().filter_map(|process| process.load).peekable();
-        let newest = self.previous_counters.as_ref().map(|counters| counters.at);
-        let waited = self.processes_since.and_then(|since| newest?.since(since));
+        let Session { previous_counters, processes, processes_since, .. } = &self.session;
+        let mut loads = processes.iter().filter_map(|process| process.load).peekable();
+        let newest = previous_counters.as_ref().map(|counters| counters.at);
+        let waited = processes_since.and_then(|since| newest?.since(since));
         hello.is_shell_probe
             || loads.peek().is_none()
             || loads.any(|load| load.percent.get().is_some())

@@ -15,30 +15,30 @@ table! {
     /// [`HealthReason`]: crate::HealthReason
     pub enum StateReason {
         /// The scheduler gave it to a job.
-        Allocated = ("allocated", "allocated to a job"),
+        Allocated = ("allocated", "allocated to a job", ""),
         /// Processes have memory of it, or keep it open.
-        InUse = ("in_use", "in use by processes"),
+        InUse = ("in_use", "in use by processes", ""),
         /// Memory is in use that no process has which the driver lists.
-        MemoryWithoutProcess = ("memory_without_process", "memory is in use, and no listed process has it"),
+        MemoryWithoutProcess = ("memory_without_process", "memory is in use, and no listed process has it", ""),
         /// How much of its memory is in use cannot be read.
-        MemoryUnknown = ("memory_unknown", "how much of its memory is in use is not known"),
+        MemoryUnknown = ("memory_unknown", "how much of its memory is in use is not known", "MEM?"),
         /// Processes use it that are not seen.
-        HiddenProcesses = ("hidden_processes", "used by processes that are not seen"),
+        HiddenProcesses = ("hidden_processes", "used by processes that are not seen", "HIDDEN"),
         /// Which processes use it cannot be read.
-        UsersUnknown = ("users_unknown", "which processes use it is not known"),
+        UsersUnknown = ("users_unknown", "which processes use it is not known", "USERS?"),
         /// How busy it is cannot be read.
-        LoadUnknown = ("load_unknown", "how busy it is is not known"),
+        LoadUnknown = ("load_unknown", "how busy it is is not known", ""),
         /// A job whose devices are not all known may have it.
-        MayBeAllocated = ("may_be_allocated", "a job may have it"),
+        MayBeAllocated = ("may_be_allocated", "a job may have it", ""),
         /// The login may not read it.
-        NotReadable = ("not_readable", "it cannot be read"),
+        NotReadable = ("not_readable", "it cannot be read", ""),
         /// The scheduler gives its node no jobs.
-        NodeTakesNoJobs = ("node_takes_no_jobs", "free, and its node takes no jobs"),
+        NodeTakesNoJobs = ("node_takes_no_jobs", "free, and its node takes no jobs", ""),
         /// It is in MIG mode without slices.
-        NoSlices = ("no_slices", "it is in MIG mode without slices"),
+        NoSlices = ("no_slices", "it is in MIG mode without slices", ""),
     }
-    /// Returns its name for programs, which never changes, and its text.
-    fn texts -> (&'static str, &'static str);
+    /// Returns its name for programs, which never changes, its text, and its word in the row of the device.
+    fn texts -> (&'static str, &'static str, &'static str);
 }
 
 impl StateReason {
@@ -54,19 +54,8 @@ impl StateReason {
 
     /// Returns it in a word, if nothing else in the row of the device tells.
     pub const fn word(self) -> Option<&'static str> {
-        match self {
-            Self::HiddenProcesses => Some("HIDDEN"),
-            Self::UsersUnknown => Some("USERS?"),
-            Self::MemoryUnknown => Some("MEM?"),
-            Self::Allocated
-            | Self::InUse
-            | Self::MemoryWithoutProcess
-            | Self::LoadUnknown
-            | Self::MayBeAllocated
-            | Self::NotReadable
-            | Self::NodeTakesNoJobs
-            | Self::NoSlices => None,
-        }
+        let word = self.texts().2;
+        if word.is_empty() { None } else { Some(word) }
     }
 
     /// Returns why the device at this position of a node counts as it does now; `None` if it is busy, free, faulty or stale,

@@ -70,12 +70,24 @@ impl Job {
     /// Returns a running job of alice without nodes, for tests.
     pub fn example(id: &str) -> Self {
         Self {
-            id: JobId::new(id).unwrap(),
-            shown_id: id.into(),
-            alias: None,
             name: "x".into(),
             user: "alice".into(),
             partition: "gpu".into(),
+            ..Self::unlisted(JobId::new(id).unwrap())
+        }
+    }
+}
+
+impl Job {
+    /// Returns a running job of which only the id is known.
+    pub fn unlisted(id: JobId) -> Self {
+        Self {
+            shown_id: id.as_str().into(),
+            id,
+            alias: None,
+            name: Arc::default(),
+            user: Arc::default(),
+            partition: Arc::default(),
             account: None,
             state: JobState::Running,
             native_state: Arc::default(),
@@ -92,9 +104,7 @@ impl Job {
             allocations: Arc::default(),
         }
     }
-}
 
-impl Job {
     /// Returns the name of its state: the scheduler's own if the model has none for it.
     pub fn state_text(&self) -> &str {
         let is_native = self.state == JobState::Other && !self.native_state.is_empty();

@@ -21,14 +21,10 @@ pub enum DeviceFlag {
     NoSlices,
 }
 
-/// Xids that are mostly caused by the program, not by the device.
-const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
-/// Xids with which the driver records what it has put aside, or that errors were corrected.
-const INFORMATION_XIDS: [u64; 2] = [63, 92];
-
-/// Returns true if an Xid alone tells nothing bad of the device: it is the program's, or information.
-pub fn is_harmless_xid(code: u64) -> bool {
-    APPLICATION_XIDS.contains(&code) || INFORMATION_XIDS.contains(&code)
+/// Returns true if an Xid alone tells nothing bad of the device: it is mostly the program's, or the driver records what it
+/// has put aside, or that errors were corrected.
+pub const fn is_harmless_xid(code: u64) -> bool {
+    matches!(code, 13 | 31 | 43 | 45 | 63 | 92)
 }
 
 /// Returns what an Xid means for those who use the device.
@@ -65,13 +61,14 @@ impl DeviceFlag {
     pub fn of(node: &Node, device: &Device) -> Vec<Self> {
         // What has not come yet comes in a moment, and what the source does not offer is no sign of anything.
         let untold = [Reason::NotSampled, Reason::NotOffered].map(HealthReason::NotRead);
-        let reasons = node.own_health_reasons(device).iter();
-        let reasons = reasons.filter(|reason| !untold.contains(reason)).cloned();
-        let mut flags: Vec<Self> = reasons.map(Self::Health).collect();
+        let reasons = node.own_health_reasons(device);
+        let told = reasons.iter().filter(|reason| !untold.contains(reason)).cloned();
+        let mut flags: Vec<Self> = told.map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
-            let causes: Vec<_> = causes.filter(|cause| !lasts(&flags, *cause)).collect();
-            flags.extend(causes.into_iter().map(Self::Slowed));
+            let momentary = causes
+                .filter(|cause| reasons.iter().all(|reason| reason.slowed_by() != Some(*cause)));
+            flags.extend(momentary.map(Self::Slowed));
         }
         // That a device at work has memory in use is no surprise.
         let unexplained = unexplained_memory(node, device).filter(|_| !is_busy(device));
@@ -329,17 +326,6 @@ impl DeviceFlag {
             Self::Health(reason) => advice::of_health(reason),
         }
     }
-}
-
-/// Returns true if a cause is told of because it has lasted.
-fn lasts(flags: &[DeviceFlag], wanted: SlowdownCause) -> bool {
-    flags.iter().any(|flag| match flag {
-        DeviceFlag::Health(HealthReason::Slowed { cause, .. }) => *cause == wanted,
-        DeviceFlag::Health(_)
-        | DeviceFlag::Slowed(_)
-        | DeviceFlag::UnexplainedMemory(_)
-        | DeviceFlag::NoSlices => false,
-    })
 }
 
 #[cfg(test)]

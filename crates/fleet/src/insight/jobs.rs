@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::insight::FleetView;
 use crate::{Fleet, JobHoldings, Node, job_holdings};
 use gtop_local::time::Timestamp;
-use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
+use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName};
 
 /// The jobs that have nodes, in the order in which the view steps through them.
 #[derive(Debug, Default)]
@@ -145,26 +145,12 @@ fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
                 devices: DeviceAllocation::Unknown,
             });
             Job {
-                id: id.clone(),
-                shown_id: id.as_str().into(),
-                alias: None,
                 name: name.into(),
                 user: user.unwrap_or_default(),
-                partition: "".into(),
-                account: None,
-                state: JobState::Running,
-                native_state: Arc::default(),
-                reason: None,
-                submitted_at: None,
                 starts_at,
-                ends_at: None,
-                limit: None,
-                run_time: None,
-                listed_at: None,
-                tasks: Some(1),
                 node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
-                devices_per_node: None,
                 allocations: allocations.collect(),
+                ..Job::unlisted(id.clone())
             }
         })
         .collect();

@@ -313,18 +313,9 @@ impl RunRow {
 
     /// Returns true if its process is still to be looked at.
     pub fn is_looked_for(&self) -> bool {
-        match self.liveness {
-            Liveness::Unknown(reason) => reason == NOT_LOOKED_AT || reason == NOT_ANSWERED,
-            // CPU use is known from the second look on.
-            Liveness::Alive => self.resources.cpu_percent.is_none(),
-            Liveness::Stopped
-            | Liveness::Ended
-            | Liveness::Gone
-            | Liveness::Zombie
-            | Liveness::PidReused
-            | Liveness::Unreachable
-            | Liveness::Elsewhere(_) => false,
-        }
+        // CPU use is known from the second look on.
+        matches!(self.liveness, Liveness::Unknown(NOT_LOOKED_AT | NOT_ANSWERED))
+            || (self.liveness == Liveness::Alive && self.resources.cpu_percent.is_none())
     }
 
     /// Returns why the run may not be deleted now; `None` if it may.

@@ -41,7 +41,8 @@ pub const MAX_FILTER_LENGTH: usize = 500;
 pub struct Filter {
     text: String,
     conditions: Conditions,
-    reads: FilterInputs,
+    reads_processes: bool,
+    reads_jobs: bool,
     /// The jobs listed by the scheduler.
     jobs: Arc<JobLookup>,
 }
@@ -56,13 +57,6 @@ pub struct FilterError {
     pub message: String,
 }
 
-/// What the predicates of a filter read besides nodes and devices.
-#[derive(Clone, Copy, Debug, Default)]
-struct FilterInputs {
-    processes: bool,
-    jobs: bool,
-}
-
 #[derive(Clone, Debug)]
 enum Predicate {
     /// Lower-case text that a name of the row contains.
@@ -72,18 +66,15 @@ enum Predicate {
 }
 
 impl Predicate {
-    fn reads(&self) -> FilterInputs {
-        match self {
-            Self::Word(_)
-            | Self::Compare(
-                FilterField::Job | FilterField::Partition | FilterField::OfJob(_),
-                ..,
-            ) => FilterInputs { processes: true, jobs: true },
-            Self::Compare(FilterField::Pid | FilterField::Process(_), ..) => {
-                FilterInputs { processes: true, jobs: false }
-            }
-            Self::StateWord(_) | Self::Compare(..) => FilterInputs::default(),
-        }
+    const fn reads_jobs(&self) -> bool {
+        use FilterField::{Job, OfJob, Partition};
+        matches!(self, Self::Word(_) | Self::Compare(Job | Partition | OfJob(_), ..))
+    }
+
+    const fn reads_processes(&self) -> bool {
+        let is_of_process =
+            matches!(self, Self::Compare(FilterField::Pid | FilterField::Process(_), ..));
+        is_of_process || self.reads_jobs()
     }
 }
 
@@ -259,6 +250,11 @@ impl Comparison {
         })
     }
 
+    /// Returns true if it is true of what differs.
+    const fn is_negative(self) -> bool {
+        matches!(self, Self::Unequal | Self::NotContains)
+    }
+
     /// Returns true if it compares by order.
     const fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
@@ -271,19 +267,21 @@ impl Filter {
     /// Terms are separated by spaces; quotes keep a value with spaces together.
     pub fn new(text: &str) -> Result<Self, FilterError> {
         let conditions = parse::parse(text)?;
-        let all = conditions.predicates().into_iter().map(Predicate::reads);
-        let reads = all.fold(FilterInputs::default(), |sum, one| FilterInputs {
-            processes: sum.processes || one.processes,
-            jobs: sum.jobs || one.jobs,
-        });
-        Ok(Self { text: text.trim().to_owned(), conditions, reads, ..Self::default() })
+        let predicates = conditions.predicates();
+        Ok(Self {
+            text: text.trim().to_owned(),
+            reads_processes: predicates.iter().any(|predicate| predicate.reads_processes()),
+            reads_jobs: predicates.iter().any(|predicate| predicate.reads_jobs()),
+            conditions,
+            ..Self::default()
+        })
     }
 
     /// Returns the filter with the jobs of the scheduler and the devices allocated to them. Without them, only the job
     /// ids of processes are known.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
-        self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads.jobs)));
+        self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads_jobs)));
         self
     }
 

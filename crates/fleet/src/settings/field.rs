@@ -85,12 +85,9 @@ impl<T: SettingField> SettingField for Given<T> {
 impl<T: SettingField> SettingField for Option<T> {
     fn from_setting(given: Given<Option<SettingValue>>) -> Self {
         // An empty text means none.
-        let is_none = match &given.value {
-            None => true,
-            Some(SettingValue::Text(text)) => text.is_empty(),
-            Some(_) => false,
-        };
-        (!is_none).then(|| T::from_setting(given))
+        let none = SettingValue::Text(String::new());
+        let is_set = given.value.as_ref().is_some_and(|value| *value != none);
+        is_set.then(|| T::from_setting(given))
     }
 
     fn to_setting(&self) -> Option<SettingValue> {

@@ -12,26 +12,13 @@ const MAX_ENTRIES: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
-    entries: BTreeMap<LogKey, Occurrences>,
+    entries: BTreeMap<LogKey, LogEntry>,
     /// Incremented with each change.
     pub version: u64,
 }
 
-/// Key of an entry: the event, and its first node and device.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct LogKey {
-    summary: EventSummary,
-    node: Option<NodeName>,
-    device: Option<Arc<str>>,
-}
-
-/// Time and nodes of the last occurrence, and the number of occurrences.
-#[derive(Clone, Debug)]
-struct Occurrences {
-    at: Timestamp,
-    count: u64,
-    nodes: Vec<NodeName>,
-}
+/// An event, and its first node and device.
+type LogKey = (EventSummary, Option<NodeName>, Option<Arc<str>>);
 
 /// One logged event on one node or device.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,22 +41,20 @@ impl EventLog {
             return;
         }
         for ObservedEvent { at, nodes, device, summary, .. } in events {
-            let key = LogKey { summary, node: nodes.first().cloned(), device };
-            let occurrences =
-                self.entries.entry(key).or_insert(Occurrences { at, count: 0, nodes: Vec::new() });
-            (occurrences.at, occurrences.count, occurrences.nodes) =
-                (at, occurrences.count.saturating_add(1), nodes);
+            let key = (summary.clone(), nodes.first().cloned(), device.clone());
+            let count = self.entries.get(&key).map_or(1, |known| known.count.saturating_add(1));
+            let entry = LogEntry { summary, nodes, device, at, count, detail: String::new() };
+            self.entries.insert(key, entry);
         }
         self.version = self.version.wrapping_add(1);
         let surplus = self.entries.len().saturating_sub(MAX_ENTRIES);
         if surplus > 0 {
-            let mut moments: Vec<Timestamp> =
-                self.entries.values().map(|occurrences| occurrences.at).collect();
+            let mut moments: Vec<Timestamp> = self.entries.values().map(|entry| entry.at).collect();
             moments.sort_unstable();
             let last = moments.get(surplus - 1).copied().unwrap_or_default();
             let mut to_drop = surplus;
-            self.entries.retain(|_, occurrences| {
-                let is_dropped = to_drop > 0 && occurrences.at <= last;
+            self.entries.retain(|_, entry| {
+                let is_dropped = to_drop > 0 && entry.at <= last;
                 to_drop -= usize::from(is_dropped);
                 !is_dropped
             });
@@ -83,15 +68,8 @@ impl EventLog {
     }
 
     /// Returns the entries, not sorted by time.
-    pub fn entries(&self) -> impl Iterator<Item = LogEntry> {
-        self.entries.iter().map(|(key, occurrences)| LogEntry {
-            summary: key.summary.clone(),
-            nodes: occurrences.nodes.clone(),
-            device: key.device.clone(),
-            at: occurrences.at,
-            count: occurrences.count,
-            detail: String::new(),
-        })
+    pub fn entries(&self) -> impl Iterator<Item = &LogEntry> {
+        self.entries.values()
     }
 }
 

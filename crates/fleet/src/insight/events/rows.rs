@@ -126,13 +126,13 @@ impl EventRows {
         let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
             .then(|| fleet_view.nodes().map(|node| &node.name).collect());
         let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
-        for entry in device_events.0.iter().cloned().chain(log.entries()) {
+        for entry in device_events.0.iter().chain(log.entries()) {
             let is_shown = shown.as_ref().is_none_or(|shown| {
                 entry.nodes.is_empty() || entry.nodes.iter().any(|name| shown.contains(name))
             });
             // A frozen view shows no later events.
             if is_shown && entry.at <= fleet_view.now {
-                groups.entry(entry.summary.clone()).or_default().push(entry);
+                groups.entry(entry.summary.clone()).or_default().push(entry.clone());
             }
         }
         let mut groups: Vec<(EventSummary, Vec<LogEntry>)> = groups.into_iter().collect();

@@ -26,16 +26,14 @@ pub struct NodeMatch {
 }
 
 /// One combination of node, device, process and job that terms are matched against.
-#[derive(Clone, Copy)]
 struct FilterRow<'a> {
-    node: &'a Node,
+    counts: &'a Counts<'a>,
     device: Option<&'a Device>,
     /// The position of the device, see [`Node::device_positions`]; `None` if its slices count instead.
     position: Option<usize>,
-    usage: Option<&'a Usage>,
+    usage: Option<Cow<'a, Usage>>,
     /// The job the process belongs to, or to which the device or node is allocated.
     job: Option<&'a Job>,
-    counts: &'a Counts<'a>,
 }
 
 /// What a node and its devices count as in summaries; found on first use, once for all rows.
@@ -82,22 +80,23 @@ impl Filter {
     /// Returns what of a node matches: devices one by one, then what is there besides them.
     pub fn match_node(&self, node: &Node, now: Timestamp) -> NodeMatch {
         let counts = Counts::new(node, now);
-        let parts = self.parts_of_node(node);
-        let rows = rows(&counts, &parts);
+        let rows = self.rows_of_node(&counts);
         let mut found = NodeMatch::default();
         for position in node.device_positions() {
             let of_device = rows.iter().filter(|row| row.position == Some(position));
-            let of_device: Vec<FilterRow<'_>> = of_device.copied().collect();
-            let evaluation = Evaluation::new(&self.conditions, &of_device);
+            let evaluation = Evaluation::new(&self.conditions, of_device);
             if evaluation.matches() {
                 found.devices.push(position);
             } else if evaluation.could_match() {
                 found.unknown_devices += 1;
             }
         }
-        found.is_match =
-            !found.devices.is_empty() || Evaluation::new(&self.conditions, &rows).matches();
+        found.is_match = !found.devices.is_empty() || self.matches_any(&rows);
         found
+    }
+
+    fn matches_any(&self, rows: &[FilterRow<'_>]) -> bool {
+        Evaluation::new(&self.conditions, rows.iter()).matches()
     }
 
     /// Returns true if a job that waits for its nodes matches, by what is known of the job; a term about nodes, devices or
@@ -105,22 +104,20 @@ impl Filter {
     pub fn matches_waiting_job(&self, job: &Job, now: Timestamp) -> bool {
         let Some(node) = &*NOWHERE else { return false };
         let counts = Counts { is_nowhere: true, ..Counts::new(node, now) };
-        let parts = [RowParts { job: Some(job), ..RowParts::default() }];
-        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
+        self.matches_any(&[FilterRow { job: Some(job), ..FilterRow::of(&counts) }])
     }
 
     /// Returns true if a job matches of which it is not known which devices of a node it has: they may be any.
     pub(crate) fn matches_job_on(&self, node: &Node, job: &Job, now: Timestamp) -> bool {
         let counts = Counts::new(node, now);
-        let units = node.units().map(|(position, unit)| (Some(position), Some(unit)));
-        let parts = units.chain([(None, None)]).map(|(position, device)| RowParts {
-            device,
-            position,
-            usage: None,
+        let units = node.units().map(|(position, unit)| FilterRow {
+            device: Some(unit),
+            position: Some(position),
             job: Some(job),
+            ..FilterRow::of(&counts)
         });
-        let parts: Vec<RowParts<'_>> = parts.collect();
-        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
+        let without_device = FilterRow { job: Some(job), ..FilterRow::of(&counts) };
+        self.matches_any(&units.chain([without_device]).collect::<Vec<_>>())
     }
 
     /// Returns true if the process on this device matches.
@@ -138,10 +135,9 @@ impl Filter {
         let position = device
             .and_then(|device| units.find(|(_, unit)| unit.uuid == device.uuid))
             .map(|(position, _)| position);
+        let counts = &Counts::new(node, now);
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
-        let parts = [RowParts { device, position, usage, job }];
-        let counts = Counts::new(node, now);
-        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
+        self.matches_any(&[FilterRow { counts, device, position, usage, job }])
     }
 }
 
@@ -155,15 +151,15 @@ enum UnknownValues {
 /// The rows of a node, a device or a process, matched against the conditions of a filter.
 struct Evaluation<'a> {
     conditions: &'a Conditions,
-    rows: &'a [FilterRow<'a>],
+    rows: Vec<&'a FilterRow<'a>>,
     /// For each negated expression, whether no row matches it; computed on first use.
     is_absent: Vec<OnceCell<bool>>,
 }
 
 impl<'a> Evaluation<'a> {
-    fn new(conditions: &'a Conditions, rows: &'a [FilterRow<'a>]) -> Self {
+    fn new(conditions: &'a Conditions, rows: impl Iterator<Item = &'a FilterRow<'a>>) -> Self {
         let is_absent = conditions.negated.iter().map(|_| OnceCell::new()).collect();
-        Self { conditions, rows, is_absent }
+        Self { conditions, rows: rows.collect(), is_absent }
     }
 
     fn matches(&self) -> bool {
@@ -177,10 +173,10 @@ impl<'a> Evaluation<'a> {
 
     fn any_row(&self, expression: Option<&Expression>, unknown: UnknownValues) -> bool {
         let Some(expression) = expression else { return true };
-        self.rows.iter().any(|row| self.holds(expression, *row, unknown))
+        self.rows.iter().any(|row| self.holds(expression, row, unknown))
     }
 
-    fn holds(&self, expression: &Expression, row: FilterRow<'_>, unknown: UnknownValues) -> bool {
+    fn holds(&self, expression: &Expression, row: &FilterRow<'_>, unknown: UnknownValues) -> bool {
         match expression {
             Expression::Is(predicate) => {
                 predicate.matches(row)
@@ -198,89 +194,59 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// A device with one of its processes, or with one of the jobs it is allocated to.
-#[derive(Default)]
-struct RowParts<'a> {
-    device: Option<&'a Device>,
-    position: Option<usize>,
-    usage: Option<Cow<'a, Usage>>,
-    job: Option<&'a Job>,
-}
-
-fn rows<'a>(counts: &'a Counts<'a>, parts: &'a [RowParts<'a>]) -> Vec<FilterRow<'a>> {
-    let rows = parts.iter().map(|parts| FilterRow {
-        node: counts.node,
-        device: parts.device,
-        position: parts.position,
-        usage: parts.usage.as_deref(),
-        job: parts.job,
-        counts,
-    });
-    rows.collect()
-}
-
 impl Filter {
     /// Returns the rows of a node: those of its devices, and its jobs without known devices.
-    fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
-        let mut parts = vec![];
-        let listed = self.jobs.on_node(&node.name);
+    fn rows_of_node<'a>(&'a self, counts: &'a Counts<'a>) -> Vec<FilterRow<'a>> {
+        let node = counts.node;
+        let mut rows = vec![];
         let is_reported = node.reported().is_some();
         if is_reported {
-            parts.extend(
-                node.device_positions()
-                    .map(|position| RowParts { position: Some(position), ..RowParts::default() }),
-            );
+            let positions = node.device_positions().map(Some);
+            rows.extend(positions.map(|position| FilterRow { position, ..FilterRow::of(counts) }));
         }
         let mut units = node.units().map(|(position, _)| position).peekable();
         for (index, device) in node.devices.iter().enumerate().filter(|_| !is_reported) {
-            let (count, position) = (parts.len(), units.next_if_eq(&index));
-            if self.reads.processes {
-                parts.extend(Usage::of(node, device).map(|usage| {
-                    let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
-                    RowParts { device: Some(device), position, usage, job }
-                }));
+            let (count, position) = (rows.len(), units.next_if_eq(&index));
+            let device = Some(device);
+            if self.reads_processes {
+                rows.extend(device.into_iter().flat_map(|device| Usage::of(node, device)).map(
+                    |usage| {
+                        let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
+                        FilterRow { counts, device, position, usage, job }
+                    },
+                ));
             }
-            let claims = node.holdings.device(&device.uuid).claims.iter();
+            let claims = node.device_holdings(index).claims.iter();
             let jobs_here = claims.filter(|claim| claim.is_allocation());
             let jobs_here = jobs_here.filter_map(|claim| self.jobs.job(claim.holder.job.as_ref()?));
-            parts.extend(jobs_here.map(|job| RowParts {
-                device: Some(device),
+            rows.extend(jobs_here.map(|job| FilterRow {
+                device,
                 position,
-                usage: None,
                 job: Some(job),
+                ..FilterRow::of(counts)
             }));
-            if parts.len() == count {
-                parts.push(RowParts { device: Some(device), position, ..RowParts::default() });
+            if rows.len() == count {
+                rows.push(FilterRow { device, position, ..FilterRow::of(counts) });
             }
         }
-        if parts.is_empty() {
-            parts.push(RowParts::default());
+        if rows.is_empty() {
+            rows.push(FilterRow::of(counts));
         }
-        let jobs = listed.into_iter().map(|(job, _)| job);
-        parts.extend(jobs.map(|job| RowParts { job: Some(job), ..RowParts::default() }));
-        parts
+        let jobs = self.jobs.on_node(&node.name).into_iter().map(|(job, _)| Some(job));
+        rows.extend(jobs.map(|job| FilterRow { job, ..FilterRow::of(counts) }));
+        rows
     }
 
     fn listed_job(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.job(process_job_id(usage)?)
+        self.jobs.job(usage.statics()?.job.as_ref()?)
     }
-}
-
-/// Returns the job id of a process, from its cgroup.
-fn process_job_id(usage: &Usage) -> Option<&JobId> {
-    usage.statics()?.job.as_ref()
 }
 
 impl Predicate {
-    /// Returns true if it can be true of a job without nodes.
-    const fn is_of_job(&self) -> bool {
-        use FilterField::{Job, OfJob, Partition};
-        matches!(self, Self::Word(_) | Self::Compare(Job | Partition | OfJob(_), ..))
-    }
-
-    fn matches(&self, row: FilterRow<'_>) -> bool {
+    fn matches(&self, row: &FilterRow<'_>) -> bool {
         match self {
-            _ if row.counts.is_nowhere && !self.is_of_job() => false,
+            // Only what is of jobs can be true of a job without nodes.
+            _ if row.counts.is_nowhere && !self.reads_jobs() => false,
             Self::Word(word) => {
                 searchable_names(row).any(|name| name.to_lowercase().contains(word.as_str()))
             }
@@ -301,7 +267,7 @@ impl Predicate {
     }
 
     /// Returns true if it compares a value that is unknown, and not with `unknown`.
-    fn reads_unknown(&self, row: FilterRow<'_>) -> bool {
+    fn reads_unknown(&self, row: &FilterRow<'_>) -> bool {
         match self {
             Self::Compare(_, _, Operand::Unknown) | Self::Word(_) | Self::StateWord(_) => false,
             Self::Compare(field, ..) => matches!(field.value(row), Some(Value::Unknown(_))),
@@ -311,30 +277,27 @@ impl Predicate {
 
 /// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
 /// and `2` as a member of its array, or `2[]` where ids have brackets; `2_[3-5]` stands for several.
-fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
+fn matches_job_id(row: &FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(PART_MARKS).next());
-    let id = row.job.map(|job| &job.id).or_else(|| process_job_id(row.usage?)).map(JobId::as_str);
-    if id.is_none() {
+    let id = row.job.map(|job| &job.id).or_else(|| row.process_job_id());
+    let Some(id) = id.map(JobId::as_str) else {
         let unknown = Value::Unknown(Reason::NotAvailable);
         return row.usage.is_some() && operand.matches(comparison, &unknown);
-    }
-    let task = match operand {
-        Operand::Text(text) if matches!(comparison, Comparison::Equal | Comparison::Unequal) => {
-            Some(text.as_str())
-        }
-        Operand::Text(_) | Operand::Number(..) | Operand::Unknown => None,
     };
-    let task = task.filter(|task| row.job.and_then(|job| job.lists_task(task)) == Some(true));
+    let is_whole = matches!(comparison, Comparison::Equal | Comparison::Unequal);
+    let task = match (operand, row.job) {
+        (Operand::Text(task), Some(job)) if is_whole && job.lists_task(task) == Some(true) => {
+            Some(task.as_str())
+        }
+        _ => None,
+    };
     let rest = shown.zip(whole).and_then(|(shown, whole)| shown.strip_prefix(whole));
     let has_brackets = rest.is_some_and(|rest| rest.starts_with('['));
     let array = whole.filter(|_| has_brackets).map(|whole| format!("{whole}[]"));
-    let ids = if comparison.is_order() {
-        [id, None, None, None, None]
-    } else {
-        [id, shown, whole, array.as_deref(), task]
-    };
-    matches_name(ids.into_iter().flatten(), comparison, operand)
+    let others = [shown, whole, array.as_deref(), task].into_iter().flatten();
+    let others = others.filter(|_| !comparison.is_order());
+    matches_name([id].into_iter().chain(others), comparison, operand)
 }
 
 /// Returns true if one of several names of the same thing matches, or, where it must differ, all of them do.
@@ -347,7 +310,7 @@ fn matches_name<'a>(
         .into_iter()
         .map(|name| operand.matches(comparison, &Value::Text(name.into())))
         .peekable();
-    if matches!(comparison, Comparison::Unequal | Comparison::NotContains) {
+    if comparison.is_negative() {
         matches.peek().is_some() && matches.all(|is_match| is_match)
     } else {
         matches.any(|is_match| is_match)
@@ -356,67 +319,77 @@ fn matches_name<'a>(
 
 /// Returns the partition of the job of a row; of a row that has none, the partitions of the node. They are unknown for
 /// a process of a job that is not listed.
-fn partitions(row: FilterRow<'_>) -> Vec<&str> {
+fn partitions<'a>(row: &FilterRow<'a>) -> Vec<&'a str> {
     if let Some(job) = row.job {
         // A job that waits may start in any of several.
         return job.partition.split(',').collect();
     }
-    let has_job = row.usage.and_then(process_job_id).is_some()
+    let has_job = row.process_job_id().is_some()
         || row.position.is_some_and(|position| row.counts.is_allocated(position) == Some(true));
-    let node = row.node.scheduler.as_deref().filter(|_| !has_job);
+    let node = row.counts.node.scheduler.as_deref().filter(|_| !has_job);
     node.into_iter().flat_map(|node| &node.partitions).map(|name| &**name).collect()
 }
 
 /// Returns the names of a row that a word may match.
-fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
+fn searchable_names<'a>(row: &'a FilterRow<'_>) -> impl Iterator<Item = Cow<'a, str>> {
     let device = row.device.into_iter().flat_map(|device| {
         let name = device.name.known().map(|name| &**name);
         [Some(&*device.uuid), name].into_iter().flatten().map(Into::into)
     });
-    let statics =
-        row.usage.and_then(|usage| usage.process.as_ref()).map(|process| &process.statics);
+    let usage = row.usage.as_deref();
+    let statics = usage.and_then(|usage| usage.process.as_ref()).map(|process| &process.statics);
     let of_process = statics.into_iter().flat_map(|statics| {
         let user = statics.user.known().map(|user| &**user);
         let command = statics.command.known().map(|command| &**command);
         let job = statics.job.as_ref().map(JobId::as_str);
         [user, command, job].into_iter().flatten().map(Into::into)
     });
-    let driver = row.usage.and_then(|usage| usage.used.driver_name.as_deref()).map(Into::into);
+    let driver = usage.and_then(|usage| usage.used.driver_name.as_deref()).map(Into::into);
     let job = row.job.into_iter().flat_map(|job| [&*job.shown_id, &*job.name, &*job.user]);
     let job = job.map(Into::into);
-    let node = (!row.counts.is_nowhere).then(|| row.node.name.as_str().into());
+    let node = (!row.counts.is_nowhere).then(|| row.counts.node.name.as_str().into());
     node.into_iter().chain(device).chain(of_process).chain(driver).chain(job)
 }
 
 impl<'a> FilterRow<'a> {
-    /// Returns the device; of a slice, the device that it is cut from.
-    fn whole(self) -> Option<&'a Device> {
-        Some(self.node.whole(self.device?))
+    /// Returns the row of a node alone.
+    const fn of(counts: &'a Counts<'a>) -> Self {
+        Self { counts, device: None, position: None, usage: None, job: None }
     }
 
-    fn device_count(self) -> Option<DeviceCount> {
+    /// Returns the device; of a slice, the device that it is cut from.
+    fn whole(&self) -> Option<&'a Device> {
+        Some(self.counts.node.whole(self.device?))
+    }
+
+    fn device_count(&self) -> Option<DeviceCount> {
         self.counts.device(self.position?)
     }
 
-    fn has_health(self, health: Health) -> bool {
-        self.device.is_some_and(|device| self.node.health(device) == health)
+    fn has_health(&self, health: Health) -> bool {
+        self.device.is_some_and(|device| self.counts.node.health(device) == health)
+    }
+
+    /// Returns the job id of the process, from its cgroup.
+    fn process_job_id(&self) -> Option<&JobId> {
+        self.usage.as_ref()?.statics()?.job.as_ref()
     }
 
     /// Reads a value of the device; what a slice does not report is that of its device.
-    fn device_value(self, read: impl Fn(&Device) -> Value) -> Option<Value> {
+    fn device_value(&self, read: impl Fn(&Device) -> Value) -> Option<Value> {
         let own = read(self.device?);
         if matches!(own, Value::Unknown(_)) { self.whole().map(read) } else { Some(own) }
     }
 }
 
 impl StateWord {
-    fn matches(self, row: FilterRow<'_>) -> bool {
+    fn matches(self, row: &FilterRow<'_>) -> bool {
         match self {
             Self::Device(count) => row.device_count() == Some(count),
             Self::Node(count) => row.counts.node() == count,
             Self::Stale if row.device.is_some() => row.device_count() == Some(DeviceCount::Stale),
             Self::Stale => row.counts.node() == NodeCount::Stale,
-            Self::Up => row.node.link == Link::Up,
+            Self::Up => row.counts.node.link == Link::Up,
             Self::Fault => row.has_health(Health::Faulty) || row.counts.node() == NodeCount::Down,
             Self::Degraded => row.has_health(Health::Degraded),
             Self::Throttled => row
@@ -429,11 +402,11 @@ impl StateWord {
 
 impl FilterField {
     /// Returns the texts that the field is compared with if it may have several; empty for any other field.
-    fn names(self, row: FilterRow<'_>) -> Vec<Cow<'_, str>> {
+    fn names<'a>(self, row: &FilterRow<'a>) -> Vec<Cow<'a, str>> {
         match self {
             Self::Partition => partitions(row).into_iter().map(Into::into).collect(),
             Self::NodeState => {
-                let known = row.node.scheduler.iter();
+                let known = row.counts.node.scheduler.iter();
                 known.flat_map(|known| known.state_words()).map(Into::into).collect()
             }
             Self::Index => {
@@ -466,21 +439,21 @@ impl FilterField {
     }
 
     /// Returns the value of the field; `None` if the row has no such field.
-    fn value(self, row: FilterRow<'_>) -> Option<Value> {
+    fn value(self, row: &FilterRow<'_>) -> Option<Value> {
         Some(match self {
-            Self::Node => Value::Text(row.node.name.as_str().into()),
+            Self::Node => row.counts.node.name.as_str().into(),
             Self::Index => match row.whole()?.index.get() {
-                Some(index) => Value::Integer(index.into()),
+                Some(index) => index.into(),
                 None => Value::Unknown(Reason::NotSampled),
             },
             Self::Uuid => Value::Text(Arc::clone(&row.device?.uuid)),
-            Self::Pid => Value::Integer(row.usage?.used.pid.into()),
+            Self::Pid => row.usage.as_ref()?.used.pid.into(),
             Self::MemoryShare => {
                 return row.device_value(|device| device.memory_share().map(Percent::get).into());
             }
-            Self::Host(field) => (field.read)(row.node),
+            Self::Host(field) => (field.read)(row.counts.node),
             Self::Device(field) => return row.device_value(field.read),
-            Self::Process(field) => (field.read)(row.usage?),
+            Self::Process(field) => (field.read)(row.usage.as_deref()?),
             // Each has several names.
             Self::Job | Self::Partition | Self::NodeState => return None,
             Self::OfJob(field) => {

@@ -78,13 +78,7 @@ impl Operand {
     pub(super) fn matches(&self, comparison: Comparison, value: &Value) -> bool {
         let is_unknown = matches!(value, Value::Unknown(_));
         match (self, value) {
-            (Self::Unknown, _) => match comparison {
-                Comparison::Equal | Comparison::Contains => is_unknown,
-                Comparison::Unequal | Comparison::NotContains => !is_unknown,
-                Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
-                    false
-                }
-            },
+            (Self::Unknown, _) => !comparison.is_order() && is_unknown != comparison.is_negative(),
             (_, Value::Unknown(_)) => false,
             (Self::Number(operand, _), Value::Number(number)) => number_matches(
                 comparison,
@@ -170,13 +164,14 @@ fn number_matches(comparison: Comparison, value: f64, operand: f64, tolerance: f
 /// Matches text: the whole text or a pattern for `=`, any part of it for `~`.
 fn text_matches(comparison: Comparison, operand: &str, text: &str) -> bool {
     let text = text.to_lowercase();
-    match comparison {
-        Comparison::Equal => glob_matches(operand, &text),
-        Comparison::Unequal => !glob_matches(operand, &text),
-        Comparison::Contains => text.contains(operand),
-        Comparison::NotContains => !text.contains(operand),
-        Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => false,
-    }
+    let is_match = match comparison {
+        Comparison::Equal | Comparison::Unequal => glob_matches(operand, &text),
+        Comparison::Contains | Comparison::NotContains => text.contains(operand),
+        Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
+            return false;
+        }
+    };
+    is_match != comparison.is_negative()
 }
 
 /// Returns true if a text matches a pattern, in which `*` matches any characters.
