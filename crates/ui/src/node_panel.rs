@@ -80,9 +80,8 @@ impl NodePanel {
     fn process_rows(&self, node: &Node) -> Vec<(usize, RowId)> {
         let rows = process_rows(node);
         let uses = rows.iter().map(|(index, _)| node.uses.get(*index));
-        let entries: Vec<_> =
-            uses.map(|used| used.map(|used| ProcessEntry::of(node, used))).collect();
-        let positions = process_order::positions(&entries, self.order);
+        let entries = uses.map(|used| Some(ProcessEntry::of(node, used?)));
+        let positions = process_order::positions(&entries.collect::<Vec<_>>(), self.order);
         positions.iter().filter_map(|at| rows.get(*at).cloned()).collect()
     }
 
@@ -119,17 +118,15 @@ impl NodePanel {
         if matches!(cursor, Some(RowId::Process { .. })) {
             return true;
         }
-        let uses = if self.hides_processes { Vec::new() } else { self.process_rows(node) };
-        let is_wanted = |row_id: &RowId| match (row_id, &cursor) {
+        let row_ids = self.row_ids(node);
+        let found = row_ids.iter().find(|row_id| match (row_id, &cursor) {
             (RowId::Process { device, .. }, Some(RowId::Device(wanted))) => device == wanted,
-            _ => true,
-        };
-        let found = uses.into_iter().map(|(_, row_id)| row_id).find(is_wanted);
+            (RowId::Process { .. }, _) => true,
+            (RowId::Device(_), _) => false,
+        });
         let is_found = found.is_some();
-        match (&cursor, found) {
-            (_, Some(row_id)) => self.cursor = Some(row_id),
-            (None, None) => self.cursor = self.row_ids(node).first().cloned(),
-            (Some(_), None) => {}
+        if is_found || cursor.is_none() {
+            self.cursor = found.or(row_ids.first()).cloned();
         }
         cursor.is_none() && is_found
     }
@@ -137,10 +134,6 @@ impl NodePanel {
     #[expect(clippy::wildcard_enum_match_arm, reason = "other actions do not scroll")]
     /// Scrolls the commands of the process table, or ignores the action.
     pub(crate) fn scroll_commands(&mut self, node: Option<&Node>, action: ProcessAction) -> Effect {
-        let longest = || {
-            let commands = node?.processes.iter().filter_map(|one| one.statics.command.known());
-            commands.map(|command| usize::from(width_of(command))).max()
-        };
         self.shift = match action {
             ProcessAction::Scroll { is_forward: true } => {
                 (self.shift + SCROLL_COLUMNS).min(MAX_SHIFT)
@@ -150,7 +143,10 @@ impl NodePanel {
             }
             ProcessAction::ScrollHome => 0,
             ProcessAction::ScrollEnd => {
-                longest().unwrap_or(0).saturating_sub(SHOWN_END).min(MAX_SHIFT)
+                let processes = node.into_iter().flat_map(|node| node.processes.iter());
+                let commands = processes.filter_map(|process| process.statics.command.known());
+                let longest = commands.map(|command| usize::from(width_of(command))).max();
+                longest.unwrap_or(0).saturating_sub(SHOWN_END).min(MAX_SHIFT)
             }
             _ => return Effect::Ignored,
         };
@@ -194,12 +190,12 @@ impl NodePanel {
         &self,
         node: Option<&Node>,
     ) -> Result<(u32, Option<u64>), String> {
-        let no_process = |hint: &str| Err(format!("no process is under the cursor; {hint}"));
-        match node.and_then(|node| self.cursor(node)) {
-            Some(RowId::Process { pid, start_ticks, .. }) => Ok((pid, start_ticks)),
-            Some(RowId::Device(_)) => no_process("processes are below the devices"),
-            None => no_process("↑ and ↓ select one"),
-        }
+        let hint = match node.and_then(|node| self.cursor(node)) {
+            Some(RowId::Process { pid, start_ticks, .. }) => return Ok((pid, start_ticks)),
+            Some(RowId::Device(_)) => "processes are below the devices",
+            None => "↑ and ↓ select one",
+        };
+        Err(format!("no process is under the cursor; {hint}"))
     }
 
     /// Returns the process under the cursor, or why there is none that can be signalled.

@@ -88,14 +88,10 @@ impl LinePainter<'_> {
             }
             SpanContent::Strip(marks) => {
                 for (x, (symbol, tone)) in (x..x + width).zip(marks) {
-                    let style = match symbol {
-                        Symbol::Level(_) if self.is_ascii() => self.bar_style(*tone),
-                        Symbol::Level(_) => self.theme.level_style(*tone, self.row_style),
-                        Symbol::Idle
-                        | Symbol::Faulty
-                        | Symbol::Overflow
-                        | Symbol::Char(_)
-                        | Symbol::Letter(..) => self.theme.style(*tone, self.row_style),
+                    let style = if matches!(symbol, Symbol::Level(_)) && !self.is_ascii() {
+                        self.theme.level_style(*tone, self.row_style)
+                    } else {
+                        self.theme.style(*tone, self.row_style)
                     };
                     self.symbol(x, *symbol, style);
                 }
@@ -253,11 +249,7 @@ impl LinePainter<'_> {
 }
 
 /// Returns the filled halves of a bar's columns; a value above zero fills at least one.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float cast saturates, which is what we want"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
 fn filled_halves(part: f32, width: u16) -> usize {
     let all = usize::from(width) * 2;
     let filled = (part / 100.0 * f32::from(width) * 2.0).round() as usize;

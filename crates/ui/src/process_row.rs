@@ -7,7 +7,7 @@ use crate::widgets::number_format::percent_value;
 use gtop_fleet::{Node, Process};
 use gtop_local::time::Timestamp;
 use gtop_model::{
-    Device, DeviceUse, JobId, NodeName, ProcessStatics, Reading, UnseenProcess, Vendor,
+    Device, DeviceUse, JobId, NodeName, ProcessKey, ProcessStatics, Reading, UnseenProcess, Vendor,
 };
 
 /// Identity of a process on one device.
@@ -66,6 +66,12 @@ impl ProcessRow {
 
     pub(crate) fn has_key(&self, key: &RowKey) -> bool {
         self.entry().is_some_and(|entry| entry.has_key(key))
+    }
+
+    /// Returns true if it is a row of this process.
+    pub(crate) fn is_of(&self, node: &NodeName, key: ProcessKey) -> bool {
+        let process = self.process.and_then(|index| self.node.processes.get(index));
+        self.node.name == *node && process.is_some_and(|process| process.key == key)
     }
 }
 

@@ -2,7 +2,7 @@
 //! a device, and the list of unavailable values.
 
 use crate::widgets::line::Tone;
-use crate::widgets::number_format::{Units, rate};
+use crate::widgets::number_format::{Units, or_unknown, rate};
 use gtop_fleet::Node;
 use gtop_fleet::metrics::{
     DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields,
@@ -39,17 +39,20 @@ enum AttributeSource {
     Combined(fn(AttributeContext<'_>) -> AttributeText),
 }
 
-impl Attribute {
-    const fn combined(
-        (name, title, label): (&'static str, &'static str, &'static str),
-        (width, rank): (u16, u8),
-        help: &'static str,
-        read: fn(AttributeContext<'_>) -> AttributeText,
-    ) -> Self {
-        let column = MetricColumn { title, label, width, rank };
-        Self { name, column, help, source: AttributeSource::Combined(read) }
-    }
+/// Makes an attribute that is no single metric.
+const fn combined(
+    name: &'static str,
+    title: &'static str,
+    label: &'static str,
+    (width, rank): (u16, u8),
+    help: &'static str,
+    read: fn(AttributeContext<'_>) -> AttributeText,
+) -> Attribute {
+    let column = MetricColumn { title, label, width, rank };
+    Attribute { name, column, help, source: AttributeSource::Combined(read) }
+}
 
+impl Attribute {
     fn of_metric(field: &'static Field<Device>) -> Option<Self> {
         let source = AttributeSource::Metric(field);
         Some(Self { name: field.alias, column: field.column?, help: field.help, source })
@@ -82,86 +85,56 @@ pub(crate) fn attributes() -> Vec<Attribute> {
 /// Returns the known ones of these attributes, each with its label.
 pub(crate) fn named(context: AttributeContext<'_>, names: &[&str]) -> Vec<String> {
     let all = attributes();
-    let found = names.iter().filter_map(|name| all.iter().find(|one| one.name == *name));
-    let text = |one: &Attribute| match one.read(context) {
-        Reading::Known((text, _)) => Some(format!("{} {text}", one.column.label)),
-        Reading::Unknown(_) => None,
-    };
-    found.filter_map(text).collect()
+    let found =
+        names.iter().filter_map(|name| all.iter().find(|attribute| attribute.name == *name));
+    let known = found.filter_map(|attribute| {
+        let (text, _) = attribute.read(context).into_known()?;
+        Some(format!("{} {text}", attribute.column.label))
+    });
+    known.collect()
 }
 
 /// The attributes that are no single metric.
 const COMBINED: [Attribute; 18] = [
-    Attribute::combined(("owner", "OWNER", "by"), (8, 1), "the user of a TPU chip", owner),
-    Attribute::combined(
-        ("throttled", "THROTTLED", "throttled"),
-        (12, 2),
-        "why clocks are throttled",
-        throttled,
-    ),
-    Attribute::combined(("membw", "MEMBW", "membw"), (5, 3), "memory bandwidth in use", bandwidth),
-    Attribute::combined(
-        ("memshare", "MEM%", "memory share"),
-        (4, 5),
-        "device memory in use, in percent",
-        memory_share,
-    ),
-    Attribute::combined(("pcie", "PCIe", "PCIe"), (11, 7), "traffic over PCIe", pcie),
-    Attribute::combined(("nvlink", "NVLINK", "NVLink"), (11, 8), "traffic over NVLink", nvlink),
-    Attribute::combined(("fan", "FAN", "fan"), (5, 9), "fan speed", fan),
-    Attribute::combined(
-        ("pstate", "PSTATE", "pstate"),
-        (6, 10),
-        "the performance state",
-        performance_state_text,
-    ),
-    Attribute::combined(
-        ("enc-dec", "ENC/DEC", "enc/dec"),
-        (7, 11),
-        "video encoder and decoder",
-        video,
-    ),
-    Attribute::combined(
-        ("ecc", "ECC", "ecc"),
-        (7, 15),
-        "ECC errors, corrected/uncorrected",
-        ecc_errors,
-    ),
-    Attribute::combined(
-        ("remap", "REMAP", "remap"),
-        (8, 16),
-        "remapped memory rows",
-        remapped_rows,
-    ),
-    Attribute::combined(("link", "LINK", "link"), (5, 17), "PCIe generation and lanes", link),
-    Attribute::combined(("mode", "MODE", "mode"), (9, 19), "the compute mode", mode),
-    Attribute::combined(("cores", "CORES", "cores"), (9, 21), "the cores of a chip", cores),
-    Attribute::combined(
-        ("gi-ci", "GI/CI", "GI/CI"),
-        (5, 22),
-        "GPU and compute instance of a slice",
-        instances,
-    ),
-    Attribute::combined(("bar1", "BAR1", "BAR1"), (11, 23), "the BAR1 window in use", bar1),
-    Attribute::combined(
-        ("partitions", "PART", "partitions"),
+    combined("owner", "OWNER", "by", (8, 1), "the user of a TPU chip", owner),
+    combined("throttled", "THROTTLED", "throttled", (12, 2), "why clocks are throttled", throttled),
+    combined("membw", "MEMBW", "membw", (5, 3), "memory bandwidth in use", bandwidth),
+    combined("memshare", "MEM%", "memory share", (4, 5), MEMORY_SHARE_HELP, memory_share),
+    combined("pcie", "PCIe", "PCIe", (11, 7), "traffic over PCIe", pcie),
+    combined("nvlink", "NVLINK", "NVLink", (11, 8), "traffic over NVLink", nvlink),
+    combined("fan", "FAN", "fan", (5, 9), "fan speed", fan),
+    combined("pstate", "PSTATE", "pstate", (6, 10), "the performance state", performance_state),
+    combined("enc-dec", "ENC/DEC", "enc/dec", (7, 11), "video encoder and decoder", video),
+    combined("ecc", "ECC", "ecc", (7, 15), "ECC errors, corrected/uncorrected", ecc_errors),
+    combined("remap", "REMAP", "remap", (8, 16), "remapped memory rows", remapped_rows),
+    combined("link", "LINK", "link", (5, 17), "PCIe generation and lanes", link),
+    combined("mode", "MODE", "mode", (9, 19), "the compute mode", mode),
+    combined("cores", "CORES", "cores", (9, 21), "the cores of a chip", cores),
+    combined("gi-ci", "GI/CI", "GI/CI", (5, 22), "GPU and compute instance of a slice", instances),
+    combined("bar1", "BAR1", "BAR1", (11, 23), "the BAR1 window in use", bar1),
+    combined(
+        "partitions",
+        "PART",
+        "partitions",
         (8, 24),
         "compute and memory partition",
         partition,
     ),
-    Attribute::combined(("pci", "PCI", "pci"), (12, 27), "PCI address", bus),
+    combined("pci", "PCI", "pci", (12, 27), "PCI address", bus),
 ];
+
+const MEMORY_SHARE_HELP: &str = "device memory in use, in percent";
 
 /// Groups the labels of unavailable values by reason. `first` is listed before the attributes.
 pub(crate) fn unavailable(
     context: AttributeContext<'_>,
     first: &[(&'static str, Option<Reason>)],
 ) -> Vec<(String, &'static str)> {
-    let attributes = attributes()
-        .into_iter()
-        .map(|attribute| (attribute.column.label, attribute.read(context).reason()));
+    let attributes = attributes().into_iter();
+    let reasons =
+        attributes.map(|attribute| (attribute.column.label, attribute.read(context).reason()));
     let mut grouped: Vec<(String, &'static str)> = Vec::new();
-    for (label, reason) in first.iter().copied().chain(attributes) {
+    for (label, reason) in first.iter().copied().chain(reasons) {
         // No source reports this value at all, so its absence is not worth a word.
         let Some(reason) = reason.filter(|reason| *reason != Reason::NotSampled) else { continue };
         match grouped.iter_mut().find(|(_, known)| *known == reason.text()) {
@@ -175,8 +148,8 @@ pub(crate) fn unavailable(
 /// Formats the current value of a charted metric in at most 6 columns: its share, or the value that the share
 /// is of.
 pub(crate) fn chart_text(chart: &DeviceChart, context: AttributeContext<'_>) -> String {
-    let is_value = |field: &&Field<Device>| field.kind != ValueKind::Text && field.unit() != "%";
-    let text = match chart.field.filter(is_value) {
+    let field = chart.field.filter(|field| field.kind != ValueKind::Text && field.unit() != "%");
+    let text = match field {
         Some(field) => metric_text(field, context).into_known(),
         None => chart.share(context.device).map(|share| format!("{share:.0}%")),
     };
@@ -188,12 +161,12 @@ const GIB: f32 = 1_073_741_824.0;
 
 /// Formats the value at the top of a chart: what its share is of, in the unit of the value, in at most 6 columns.
 pub(crate) fn chart_end_text(chart: &DeviceChart, context: AttributeContext<'_>) -> String {
-    let whole = || {
-        let field = chart.field.filter(|field| field.kind != ValueKind::Text)?;
-        let share = chart.share(context.device).filter(|share| *share >= 1.0)?;
+    let field = chart.field.filter(|field| field.kind != ValueKind::Text);
+    let share = chart.share(context.device).filter(|share| *share >= 1.0);
+    let whole = field.zip(share).and_then(|(field, share)| {
         Some((field.number_of(context.device)? / share * 100.0, field.unit()))
-    };
-    match whole() {
+    });
+    match whole {
         Some((celsius, "°C")) => context.units.temperature_text(celsius),
         Some((bytes, "B")) => context.units.amount_of_gib(bytes / GIB),
         Some((watts, "W")) => format!("{watts:.0}W"),
@@ -211,6 +184,11 @@ fn detail<T>(
 
 fn plain<T: ToString>(reading: Reading<T>) -> AttributeText {
     reading.map(|value| (value.to_string(), Tone::Plain))
+}
+
+/// Formats a value; one that is missing was not sampled.
+fn if_any<T: ToString>(value: Option<T>) -> AttributeText {
+    value.map_or_else(Reading::default, |value| plain(Reading::Known(value)))
 }
 
 fn percent_text(reading: Reading<Percent>) -> AttributeText {
@@ -272,12 +250,8 @@ fn throttled(context: AttributeContext<'_>) -> AttributeText {
     if let Some((share, label, tone)) = longest {
         return Reading::Known((format!("{share:.0}% {label}"), tone));
     }
-    throttle.map(|throttle| {
-        throttle_cause(throttle).map_or_else(
-            || ("no".to_owned(), Tone::Faint),
-            |(label, tone)| (label.to_owned(), tone),
-        )
-    })
+    let cause = throttle.map(|throttle| throttle_cause(throttle).unwrap_or(("no", Tone::Faint)));
+    cause.map(|(label, tone)| (label.to_owned(), tone))
 }
 
 /// Returns the current throttle cause, for devices without throttle counters.
@@ -304,10 +278,11 @@ fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
 
 /// Formats receive and transmit rates per second.
 fn rates_text((inward, outward): (Reading<Bytes>, Reading<Bytes>)) -> AttributeText {
-    let text = |(inward, outward): (Bytes, Bytes)| {
-        format!("↓{:>4} ↑{:>4}", rate(inward.0), rate(outward.0))
-    };
-    plain(inward.zip(outward).map(text))
+    plain(
+        inward
+            .zip(outward)
+            .map(|(inward, outward)| format!("↓{:>4} ↑{:>4}", rate(inward.0), rate(outward.0))),
+    )
 }
 
 fn pcie(context: AttributeContext<'_>) -> AttributeText {
@@ -324,10 +299,10 @@ fn fan(context: AttributeContext<'_>) -> AttributeText {
     text.or(|| plain(rpm.map(|rpm| format!("{rpm}r"))))
 }
 
-fn performance_state_text(context: AttributeContext<'_>) -> AttributeText {
+fn performance_state(context: AttributeContext<'_>) -> AttributeText {
     let text = plain(context.device.performance_state.map(|state| format!("P{state}")));
     let level = detail(context, |details| details.performance_level.clone()).into_known();
-    text.or(|| level.map_or_else(Reading::default, |level| plain(Reading::Known(level))))
+    text.or(|| if_any(level))
 }
 
 fn video(context: AttributeContext<'_>) -> AttributeText {
@@ -353,15 +328,11 @@ fn ecc_errors(context: AttributeContext<'_>) -> AttributeText {
 /// Formats remapped rows or retired pages, with `!` if some are pending or remapping failed.
 fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
     let Some(details) = context.device.details.as_deref() else { return Reading::default() };
-    let sum = |one: Reading<u64>, other: Reading<u64>| {
-        one.zip(other).map(|(one, other)| one.saturating_add(other))
-    };
     let rows = sum(details.remapped_corrected, details.remapped_uncorrected);
     let count = rows.or(|| sum(details.retired_single, details.retired_double));
     let is_failed = details.remapping_failed.get() == Some(true);
-    let is_pending = [details.remapping_pending, details.retirement_pending]
-        .iter()
-        .any(|is_pending| is_pending.get() == Some(true));
+    let pending = [details.remapping_pending, details.retirement_pending];
+    let is_pending = pending.iter().any(|is_pending| is_pending.get() == Some(true));
     count.map(|count| match (is_failed, is_pending) {
         (true, _) => (format!("{count} failed"), Tone::Bad),
         (false, true) => (format!("{count} waits"), Tone::Warn),
@@ -369,17 +340,16 @@ fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
     })
 }
 
+fn sum(one: Reading<u64>, other: Reading<u64>) -> Reading<u64> {
+    one.zip(other).map(|(one, other)| one.saturating_add(other))
+}
+
 fn link(context: AttributeContext<'_>) -> AttributeText {
-    let lanes_max = Reading::of(context.device.statics.as_deref(), |known| known.pcie_max)
-        .get()
-        .map(|(_, lanes)| lanes);
+    let max = Reading::of(context.device.statics.as_deref(), |known| known.pcie_max).get();
     context.device.pcie.map(|(generation, lanes)| {
         // An idle device lowers its PCIe generation but keeps its lanes.
-        let tone = if lanes_max.is_some_and(|lanes_max| lanes < lanes_max) {
-            Tone::Warn
-        } else {
-            Tone::Plain
-        };
+        let is_narrow = max.is_some_and(|(_, max)| lanes < max);
+        let tone = if is_narrow { Tone::Warn } else { Tone::Plain };
         (format!("{generation}x{lanes}"), tone)
     })
 }
@@ -395,20 +365,19 @@ fn mode(context: AttributeContext<'_>) -> AttributeText {
 }
 
 fn cores(context: AttributeContext<'_>) -> AttributeText {
-    let chip = context.device.tpu.as_deref();
-    let Some(cores) = chip.and_then(|chip| chip.by_core.known()) else { return Reading::default() };
-    let core_text = |core: &gtop_model::TpuCore| {
-        core.utilization.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", share.get()))
-    };
-    plain(Reading::Known(cores.iter().map(core_text).collect::<Vec<_>>().join("/")))
+    let cores = context.device.tpu.as_deref().and_then(|chip| chip.by_core.known());
+    if_any(cores.map(|cores| {
+        let texts = cores
+            .iter()
+            .map(|core| or_unknown(core.utilization, |share| format!("{:.0}", share.get())));
+        texts.collect::<Vec<_>>().join("/")
+    }))
 }
 
 fn instances(context: AttributeContext<'_>) -> AttributeText {
     let statics = context.device.statics.as_deref();
     let ids = statics.and_then(|known| known.gpu_instance.zip(known.compute_instance).get());
-    ids.map_or_else(Reading::default, |(gpu, compute)| {
-        plain(Reading::Known(format!("{gpu}/{compute}")))
-    })
+    if_any(ids.map(|(gpu, compute)| format!("{gpu}/{compute}")))
 }
 
 fn bar1(context: AttributeContext<'_>) -> AttributeText {
@@ -424,14 +393,11 @@ fn compact_amount(context: AttributeContext<'_>, bytes: Bytes) -> String {
 
 fn partition(context: AttributeContext<'_>) -> AttributeText {
     let Some(details) = context.device.details.as_deref() else { return Reading::default() };
-    match (details.compute_partition.known(), details.memory_partition.known()) {
-        (None, None) => Reading::default(),
-        (compute, memory) => {
-            let label =
-                |label: Option<&std::sync::Arc<str>>| label.map_or("–", |label| label).to_owned();
-            plain(Reading::Known(format!("{}/{}", label(compute), label(memory))))
-        }
+    let labels = [details.compute_partition.known(), details.memory_partition.known()];
+    if labels == [None, None] {
+        return Reading::default();
     }
+    plain(Reading::Known(labels.map(|label| label.map_or(UNKNOWN, |label| label)).join("/")))
 }
 
 fn bus(context: AttributeContext<'_>) -> AttributeText {
@@ -440,7 +406,7 @@ fn bus(context: AttributeContext<'_>) -> AttributeText {
         Some((domain, tail)) if domain.chars().all(|digit| digit == '0') => tail.to_owned(),
         _ => id.to_string(),
     });
-    plain(known.map_or_else(Reading::default, Reading::Known))
+    if_any(known)
 }
 
 #[cfg(test)]

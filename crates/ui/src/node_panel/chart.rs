@@ -9,16 +9,18 @@ use crate::dialog::Dialog;
 use crate::display_options::DisplayOptions;
 use crate::node_panel::attributes::{AttributeContext, chart_end_text, chart_text};
 use crate::node_panel::close_up::{chart_step, metric_points, series_points};
+use crate::node_panel::device_table::device_fade;
 use crate::node_panel::host::newest_label;
 use crate::node_panel::series::{NodeSeries, SeriesId};
 use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::menu::Menu;
+use crate::widgets::table::Fade;
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::metrics::{self, DeviceChart};
 use gtop_local::text::width_of;
-use gtop_model::{Device, Link};
+use gtop_model::Device;
 
 /// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;
@@ -71,8 +73,8 @@ impl ChartState {
             menu.with_item(toggle, Some(chart.metric.key), label, chart.metric.help)
         });
         let selected = selected.or(charted.first().copied());
-        let is_selected = |chart| Some(ChartMetric::of(chart)) == selected;
-        let cursor = metrics::charts().iter().position(is_selected);
+        let charts = metrics::charts();
+        let cursor = charts.iter().position(|chart| Some(ChartMetric::of(chart)) == selected);
         Dialog::Menu(menu.with_cursor(cursor.unwrap_or(0)), "toggle")
     }
 }
@@ -94,17 +96,20 @@ impl ChartGrid {
     /// never fit, drops metrics first and devices last.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
         let max_columns = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
-        let grid = |columns: usize, metrics: usize| {
-            let rows = devices.div_ceil(columns);
-            let height = room / (rows * metrics).max(1);
-            let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
-            (height > 0).then_some(Self { columns, rows, metrics, height })
-        };
-        let all = |metrics| (1..=max_columns).filter_map(move |columns| grid(columns, metrics));
-        let two_rows_high = all(metrics).find(|grid| grid.height > 1);
-        let grid =
-            two_rows_high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
+        let mut all = (1..=metrics).rev().flat_map(|metrics| {
+            (1..=max_columns).filter_map(move |columns| Self::of(devices, columns, metrics, room))
+        });
+        let mut complete = all.clone().take_while(|grid| grid.metrics == metrics);
+        let grid = complete.find(|grid| grid.height > 1).or_else(|| all.next());
         grid.unwrap_or(Self { columns: max_columns, rows: room, metrics: 1, height: 1 })
+    }
+
+    /// Lays out the devices in so many columns; `None` if the graphs do not fit.
+    fn of(devices: usize, columns: usize, metrics: usize, room: usize) -> Option<Self> {
+        let rows = devices.div_ceil(columns);
+        let height = room / (rows * metrics).max(1);
+        let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
+        (height > 0).then_some(Self { columns, rows, metrics, height })
     }
 }
 
@@ -136,30 +141,31 @@ pub(crate) fn lines(
     let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
     let mut lines = Vec::new();
     let all = metrics::charts();
+    let shown = charted.iter().take(grid.metrics);
+    let shown: Vec<&DeviceChart> =
+        shown.filter_map(|metric| all.iter().find(|chart| chart.alias == metric.alias())).collect();
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        let chart = |metric: &ChartMetric| all.iter().find(|chart| chart.alias == metric.alias());
-        for metric in charted.iter().take(grid.metrics).filter_map(chart) {
+        for metric in &shown {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (index, device)) in (0..).zip(row) {
                 for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, metric)) {
-                    let start = column_width * column;
-                    let gap = start.saturating_sub(line.width());
-                    *line = std::mem::take(line).gap(gap).append(part);
+                    *line = std::mem::take(line).append_at(column_width * column, part);
                 }
             }
             lines.extend(across);
         }
     }
     if !lines.is_empty() {
-        let shown_text =
-            Line::styled(format!("{} of {} metrics", grid.metrics, charted.len()), Tone::Faint);
-        let shown_text = if grid.metrics < charted.len() { shown_text } else { Line::new() };
-        let newest = newest_label(node, node.taken_at(), context.view.now);
-        let ticks = (0..columns).fold(shown_text, |line, column| {
+        let mut ticks = Line::new();
+        if grid.metrics < charted.len() {
+            let text = format!("{} of {} metrics", grid.metrics, charted.len());
+            ticks = ticks.text(text, Tone::Faint);
+        }
+        let axis = graph.time_axis(&newest_label(node, node.taken_at(), context.view.now));
+        for column in 0..columns {
             let start = column_width * column + LABEL_WIDTH + SCALE_WIDTH;
-            let gap = start.saturating_sub(line.width());
-            line.gap(gap).append(graph.time_axis(&newest))
-        });
+            ticks = ticks.append_at(start, axis.clone());
+        }
         lines.push(ticks);
     }
     lines.truncate(height);
@@ -181,10 +187,10 @@ impl Pane<'_> {
         let now = context.view.now;
         let count = graph.visible_points(now);
         let source = node.device_sources.get(index);
-        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
+        let fade = device_fade(context.view, node, index);
         let taken_at = source.and_then(|source| node.source(source)?.taken_at);
         // What is no longer measured keeps its last graph.
-        let now = if is_fresh { now } else { taken_at.unwrap_or(now) };
+        let now = taken_at.filter(|_| fade == Fade::All).unwrap_or(now);
         let points = if let Some(history_metric) = chart.metric.history {
             metric_points(node, (&device.uuid, history_metric), source, now, count)
         } else {
@@ -209,12 +215,7 @@ impl Pane<'_> {
         let rows = graph.rows(&points, tone).into_iter().enumerate();
         rows.map(|(row, line)| {
             let label = if row == 0 { first.clone() } else { Line::new().gap(LABEL_WIDTH) };
-            let line = label.append(scale(&end, (row, height))).append(line);
-            match is_fresh {
-                false => line.dimmed(),
-                true if !context.view.matches_device(node, index) => line.subdued(),
-                true => line,
-            }
+            fade.applied_to(label.append(scale(&end, (row, height))).append(line))
         })
         .collect()
     }

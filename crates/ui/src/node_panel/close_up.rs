@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::node_panel::host::history_points;
+use crate::node_panel::host::{history_points, hold_time, repeated};
 use crate::node_panel::series::{NodeSeries, SeriesId};
 use gtop_fleet::{CLOSE_UP_STEP, Metric, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{Source, stale_after};
+use gtop_model::Source;
 
 /// Steps of a close-up in a second.
 const STEPS_PER_SECOND: i64 = 20;
@@ -28,20 +28,9 @@ pub(crate) fn metric_points(
     let Some(close_up) = node.history.close_up() else {
         return history_points(node, (subject, metric), source, now, count);
     };
-    let interval = source.and_then(|source| node.source(source)).map(|state| state.interval);
-    let hold = stale_after(interval.unwrap_or_default()).as_millis() / CLOSE_UP_STEP.as_millis();
+    let hold = hold_time(node, source).as_millis() / CLOSE_UP_STEP.as_millis();
     let hold = usize::try_from(hold).unwrap_or(0).min(count);
-    let mut last = (None, 0);
-    let mut repeated = Vec::with_capacity(count + hold);
-    for point in close_up.last(subject, metric, now, count + hold) {
-        last = match (point, last) {
-            (Some(value), _) => (Some(value), hold),
-            (None, (value, left)) if left > 0 => (value, left - 1),
-            (None, _) => (None, 0),
-        };
-        repeated.push(last.0);
-    }
-    repeated.split_off(hold)
+    repeated(close_up.last(subject, metric, now, count + hold), hold)
 }
 
 /// Returns the last `count` points of a series that is kept per second, each [`chart_step`] long.
@@ -59,11 +48,15 @@ pub(crate) fn series_points(
     let newest = now.as_micros().div_euclid(step);
     let oldest = newest - i64::try_from(count).unwrap_or(0) + 1;
     let first = oldest.div_euclid(STEPS_PER_SECOND);
-    let index = |slot: i64| usize::try_from(slot.div_euclid(STEPS_PER_SECOND) - first).ok();
-    let seconds = index(newest).map_or(0, |last| last + 1);
-    let points = series.last(node, id, now, seconds);
-    let point = |slot: i64| points.get(index(slot)?).copied().flatten();
-    (oldest..=newest).map(point).collect()
+    let seconds = newest.div_euclid(STEPS_PER_SECOND) - first + 1;
+    let points = series.last(node, id, now, usize::try_from(seconds).unwrap_or(0));
+    let slots = oldest..=newest;
+    slots
+        .map(|slot| {
+            let index = usize::try_from(slot.div_euclid(STEPS_PER_SECOND) - first).ok()?;
+            points.get(index).copied().flatten()
+        })
+        .collect()
 }
 
 #[cfg(test)]

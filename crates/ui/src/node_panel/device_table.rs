@@ -1,7 +1,5 @@
 //! The device table of a node, in nvnodetop's column order, with attribute columns if there is room.
 
-use std::sync::Arc;
-
 use crate::RenderContext;
 use crate::display_options::{DisplayOptions, Thresholds};
 use crate::node_panel::NodePanel;
@@ -11,17 +9,17 @@ use crate::node_panel::host::{history_points, shown_until};
 use crate::node_panel::process_table::has_only_tpus;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone, truncate_distinct};
-use crate::widgets::number_format::{or_unknown, percent};
+use crate::widgets::number_format::{or_unknown, percent, share_of};
 use crate::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
-use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{device_label, model_name};
+use gtop_fleet::insight::{FleetView, RowId};
 use gtop_fleet::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Metric, Node, StateReason, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
-use gtop_model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
+use gtop_model::{Bytes, Device, Link, Percent, Reason, Throttle, Watts};
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
@@ -56,7 +54,7 @@ struct DeviceRow<'a> {
     power_limit: Option<Watts>,
 }
 
-type DeviceColumn<'a> = TableColumn<DeviceTable<'a>, DeviceRow<'a>>;
+type Column<'a> = TableColumn<DeviceTable<'a>, DeviceRow<'a>>;
 type LaidOutDevices<'a, 'c> = Table<'c, DeviceTable<'a>, DeviceRow<'a>>;
 
 /// The highest rank of a column besides those of attributes.
@@ -78,11 +76,21 @@ pub fn column_specs() -> Vec<ColumnSpec> {
 }
 
 impl<'a> DeviceTable<'a> {
+    fn new(
+        context: RenderContext<'a>,
+        node: &'a Node,
+        attributes: &'a [Attribute],
+        width: u16,
+    ) -> Self {
+        let (display, now) = (context.options, context.view.now);
+        Self { node, display, attributes, now, width, has_only_tpus: has_only_tpus(node) }
+    }
+
     /// Returns the columns, with those of some attributes.
-    fn columns(has_index: bool, attributes: &[Attribute]) -> Vec<DeviceColumn<'a>> {
+    fn columns(has_index: bool, attributes: &[Attribute]) -> Vec<Column<'a>> {
         let ranked = (FIRST_RANKS + 1..).zip(attributes);
         let attributes = ranked.map(|(rank, Attribute { name, column, help, .. })| {
-            DeviceColumn::right(column.title, column.width, |table, row, place| {
+            Column::right(column.title, column.width, |table, row, place| {
                 row.of_device(|_, device| table.attribute_cell(place.name, device))
             })
             .named(name, "", help)
@@ -96,12 +104,12 @@ impl<'a> DeviceTable<'a> {
     }
 
     /// The columns in front of the attributes.
-    const FIRST: [DeviceColumn<'a>; 9] = [
-        DeviceColumn::right("#", 0, |_, row, _| Cell::toned(row.label.0.clone(), row.label.1))
+    const FIRST: [Column<'a>; 9] = [
+        Column::right("#", 0, |_, row, _| Cell::toned(row.label.0.clone(), row.label.1))
             .named("index", "", "number of the device; 3.1 is a slice of device 3")
             .sized(|table, _| table.label_width())
             .titled(|table, _| if table.has_index() { "#" } else { "" }.into()),
-        DeviceColumn::left("UUID", 0, |_, row, _| {
+        Column::left("UUID", 0, |_, row, _| {
             row.of_device(|_, device| device.uuid.to_string().into())
         })
         .named("uuid", "", "the UUID")
@@ -114,7 +122,7 @@ impl<'a> DeviceTable<'a> {
                 false => 0,
             }
         }),
-        DeviceColumn::left("NAME", 0, |table, row, place| {
+        Column::left("NAME", 0, |table, row, place| {
             row.of_device(|_, device| table.name_within(device, place.width).into())
         })
         .named("name", "", "the model")
@@ -127,7 +135,7 @@ impl<'a> DeviceTable<'a> {
                 false => 0,
             }
         }),
-        DeviceColumn::right("TEMP", 4, |table, row, _| {
+        Column::right("TEMP", 4, |table, row, _| {
             row.of_device(|_, device| {
                 let text = or_unknown(device.temperature.get(), |temperature| {
                     table.display.units().temperature(temperature)
@@ -139,14 +147,14 @@ impl<'a> DeviceTable<'a> {
         .named("temp", "", "core temperature, °C or °F; a warning while heat slows it down")
         .rank(6)
         .sized(|table, _| table.if_supported(4, |device| device.temperature.reason())),
-        DeviceColumn::left("UTIL", UTIL_WIDTH, |table, row, place| {
+        Column::left("UTIL", UTIL_WIDTH, |table, row, place| {
             let (util, tone) = row.util;
             let slices = row.device.filter(|_| util.is_none());
             let slices = slices.and_then(|(_, device)| table.node.slices_in_use(&device.uuid));
             if let Some((used, count)) = slices {
                 let text = format!("{used}/{count} slices used");
-                let short = || format!("{used}/{count} used");
-                return if width_of(&text) <= place.width { text } else { short() }.into();
+                let is_fitting = width_of(&text) <= place.width;
+                return if is_fitting { text } else { format!("{used}/{count} used") }.into();
             }
             let bar = Line::new().bar(util, place.width.saturating_sub(4), tone);
             Cell::Line(bar.right_aligned(&percent(util), 4, Tone::Plain))
@@ -159,11 +167,9 @@ impl<'a> DeviceTable<'a> {
             let title = if table.has_only_tpus { "DUTY" } else { "UTIL" };
             format!("{title:<0$}%", usize::from(width.saturating_sub(1))).into()
         }),
-        DeviceColumn::left("MEM", 4, |table, row, _| {
+        Column::left("MEM", 4, |table, row, _| {
             let ((used, total), _) = row.memory;
-            let both = used.zip(total);
-            let share = both.and_then(|(used, total)| Percent::of(used.0, total.0));
-            let share = share.map(Percent::get);
+            let share = share_of(used, total);
             Cell::Bar(share, table.display.device.tone(share))
         })
         .named("membar", "", "device memory in use, of the total, as a bar")
@@ -171,7 +177,7 @@ impl<'a> DeviceTable<'a> {
         .rank(9)
         .wider(14, |table, room| table.if_roomy(room.min(4)))
         .titled(|table, _| if table.has_only_tpus { "HBM" } else { "MEM" }.into()),
-        DeviceColumn::right("GiB", 0, |table, row, _| {
+        Column::right("GiB", 0, |table, row, _| {
             table.display.units().marked_usage(row.memory).into()
         })
         .named("mem", "", "device memory in use/total; * that of the host")
@@ -182,7 +188,7 @@ impl<'a> DeviceTable<'a> {
             width_of(&table.display.units().marked_usage(((total, total), is_host))).max(9)
         })
         .titled(|table, _| table.display.units().unit_name().into()),
-        DeviceColumn::right("W", 0, |_, row, _| power_text(row.power, row.power_limit).into())
+        Column::right("W", 0, |_, row, _| power_text(row.power, row.power_limit).into())
             .named("power", "", "power draw/limit in force, in watts")
             .rank(7)
             .sized(|table, _| {
@@ -196,7 +202,7 @@ impl<'a> DeviceTable<'a> {
                 let width = width_of(&widest).max(of_device).max(7);
                 table.if_supported(width, |device| device.power.reason())
             }),
-        DeviceColumn::right("MHz", 0, |table, row, place| {
+        Column::right("MHz", 0, |table, row, place| {
             row.of_device(|_, device| {
                 clocks_text(device, place.width, table.memory_clock_width()).into()
             })
@@ -205,9 +211,9 @@ impl<'a> DeviceTable<'a> {
         .or_titled(&["SM/MEM"])
         .rank(8)
         .sized(|table, _| {
-            let more =
-                if table.is_chosen() { table.if_wide(table.memory_clock_width()) } else { 0 };
-            table.if_supported(SM_CLOCK_WIDTH + more, |device| device.sm_clock.reason())
+            let memory = table.if_wide(table.memory_clock_width());
+            let width = SM_CLOCK_WIDTH + if table.is_chosen() { memory } else { 0 };
+            table.if_supported(width, |device| device.sm_clock.reason())
         })
         .wider(11, |table, room| {
             let more = table.memory_clock_width();
@@ -217,8 +223,8 @@ impl<'a> DeviceTable<'a> {
     ];
 
     /// The columns behind the attributes.
-    const LAST: [DeviceColumn<'a>; 2] = [
-        DeviceColumn::left("LAST", 6, |table, row, place| {
+    const LAST: [Column<'a>; 2] = [
+        Column::left("LAST", 6, |table, row, place| {
             row.of_device(|index, device| {
                 let series = (&*device.uuid, Metric::Utilization);
                 let source = table.node.device_sources.get(index);
@@ -233,12 +239,12 @@ impl<'a> DeviceTable<'a> {
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
         .titled(|_, width| format!("{}{}s", if width >= 8 { "LAST " } else { "" }, width).into()),
-        DeviceColumn::rest("FLAGS", 0, |table, row, _| {
+        Column::rest("FLAGS", 0, |table, row, _| {
             row.of_device(|index, device| {
-                let flags = DeviceFlag::of(table.node, device);
-                let add =
-                    |line: Line, flag: &DeviceFlag| line.text(flag.word(), flag.severity()).gap(1);
-                let line = flags.iter().fold(Line::new(), add);
+                let mut line = Line::new();
+                for flag in DeviceFlag::of(table.node, device) {
+                    line = line.text(flag.word(), flag.severity()).gap(1);
+                }
                 // Why it does not count as free is no problem of its own.
                 let reason = StateReason::last_known(table.node, index);
                 let word = reason.and_then(StateReason::word).unwrap_or_default();
@@ -308,9 +314,11 @@ impl<'a> DeviceTable<'a> {
 
     /// Returns the width, 0 if no device of this kind supports the value and the column is not chosen.
     fn if_supported(&self, width: u16, reason: fn(&Device) -> Option<Reason>) -> u16 {
-        let is_supported =
-            |why| !matches!(why, Reason::NotSupported | Reason::NotOffered) && !self.has_only_tpus;
-        let is_shown = self.node.devices.iter().any(|one| reason(one).is_none_or(is_supported));
+        let is_shown = self.node.devices.iter().map(reason).any(|reason| match reason {
+            Some(Reason::NotSupported | Reason::NotOffered) => false,
+            Some(_) => !self.has_only_tpus,
+            None => true,
+        });
         if is_shown || self.is_chosen() { width } else { 0 }
     }
 
@@ -360,14 +368,7 @@ impl<'a> DeviceTable<'a> {
 /// Returns the numbers of a device's row, those of all columns.
 pub(crate) fn facts(context: RenderContext<'_>, node: &Node, position: usize) -> Vec<Fact> {
     let attributes = attributes::attributes();
-    let table = DeviceTable {
-        node,
-        display: context.options,
-        attributes: &attributes,
-        now: context.view.now,
-        width: u16::MAX,
-        has_only_tpus: has_only_tpus(node),
-    };
+    let table = DeviceTable::new(context, node, &attributes, u16::MAX);
     let columns = DeviceTable::columns(context.options.selection.names.has_index, &attributes);
     let room = TableRoom::new(u16::MAX, 0, 1);
     let table = Table::fit(&columns, table, &context.options.columns.node, room);
@@ -420,40 +421,32 @@ pub(crate) fn lines(
     width: u16,
     DeviceRoom { lines: room_lines, is_full, has_sum }: DeviceRoom,
 ) -> Vec<Line> {
-    let now = context.view.now;
     let attributes = attributes::attributes();
-    let table = DeviceTable {
-        node,
-        display: context.options,
-        attributes: &attributes,
-        now,
-        width,
-        has_only_tpus: has_only_tpus(node),
-    };
+    let table = DeviceTable::new(context, node, &attributes, width);
     let units = context.options.units();
-    let is_available = |attribute: &&Attribute| attribute.is_available(node, units);
     let with_column: Vec<Attribute> = if table.is_chosen() {
         attributes.clone()
     } else {
         let max_attributes = if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { usize::MAX };
         let shown = attributes.iter().take(if width >= WIDE_WIDTH { max_attributes } else { 0 });
-        shown.filter(is_available).copied().collect()
+        shown.filter(|attribute| attribute.is_available(node, units)).copied().collect()
     };
     let columns = DeviceTable::columns(context.options.selection.names.has_index, &with_column);
     let room = TableRoom::new(width, 0, if width >= 110 { 2 } else { 1 });
     let mut table = Table::fit(&columns, table, &context.options.columns.node, room);
     distribute(&mut table);
-    let cursor = panel.cursor(node);
-    let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
-    let cursor_index = node.devices.iter().position(has_cursor);
+    let cursor = match panel.cursor(node) {
+        Some(RowId::Device(uuid)) => node.devices.iter().position(|device| device.uuid == uuid),
+        Some(RowId::Process { .. }) | None => None,
+    };
     let rows = if is_full { room_lines / 2 } else { room_lines };
-    panel.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
+    panel.devices.scroll_to(rows, count, cursor);
     let mut lines = vec![panel.devices.with_position(None, table.titles(), count, width)];
-    let is_fresh = |index| node.link == Link::Up && node.device_freshness(index, now).is_fresh();
-    let has_no_column = |attribute: &&Attribute| table.width_of(attribute.name) == 0;
     let second_columns = is_full.then(|| {
-        let without_column = attributes.iter().filter(has_no_column).filter(is_available);
+        let without_column = attributes.iter().filter(|attribute| {
+            table.width_of(attribute.name) == 0 && attribute.is_available(node, units)
+        });
         table.context.second_columns(without_column)
     });
     if let Some(columns) = &second_columns {
@@ -461,26 +454,35 @@ pub(crate) fn lines(
     }
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
-        let fade = match is_fresh(index) {
-            false => Fade::All,
-            true if !context.view.matches_device(node, index) => Fade::Cells,
-            true => Fade::None,
-        };
+        let fade = device_fade(context.view, node, index);
         let row = table.context.row((index, device));
-        lines.push(table.row(Line::new(), &row, fade).selected(has_cursor(device)));
+        lines.push(table.row(Line::new(), &row, fade).selected(cursor == Some(index)));
         if let Some(columns) = &second_columns {
             let line = table.context.second_line(device, columns);
-            lines.push(fade.applied_to(line).selected(has_cursor(device)));
+            lines.push(fade.applied_to(line).selected(cursor == Some(index)));
         }
     }
     if has_sum {
         // With a filter, the sum is that of the devices that match.
-        let is_summed = |index: &usize| context.view.matches_device(node, *index);
-        let fade = Fade::if_old(!(0..count).filter(is_summed).all(is_fresh));
+        let mut summed = (0..count).filter(|index| context.view.matches_device(node, *index));
+        let has_old = summed.any(|index| device_fade(context.view, node, index) == Fade::All);
+        let fade = Fade::if_old(has_old);
         let sum = table.context.sum(context.view.matching_devices(node));
         lines.push(table.row(Line::new(), &sum, fade).trimmed());
     }
     lines.into_iter().map(|line| line.truncated(width)).collect()
+}
+
+/// Returns how a device is drawn: its values may be old, or the filter may not match it.
+pub(crate) fn device_fade(fleet_view: &FleetView, node: &Node, index: usize) -> Fade {
+    let freshness = node.device_freshness(index, fleet_view.now);
+    if node.link != Link::Up || !freshness.is_fresh() {
+        Fade::All
+    } else if fleet_view.matches_device(node, index) {
+        Fade::None
+    } else {
+        Fade::Cells
+    }
 }
 
 impl DeviceTable<'_> {
@@ -490,9 +492,9 @@ impl DeviceTable<'_> {
         &self,
         without_column: impl Iterator<Item = &'b Attribute>,
     ) -> Vec<SecondColumn<'b>> {
-        let devices = || self.node.devices.iter();
-        let has_power = devices().any(|device| device.power_share().is_some());
-        let has_traffic = devices().any(|device| bandwidth_share(device).get().is_some());
+        let devices = &self.node.devices;
+        let has_power = devices.iter().any(|device| device.power_share().is_some());
+        let has_traffic = devices.iter().any(|device| bandwidth_share(device).get().is_some());
         let bars = [(has_power, SecondColumn::Power), (has_traffic, SecondColumn::Bandwidth)];
         let bars = bars.into_iter().filter(|(is_reported, _)| *is_reported).map(|(_, bar)| bar);
         let attributes = without_column.filter(|attribute| attribute.name != "membw");
@@ -530,20 +532,14 @@ impl DeviceTable<'_> {
         if device.fault.is_some() {
             return start;
         }
-        let bar = |share: Option<Percent>, thresholds: Thresholds| {
-            let share = share.map(Percent::get);
-            if device.parent.is_some() && share.is_none() {
-                return Line::new().gap(SECOND_LINE_BAR_WIDTH + 5);
-            }
-            Line::new()
-                .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
-                .right_aligned(&percent(share), 4, Tone::Plain)
-                .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
-        };
         columns.iter().fold(start, |line, column| {
             let cell = match column {
-                SecondColumn::Power => bar(device.power_share(), self.display.device),
-                SecondColumn::Bandwidth => bar(bandwidth_share(device).get(), self.display.memory),
+                SecondColumn::Power => {
+                    second_bar(device, device.power_share(), self.display.device)
+                }
+                SecondColumn::Bandwidth => {
+                    second_bar(device, bandwidth_share(device).get(), self.display.memory)
+                }
                 SecondColumn::Attribute(attribute) => {
                     let (text, tone) = attribute_text(**attribute, self.attribute_context(device));
                     let is_blank = device.parent.is_some() && text == UNKNOWN;
@@ -554,6 +550,18 @@ impl DeviceTable<'_> {
             line.append(cell).gap(SECOND_LINE_GAP)
         })
     }
+}
+
+/// Draws a share in the second line of a device; a slice that does not report it has a gap.
+fn second_bar(device: &Device, share: Option<Percent>, thresholds: Thresholds) -> Line {
+    let share = share.map(Percent::get);
+    if device.parent.is_some() && share.is_none() {
+        return Line::new().gap(SECOND_LINE_BAR_WIDTH + 5);
+    }
+    Line::new()
+        .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
+        .right_aligned(&percent(share), 4, Tone::Plain)
+        .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
 }
 
 /// A column of the second lines of devices.
@@ -586,25 +594,22 @@ const fn has_memory_clock(width: u16) -> bool {
 }
 
 fn clocks_text(device: &Device, width: u16, memory_width: u16) -> String {
-    let clock_text =
-        |clock: &Reading<Megahertz>| or_unknown(clock.get(), |clock| clock.get().to_string());
-    if !has_memory_clock(width) {
-        return clock_text(&device.sm_clock);
-    }
-    if device.sm_clock.get().is_none() && device.memory_clock.get().is_none() {
-        return UNKNOWN.to_owned();
+    let clocks = [device.sm_clock.get(), device.memory_clock.get()];
+    let [sm, memory] = clocks.map(|clock| or_unknown(clock, |clock| clock.get().to_string()));
+    if !has_memory_clock(width) || clocks == [None, None] {
+        return sm;
     }
     let digits = usize::from(memory_width.saturating_sub(1));
-    format!("{}/{:>digits$}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
+    format!("{sm}/{memory:>digits$}")
 }
 
 fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
-    let watts_text =
-        |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
-    match (drawn, limit) {
-        (None, None) => UNKNOWN.to_owned(),
-        (drawn, limit) => format!("{}/{}", watts_text(drawn), watts_text(limit)),
+    if drawn.is_none() && limit.is_none() {
+        return UNKNOWN.to_owned();
     }
+    let watts =
+        [drawn, limit].map(|watts| or_unknown(watts, |watts| format!("{:.0}", watts.get())));
+    watts.join("/")
 }
 
 /// Formats an attribute, as a dash if it is unavailable.
@@ -634,9 +639,7 @@ pub(crate) fn detail(
     let units = display.units();
     let mut line = Line::styled(format!("{} ", device_label(node, device)), Tone::Strong)
         .text(format!(" {}", model_name(device)), Tone::Plain);
-    let tpu = device.tpu.as_deref();
-    let throttle = device.throttle.get().map(Throttle::text).filter(|text| text != "none");
-    if let Some(text) = throttle {
+    if let Some(text) = device.throttle.get().map(Throttle::text).filter(|text| text != "none") {
         line = line.text(format!("  throttled by {text}"), Tone::Warn);
     }
     if let Some(share) = throttled.filter(|share| *share >= 0.5) {
@@ -650,30 +653,24 @@ pub(crate) fn detail(
         ("limit", device.power_limit.reason()),
         ("clocks", device.sm_clock.reason()),
     ];
+    let memory_temperature = device.memory_temperature.get();
+    let tpu = device.tpu.as_deref();
+    let tpu_fault = tpu.and_then(|tpu| tpu.metrics_fault.known());
     let items = [
         device.pci.known().map(|pci| format!("pci {pci}")),
         device.performance_state.get().map(|state| format!("P{state}")),
         device.fan.get().map(|fan| format!("fan {:.0}%", fan.get())),
-        device
-            .memory_temperature
-            .get()
-            .map(|temperature| format!("memory {}", units.temperature(temperature))),
+        memory_temperature.map(|celsius| format!("memory {}", units.temperature(celsius))),
         device.pcie.get().map(|(generation, lanes)| format!("PCIe {generation}x{lanes}")),
         tpu.and_then(|tpu| tpu.nodes.known()).map(ToString::to_string),
-        tpu.and_then(|tpu| tpu.metrics_fault.known())
-            .filter(|text| &***text != "none")
-            .map(ToString::to_string),
+        tpu_fault.filter(|text| &***text != "none").map(ToString::to_string),
     ];
     let context = AttributeContext { node, device, units };
     let named = attributes::named(context, &["persistence", "mode", "ecc", "mig", "display"]);
     let uuid = device.uuid.to_string();
-    for item in items.into_iter().flatten().chain(named).chain([uuid]) {
-        line = line.text(format!("  {item}"), Tone::Faint);
-    }
-    for (text, reason) in attributes::unavailable(context, &first) {
-        line = line.text(format!("  {text}: {reason}"), Tone::Faint);
-    }
-    line
+    let unavailable = attributes::unavailable(context, &first).into_iter();
+    let unavailable = unavailable.map(|(text, reason)| format!("{text}: {reason}"));
+    line.details(items.into_iter().flatten().chain(named).chain([uuid]).chain(unavailable))
 }
 
 #[cfg(test)]
@@ -682,7 +679,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use gtop_model::NodeName;
+    use gtop_model::{NodeName, Reading};
 
     #[test]
     fn models_that_differ_at_the_end_are_different_in_tables_of_every_width() {

@@ -1,18 +1,17 @@
 //! Explains a node, a device and a process: every number with its source, its age and its meaning.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::RenderContext;
 use crate::node_panel::{device_table, process_table};
-use crate::timeline::zoned;
+use crate::timeline::{time_text as clock_text, zoned};
 use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::interval;
 use gtop_fleet::advice::{self, Reader};
 use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::device_flag::DeviceFlag;
-use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
+use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes, status_notes};
 use gtop_fleet::insight::note::Note;
 use gtop_fleet::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
@@ -34,10 +33,8 @@ pub(crate) fn node(
 ) -> Explanation {
     let now = context.view.now;
     let format = (context.options.units(), context.zone);
-    let host = |is_slow: bool| {
-        let fields = HOST.iter().filter(|field| is_slow_host_metric(field.id) == is_slow);
-        fields.map(|field| Fact::of_metric(field, node, format)).collect()
-    };
+    let fast_fields = HOST.iter().filter(|field| !is_slow_host_metric(field.id));
+    let slow_fields = HOST.iter().filter(|field| is_slow_host_metric(field.id));
     let (fast, slow) = (Source::host(), Source::host_slow());
     // Devices may be older than their host, and the other way round.
     let (of_host, of_devices): (Vec<Fact>, Vec<Fact>) =
@@ -56,12 +53,12 @@ pub(crate) fn node(
         .with_numbers(
             format!("host, from {}", source_text(&fast)),
             taken_at(node, &fast),
-            host(false),
+            Fact::of_metrics(fast_fields, node, format),
         )
         .with_numbers(
             format!("host, from {}", source_text(&slow)),
             taken_at(node, &slow),
-            host(true),
+            Fact::of_metrics(slow_fields, node, format),
         )
         .with_numbers("sources of its values", None, sources(node, now))
 }
@@ -95,14 +92,12 @@ pub(crate) fn device(
     let now = context.view.now;
     let format = (context.options.units(), context.zone);
     let source = node.device_sources.get(position);
-    let is_common = |alias: &str| DEVICE.iter().any(|field| field.alias == alias);
-    let facts = |is_wanted: bool| {
-        let fields = device_fields().filter(|field| is_common(field.alias) == is_wanted);
-        let facts = fields.map(|field| Fact::of_metric(field, device, format));
-        // What no source of this device reports is not listed.
-        let is_reported = |fact: &Fact| is_wanted || !fact.is_unsampled();
-        facts.filter(is_reported).collect::<Vec<_>>()
-    };
+    let (common_fields, other_fields): (Vec<_>, Vec<_>) =
+        device_fields().partition(|field| DEVICE.iter().any(|common| common.alias == field.alias));
+    let common = Fact::of_metrics(common_fields.into_iter(), device, format);
+    // What no source of this device reports is not listed.
+    let mut others = Fact::of_metrics(other_fields.into_iter(), device, format);
+    others.retain(|fact| !fact.is_unsampled());
     let name = source.map_or_else(|| "an unknown source".to_owned(), source_text);
     let slow = source.map(Source::slow);
     let slow_at = slow.and_then(|slow| taken_at(node, &slow));
@@ -118,12 +113,8 @@ pub(crate) fn device(
         })
     }));
     if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
-        let of_node = gtop_fleet::insight::node_status::status_notes(
-            &context.view.fleet,
-            node,
-            context.view.now,
-        );
-        remarks.extend(explained_notes(node, &of_node));
+        let notes = status_notes(&context.view.fleet, node, now);
+        remarks.extend(explained_notes(node, &notes));
     }
     let label = device_label(node, device);
     let title = format!("device {label} of {}: {}", node.name, model_name(device));
@@ -132,39 +123,35 @@ pub(crate) fn device(
             .with_remarks(remarks)
             .with_numbers("from the kernel's log", None, kernel_lines(context, node, &device.uuid))
             .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
-            .with_numbers(format!("measured by {name}"), at, facts(true))
-            .with_numbers(format!("more from {name}"), slow_at.or(at), facts(false)),
+            .with_numbers(format!("measured by {name}"), at, common)
+            .with_numbers(format!("more from {name}"), slow_at.or(at), others),
     )
 }
 
 /// Returns what the kernel has logged of a device, the last first.
 fn kernel_lines(context: RenderContext<'_>, node: &Node, device: &str) -> Vec<Fact> {
-    let is_own = |record: &&EventRecord| *record.event.device == *device;
-    let of_record = |record: &EventRecord| {
-        let name = record.event.code.map(|code| format!("Xid {code}")).unwrap_or_default();
-        let lines = record.lines.iter().map(|line| (name.clone(), Arc::clone(line)));
-        lines.collect::<Vec<_>>()
-    };
-    let mut lines: Vec<_> = node.events.iter().filter(is_own).flat_map(of_record).collect();
+    let own = node.events.iter().filter(|record| *record.event.device == *device);
+    let mut lines: Vec<(&EventRecord, &KernelLine)> =
+        own.flat_map(|record| record.lines.iter().map(move |line| (record, &**line))).collect();
     lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.at));
     lines.truncate(MAX_KERNEL_LINES);
-    let fact = |(name, line): (String, Arc<KernelLine>)| {
-        let when = zoned(line.at, context.zone).map(|at| at.strftime("%b %d %H:%M:%S").to_string());
-        Fact::known(name, when.unwrap_or_default(), line.text())
-    };
-    lines.into_iter().map(fact).collect()
+    let facts = lines.into_iter().map(|(record, line)| {
+        let name = record.event.code.map(|code| format!("Xid {code}")).unwrap_or_default();
+        Fact::known(name, clock_text(line.at, context.zone, "%b %d %H:%M:%S"), line.text())
+    });
+    facts.collect()
 }
 
 /// Returns the same of all devices that no driver lists, each behind its address.
 fn unlisted_kernel_lines(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
     let unlisted = node.events.iter().filter(|record| record.is_of_unlisted_device());
     let devices: BTreeSet<&str> = unlisted.map(|record| &*record.event.device).collect();
-    let of_device = |device: &str| {
+    let facts = devices.into_iter().flat_map(|device| {
         let facts = kernel_lines(context, node, device).into_iter();
-        let name = bus_address(device).unwrap_or(device).to_owned();
+        let name = bus_address(device).unwrap_or(device);
         facts.map(move |fact| Fact { name: format!("{name} {}", fact.name), ..fact })
-    };
-    devices.into_iter().flat_map(of_device).collect()
+    });
+    facts.collect()
 }
 
 /// Explains the use of a device by a process; `None` if it is gone.
@@ -178,11 +165,13 @@ pub(crate) fn process(
     let shown: Option<&Device> = position.and_then(|position| node.devices.get(position));
     let usage = Usage::of(node, shown?).find(|usage| usage.used.pid == pid)?;
     let format = (context.options.units(), context.zone);
-    let facts = |is_driver: bool| {
-        let fields = PROCESS.iter().filter(|field| is_driver_metric(field.alias) == is_driver);
-        let facts = fields.map(|field| Fact::of_metric(field, &usage, format));
-        facts.filter(|fact| !fact.is_unsampled()).collect::<Vec<_>>()
-    };
+    let (driver_fields, kernel_fields): (Vec<_>, Vec<_>) =
+        PROCESS.iter().partition(|field| is_driver_metric(field.alias));
+    let [driver_facts, kernel_facts] = [driver_fields, kernel_fields].map(|fields| {
+        let mut facts = Fact::of_metrics(fields.into_iter(), &usage, format);
+        facts.retain(|fact| !fact.is_unsampled());
+        facts
+    });
     let backend = position.and_then(|position| node.device_sources.get(position));
     let list = backend.map(Source::processes);
     let driver = backend.map_or_else(|| "the driver".to_owned(), source_text);
@@ -201,15 +190,15 @@ pub(crate) fn process(
         Explanation::new(format!("process {pid} on device {label} of {}", node.name))
             .with_remarks(hidden)
             .with_numbers("numbers of the row", at, row)
-            .with_numbers(format!("measured by {driver}"), at, facts(true))
-            .with_numbers("from /proc of the node", at, facts(false)),
+            .with_numbers(format!("measured by {driver}"), at, driver_facts)
+            .with_numbers("from /proc of the node", at, kernel_facts),
     )
 }
 
 /// Explains notes on a node, but for the next attempt to connect, which has its place among the numbers of the connection.
 pub(crate) fn explained_notes(node: &Node, notes: &[Note]) -> Vec<Remark> {
-    let is_remark = |note: &&Note| !matches!(note, Note::NextAttempt(_));
-    notes.iter().filter(is_remark).map(|note| Remark::of_note(note, node)).collect()
+    let remarks = notes.iter().filter(|note| !matches!(note, Note::NextAttempt(_)));
+    remarks.map(|note| Remark::of_note(note, node)).collect()
 }
 
 impl Remark {
@@ -307,7 +296,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
 
 /// Lists where the values come from, and since when or why not.
 fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
-    let fact = |state: &gtop_fleet::SourceState| {
+    let facts = node.sources.iter().map(|state| {
         let seen = match (&state.absent, state.taken_at) {
             (Some(_), _) => "not there".to_owned(),
             (None, Some(at)) => format!("{} ago", format_age(now.since(at))),
@@ -320,12 +309,13 @@ fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
             (None, None) => format!("asked every {}", interval(state.interval)),
         };
         Fact::known(state.source.as_str(), seen, meaning)
-    };
-    node.sources.iter().map(fact).collect()
+    });
+    facts.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;

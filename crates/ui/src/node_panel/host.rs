@@ -6,13 +6,15 @@ use crate::RenderContext;
 use crate::node_panel::series::{NodeSeries, SeriesId};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone, flow};
-use crate::widgets::number_format::{Units, mark_host, percent, percent_value, rate, used_percent};
+use crate::widgets::number_format::{
+    Units, gib, mark_host, percent, percent_value, rate, share_of, used_percent,
+};
 use crate::widgets::series::Means;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::{Metric, Node, Totals, Traffic, measured_parts};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
-use gtop_model::{Bytes, Device, Freshness, Link, Percent, Source, stale_after};
+use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 
 /// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: u16 = 20;
@@ -73,18 +75,14 @@ pub(crate) fn graph_lines(
             is_reversed: context.options.chart.is_reversed,
             step: Duration::from_secs(1),
         };
-        let count = graph.visible_points(shown_until(node, now));
-        let left = host_graphs(context, node, series, graph, count);
-        let mut lines = if is_double {
-            let right = device_graphs(context, node, graph, count);
-            let beside = |(left, right): (Line, Line)| {
-                let gap = (graph_width + 3).saturating_sub(left.width());
-                left.gap(gap).append(right)
-            };
-            left.into_iter().zip(right).map(beside).collect()
-        } else {
-            left
-        };
+        let until = shown_until(node, now);
+        let graphs = HostGraphs { context, node, graph, until, count: graph.visible_points(until) };
+        let mut lines = graphs.of_host(series);
+        if is_double {
+            for (left, right) in lines.iter_mut().zip(graphs.of_devices()) {
+                *left = std::mem::take(left).append_at(graph_width + 3, right);
+            }
+        }
         let items = other_items(node, units);
         lines.extend(flow(items, 3, width, max_lines.saturating_sub(lines.len())));
         lines.truncate(max_lines);
@@ -107,111 +105,96 @@ pub(crate) fn shown_until(node: &Node, now: Timestamp) -> Timestamp {
     last.unwrap_or(now)
 }
 
-/// Stacks two graphs of shares, the lower one filled from the top, with the time axis between them and a scale in front.
-fn stack_graphs(
-    newest: &str,
-    graph: Graph,
-    upper: (Line, &[Option<f32>], Tone),
-    lower: (Line, &[Option<f32>], Tone),
-) -> Vec<Line> {
-    let inverted = Graph { grows_down: true, ..graph };
-    let ends = |at_end: bool| {
-        Line::new()
-            .right_aligned(if at_end { "100%" } else { "" }, PERCENT_WIDTH, Tone::Faint)
-            .gap(1)
-    };
-    let rows = |rows: Vec<Line>, end: usize| {
-        let numbered = rows.into_iter().enumerate();
-        numbered.map(move |(row, line)| ends(row == end).append(line)).collect::<Vec<_>>()
-    };
-    let last = usize::from(graph.height).saturating_sub(1);
-    let axis = Line::new().right_aligned("0%", PERCENT_WIDTH, Tone::Faint).gap(1);
-    let width = graph.width + PERCENT_WIDTH + 1;
-    let mut lines = vec![upper.0.truncated(width)];
-    lines.extend(rows(graph.rows(upper.1, upper.2), 0));
-    lines.push(axis.append(graph.time_axis(newest)));
-    lines.extend(rows(inverted.rows(lower.1, lower.2), last));
-    lines.push(lower.0.truncated(width));
-    lines
+fn scale_label(text: &str) -> Line {
+    Line::new().right_aligned(text, PERCENT_WIDTH, Tone::Faint).gap(1)
 }
 
-fn host_graphs(
-    context: RenderContext<'_>,
-    node: &Node,
-    series: &NodeSeries,
+/// Puts the scale in front of the rows of a graph; that at `end` reaches to the end of the scale.
+fn with_scale(rows: Vec<Line>, end: usize) -> impl Iterator<Item = Line> {
+    let rows = rows.into_iter().enumerate();
+    rows.map(move |(row, line)| scale_label(if row == end { "100%" } else { "" }).append(line))
+}
+
+/// The graphs of a host.
+struct HostGraphs<'a> {
+    context: RenderContext<'a>,
+    node: &'a Node,
     graph: Graph,
+    /// The time up to which they are drawn, and the number of points up to it.
+    until: Timestamp,
     count: usize,
-) -> Vec<Line> {
-    let newest = newest_label(node, node.taken_at(), context.view.now);
-    let now = shown_until(node, context.view.now);
-    let units = context.options.units();
-    let fast = &node.host.fast;
-    let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
-    let memory = series.last(node, &SeriesId::HostMemory, now, count);
-    let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
-    let mut lower_title = labelled("MEM")
-        .right_aligned(&percent(share), 3, Tone::Strong)
-        .text("% ", Tone::Faint)
-        .text(units.usage_with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
-    let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
-    if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
-        let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
-        lower_title = lower_title
-            .gap(3)
-            .append(labelled("SWAP"))
-            .right_aligned(&percent(swap_share), 3, Tone::Strong)
-            .text("% ", Tone::Faint)
-            .text(units.usage_with_unit(used, Some(total)), Tone::Plain);
-    }
-    let upper_title = cpu_item(node, now, 0).gap(3).append(load_item(node));
-    let mut lines = stack_graphs(
-        &newest,
-        graph,
-        (upper_title, &cpu, context.options.load.tone(cpu_percent(node))),
-        (lower_title, &memory, context.options.memory.tone(share)),
-    );
-    // Swap, if any is used, replaces the last row of the memory graph.
-    if swap_share.is_some_and(|share| share > 0.0) {
-        let swap = series.last(node, &SeriesId::Swap, now, count);
-        let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
-        let index = lines.len().saturating_sub(2);
-        if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
-            *slot = std::mem::take(slot).truncated(PERCENT_WIDTH + 1).append(row);
-        }
-    }
-    lines
 }
 
-fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
-    let newest = newest_label(node, node.taken_at(), context.view.now);
-    let now = shown_until(node, context.view.now);
-    let positions = context.view.matching_devices(node);
-    let totals = Totals::of_part(node, positions);
-    let ((used, total), is_host) = totals.shown_memory();
-    let memory =
-        used.zip(total).and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
-    let load = totals.utilization.map(Percent::get);
-    let title = |label: &str, share: Option<f32>| {
-        labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
-    };
-    let amount = mark_host(context.options.units().usage_with_unit(used, total), is_host);
-    let upper_title = title("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
-    let count_text = format!(" mean of {}", totals.utilization_devices);
-    let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);
-    stack_graphs(
-        &newest,
-        graph,
-        (
-            upper_title,
-            &device_mean((node, positions), Metric::Memory, now, count),
-            context.options.memory.tone(memory),
-        ),
-        (
-            lower_title,
-            &device_mean((node, positions), Metric::Utilization, now, count),
-            context.options.load.tone(load),
-        ),
-    )
+/// A graph of shares, with its title.
+type TitledGraph = (Line, Vec<Option<f32>>, Tone);
+
+impl HostGraphs<'_> {
+    fn of_host(&self, series: &NodeSeries) -> Vec<Line> {
+        let Self { context, node, graph, until, count } = *self;
+        let (units, fast) = (context.options.units(), &node.host.fast);
+        let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), until, count);
+        let memory = series.last(node, &SeriesId::HostMemory, until, count);
+        let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
+        let usage = units.usage_with_unit(used_host_memory(node), fast.memory_total.get());
+        let mut lower_title =
+            labelled_share("MEM", share).text(" ", Tone::Faint).text(usage, Tone::Plain);
+        let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
+        if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
+            let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
+            let usage = units.usage_with_unit(used, Some(total));
+            let swap = labelled_share("SWAP", swap_share).text(" ", Tone::Faint);
+            lower_title = lower_title.gap(3).append(swap.text(usage, Tone::Plain));
+        }
+        let upper_title = cpu_item(node, until, 0).gap(3).append(load_item(node));
+        let mut lines = self.stacked(
+            (upper_title, cpu, context.options.load.tone(percent_value(node.host.cpu))),
+            (lower_title, memory, context.options.memory.tone(share)),
+        );
+        // Swap, if any is used, replaces the last row of the memory graph.
+        if swap_share.is_some_and(|share| share > 0.0) {
+            let swap = series.last(node, &SeriesId::Swap, until, count);
+            let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
+            let index = lines.len().saturating_sub(2);
+            if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
+                *slot = std::mem::take(slot).truncated(PERCENT_WIDTH + 1).append(row);
+            }
+        }
+        lines
+    }
+
+    fn of_devices(&self) -> Vec<Line> {
+        let RenderContext { view, options, .. } = self.context;
+        let positions = view.matching_devices(self.node);
+        let totals = Totals::of_part(self.node, positions);
+        let ((used, total), is_host) = totals.shown_memory();
+        let memory = share_of(used, total);
+        let load = totals.utilization.map(Percent::get);
+        let amount = mark_host(options.units().usage_with_unit(used, total), is_host);
+        let upper_title = labelled_share("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
+        let count_text = format!(" mean of {}", totals.utilization_devices);
+        let lower_title = labelled_share("DEVICE UTIL", load).text(count_text, Tone::Faint);
+        let [upper, lower] = [Metric::Memory, Metric::Utilization]
+            .map(|metric| device_mean((self.node, positions), metric, self.until, self.count));
+        self.stacked(
+            (upper_title, upper, options.memory.tone(memory)),
+            (lower_title, lower, options.load.tone(load)),
+        )
+    }
+
+    /// Stacks two graphs, the lower one filled from the top, with the time axis between them and a scale in front.
+    fn stacked(&self, upper: TitledGraph, lower: TitledGraph) -> Vec<Line> {
+        let (node, graph) = (self.node, self.graph);
+        let inverted = Graph { grows_down: true, ..graph };
+        let last = usize::from(graph.height).saturating_sub(1);
+        let width = graph.width + PERCENT_WIDTH + 1;
+        let newest = newest_label(node, node.taken_at(), self.context.view.now);
+        let mut lines = vec![upper.0.truncated(width)];
+        lines.extend(with_scale(graph.rows(&upper.1, upper.2), 0));
+        lines.push(scale_label("0%").append(graph.time_axis(&newest)));
+        lines.extend(with_scale(inverted.rows(&lower.1, lower.2), last));
+        lines.push(lower.0.truncated(width));
+        lines
+    }
 }
 
 /// Returns the mean over the devices at these positions, or all, per second; memory is weighted by its size.
@@ -222,37 +205,23 @@ fn device_mean(
     count: usize,
 ) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    let has_value = |device: &Device| match metric {
+    let parts = measured_parts(node, positions, |device| match metric {
         Metric::Memory => device.memory_share().is_some(),
         Metric::Utilization | Metric::Cpu => device.load().get().is_some(),
-    };
-    for (device, part) in measured_parts(node, positions, has_value) {
-        let index = node.devices.iter().position(|one| one.uuid == device.uuid).unwrap_or(0);
+    });
+    for (device, part) in parts {
+        let index = node.devices.iter().position(|known| known.uuid == device.uuid).unwrap_or(0);
         let weight = match metric {
-            Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
+            Metric::Memory => device.memory_total.get().map_or(0.0, gib),
             Metric::Utilization | Metric::Cpu => part,
         };
-        let points = history_points(
-            node,
-            (&device.uuid, metric),
-            node.device_sources.get(index),
-            now,
-            count,
-        );
+        let source = node.device_sources.get(index);
+        let points = history_points(node, (&device.uuid, metric), source, now, count);
         for (at, point) in points.into_iter().enumerate() {
             means.add(at, point, weight);
         }
     }
     means.finish()
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a weight needs few digits")]
-fn single_gib(bytes: Bytes) -> f32 {
-    bytes.gib() as f32
-}
-
-fn cpu_percent(node: &Node) -> Option<f32> {
-    percent_value(node.host.cpu)
 }
 
 fn used_host_memory(node: &Node) -> Option<Bytes> {
@@ -276,18 +245,17 @@ fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
 
 /// Returns the items that have no graph.
 fn other_items(node: &Node, units: Units) -> Vec<Line> {
-    let mut items = Vec::new();
     let groups = [
         ("NET", &node.host.network, ["↓", "↑"]),
         ("IB", &node.host.infiniband, ["↓", "↑"]),
         ("DISK", &node.host.disks, ["r", "w"]),
     ];
-    items
-        .extend(groups.iter().filter_map(|(label, list, signs)| traffic_item(label, list, *signs)));
+    let traffic =
+        groups.iter().filter_map(|(label, list, signs)| traffic_item(label, list, *signs));
+    let mut items: Vec<Line> = traffic.collect();
     if let Some(temperature) = node.host.slow.temperature.get() {
-        items.push(
-            labelled("TEMP").text(format!("{:>4}", units.temperature(temperature)), Tone::Plain),
-        );
+        let text = format!("{:>4}", units.temperature(temperature));
+        items.push(labelled("TEMP").text(text, Tone::Plain));
     }
     if let Some(seconds) = node.host.fast.uptime_seconds.get() {
         items.push(labelled("UP").text(format_duration(Duration::from_secs(seconds)), Tone::Plain));
@@ -301,19 +269,16 @@ fn labelled(label: &str) -> Line {
     Line::styled(format!("{label} "), Tone::Faint)
 }
 
+fn labelled_share(label: &str, share: Option<f32>) -> Line {
+    labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
+}
+
 fn cpu_item(node: &Node, now: Timestamp, points: u16) -> Line {
-    let cpu = percent_value(node.host.cpu);
-    let mut line =
-        labelled("CPU").right_aligned(&percent(cpu), 3, Tone::Strong).text("%", Tone::Faint);
+    let mut line = labelled_share("CPU", percent_value(node.host.cpu));
     if points > 0 {
-        let series = ("", Metric::Cpu);
-        let history = history_points(
-            node,
-            series,
-            Some(&Source::host()),
-            shown_until(node, now),
-            usize::from(points),
-        );
+        let (source, until) = (Source::host(), shown_until(node, now));
+        let count = usize::from(points);
+        let history = history_points(node, ("", Metric::Cpu), Some(&source), until, count);
         line = line.gap(1).sparkline(history, Tone::Mid);
     }
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
@@ -332,10 +297,9 @@ fn load_item(node: &Node) -> Line {
 }
 
 fn traffic_item(label: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
-    let sum = |pick: fn(&Traffic) -> Bytes| {
-        list.iter().fold(0_u64, |sum, traffic| sum.saturating_add(pick(traffic).0))
-    };
-    let (inward, outward) = (sum(|traffic| traffic.inward), sum(|traffic| traffic.outward));
+    let (inward, outward) = list.iter().fold((0_u64, 0_u64), |(inward, outward), traffic| {
+        (inward.saturating_add(traffic.inward.0), outward.saturating_add(traffic.outward.0))
+    });
     (!list.is_empty()).then(|| {
         labelled(label)
             .text(format!("{}{:>4}", signs[0], rate(inward)), Tone::Plain)
@@ -380,21 +344,27 @@ pub(crate) fn history_points(
     now: Timestamp,
     count: usize,
 ) -> Vec<Option<f32>> {
+    let hold = usize::try_from(hold_time(node, source).as_secs()).unwrap_or(3);
+    let hold = hold.min(MAX_HOLD_SECONDS);
+    repeated(node.history.last(subject, metric, now, count + hold), hold)
+}
+
+/// Returns for how long a value of a source is repeated.
+pub(crate) fn hold_time(node: &Node, source: Option<&Source>) -> Duration {
     let state = source.and_then(|source| node.source(source));
-    let interval = state.map(|state| state.interval).unwrap_or_default();
-    let hold = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MAX_HOLD_SECONDS);
-    let points = node.history.last(subject, metric, now, count + hold);
-    let mut last: Option<(f32, usize)> = None;
-    let repeated: Vec<_> = points
-        .into_iter()
-        .map(|point| {
-            last = match (point, last) {
-                (Some(value), _) => Some((value, hold)),
-                (None, Some((value, left))) if left > 0 => Some((value, left - 1)),
-                (None, _) => None,
-            };
-            last.map(|(value, _)| value)
-        })
-        .collect();
-    repeated.into_iter().skip(hold).collect()
+    stale_after(state.map(|state| state.interval).unwrap_or_default())
+}
+
+/// Repeats each value at most `hold` times where no newer one is known, and leaves out the first `hold` points.
+pub(crate) fn repeated(points: Vec<Option<f32>>, hold: usize) -> Vec<Option<f32>> {
+    let mut last = (None, 0);
+    let repeated = points.into_iter().map(|point| {
+        last = match (point, last) {
+            (Some(_), _) => (point, hold),
+            (None, (value, left)) if left > 0 => (value, left - 1),
+            (None, _) => (None, 0),
+        };
+        last.0
+    });
+    repeated.skip(hold).collect()
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::Node;
+use gtop_local::text::width_of;
 use gtop_model::{SchedulerWords, TransportKind};
 
 /// From this width on, each command has the long form of its meaning.
@@ -49,15 +50,14 @@ pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<
     let jobs = of_jobs(context.options.scheduler);
     let steps =
         if context.options.has_scheduler { [&jobs, &HOSTS, &DEMO] } else { [&HOSTS, &jobs, &DEMO] };
-    let column =
-        steps.iter().map(|step| gtop_local::text::width_of(step.command)).max().unwrap_or(0);
+    let column = steps.iter().map(|step| width_of(step.command)).max().unwrap_or(0);
     let title = Line::styled("to watch devices elsewhere", Tone::Strong);
-    let step = |step: &&NextStep| {
+    let steps = steps.iter().map(|step| {
         let meaning = if width < WIDE { &step.short } else { &step.meaning };
         let line = Line::new().gap(GAP).left_aligned(step.command, column, Tone::Accent);
         line.gap(GAP).text(meaning.clone(), Tone::Plain)
-    };
-    let lines = std::iter::once(title).chain(steps.iter().map(step));
+    });
+    let lines = std::iter::once(title).chain(steps);
     lines.map(|line| line.truncated(width)).collect()
 }
 

@@ -105,8 +105,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
         Some(fault) => {
-            let text = wrap(&fault.message(), width, MAX_TEXT_LINES).into_iter();
-            lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
+            lines.extend(wrapped(&fault.message(), Tone::Bad, width));
             lines.extend(remedy_lines(context.view, node, width));
         }
         None => lines.extend(problem_lines(fleet_view, node, width)),
@@ -153,28 +152,32 @@ impl PanelDetail {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let rows = |step: usize| {
-            let rows = node.uses.len().div_ceil(step).max(1) * step;
-            if panel.hides_processes { 0 } else { 1 + rows }
-        };
-        let process_rows = rows(PROCESS_ROWS_STEP);
-        let fits = |lines: usize| frame_lines + lines <= room;
+        let process_lines = panel.process_lines(node, PROCESS_ROWS_STEP);
+        let room = room.saturating_sub(frame_lines);
         let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {
-            Density::Full => (true, fits(count * 2 + 1 + graph_lines)),
+            Density::Full => (true, count * 2 + 1 + graph_lines <= room),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
             Density::Auto => {
-                let is_host_full = fits(count + graph_lines + process_rows);
+                let is_host_full = count + graph_lines + process_lines <= room;
                 let below = if is_host_full {
-                    graph_lines + process_rows
+                    graph_lines + process_lines
                 } else {
-                    HOST_LINES.0 + rows(MIN_PROCESS_ROWS)
+                    HOST_LINES.0 + panel.process_lines(node, MIN_PROCESS_ROWS)
                 };
-                (fits(count * 2 + 1 + below), is_host_full)
+                (count * 2 + 1 + below <= room, is_host_full)
             }
         };
         Self { is_device_full, is_host_full, has_chart }
+    }
+}
+
+impl NodePanel {
+    /// Returns the lines reserved for processes, titles included, in steps of as many rows.
+    fn process_lines(&self, node: &Node, step: usize) -> usize {
+        let rows = node.uses.len().div_ceil(step).max(1) * step;
+        if self.hides_processes { 0 } else { 1 + rows }
     }
 }
 
@@ -274,18 +277,21 @@ fn models(node: &Node, room: u16) -> Line {
     for (_, device) in node.whole_devices() {
         *counts.entry(model_name(device)).or_default() += 1;
     }
-    let names: Vec<&str> = counts.keys().copied().collect();
-    let line = |width| {
-        let counted = shortened(&names, width).into_iter().zip(counts.values());
-        counted.fold(Line::new(), |line, (name, count)| {
-            line.text(format!("{count}× {name}  "), Tone::Plain)
-        })
-    };
-    let longest = names.iter().map(|name| width_of(name)).max().unwrap_or(0);
+    let longest = counts.keys().map(|name| width_of(name)).max().unwrap_or(0);
     let widths = MIN_MODEL_WIDTH..=longest.max(MIN_MODEL_WIDTH);
+    let mut lines = widths.rev().map(|width| counted_models(&counts, width));
     // What is behind the last one may be cut off.
-    let fits = |line: &Line| line.width().saturating_sub(2) <= room;
-    widths.rev().map(line).find(fits).unwrap_or_else(|| line(MIN_MODEL_WIDTH))
+    let fitting = lines.find(|line| line.width().saturating_sub(2) <= room);
+    fitting.unwrap_or_else(|| counted_models(&counts, MIN_MODEL_WIDTH))
+}
+
+fn counted_models(counts: &BTreeMap<&str, usize>, width: u16) -> Line {
+    let names: Vec<&str> = counts.keys().copied().collect();
+    let mut line = Line::new();
+    for (name, count) in shortened(&names, width).into_iter().zip(counts.values()) {
+        line = line.text(format!("{count}× {name}  "), Tone::Plain);
+    }
+    line
 }
 
 fn shortened(names: &[&str], width: u16) -> Vec<String> {
@@ -309,9 +315,8 @@ fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
 /// Describes a node: devices, driver, jobs, probe. Only the names of the models are shortened to fit into `room`.
 pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -> Line {
     let mut line = models(node, room);
-    if let Some(driver) =
-        node.devices.iter().find_map(|device| device.statics.as_deref()?.driver.known())
-    {
+    let mut statics = node.devices.iter().filter_map(|device| device.statics.as_deref());
+    if let Some(driver) = statics.find_map(|statics| statics.driver.known()) {
         line = line.text(format!("driver {driver}  "), Tone::Faint);
     }
     if let Some(cuda) = cuda_version(node) {
@@ -331,18 +336,11 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -
         Some(TransportKind::Http) => "via http  ",
         Some(TransportKind::Native | TransportKind::Local) | None => "",
     };
-    if !transport.is_empty() {
-        line = line.text(transport, Tone::Faint);
-    }
-    match &node.hello {
-        Some(hello) => {
-            if hello.sudo == Some(SudoState::Root) {
-                line = line.text("as root  ", Tone::Warn);
-            }
-            line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint)
-        }
-        None => line,
-    }
+    line = line.text(transport, Tone::Faint);
+    let Some(hello) = &node.hello else { return line };
+    let user = if hello.sudo == Some(SudoState::Root) { "as root  " } else { "" };
+    let probe = format!("{}  {}", hello.probe, hello.host.kernel);
+    line.text(user, Tone::Warn).text(probe, Tone::Faint)
 }
 
 /// Returns the highest CUDA version that the node's driver supports.
@@ -353,27 +351,27 @@ fn cuda_version(node: &Node) -> Option<&str> {
 
 /// Explains why a node is not fresh, and the remedy.
 fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
-    let line = Some(Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now)))
-        .filter(|line| line.width() > 0);
-    let told = line.into_iter().map(|line| line.truncated(width));
-    told.chain(full_fault_lines(node, width)).chain(remedy_lines(fleet_view, node, width)).collect()
+    let notes = Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now));
+    let mut lines = vec![notes.truncated(width)];
+    lines.retain(|line| line.width() > 0);
+    // What happened at a node that is down, where there is more to say than its notes do.
+    if let Some(fault) = node.fault().filter(|fault| *fault.what() != *fault.message()) {
+        lines.extend(wrapped(&fault.what(), Tone::Plain, width));
+    }
+    lines.extend(remedy_lines(fleet_view, node, width));
+    lines
 }
 
-/// Draws what happened at a node that is down, where there is more to say than its notes do.
-fn full_fault_lines(node: &Node, width: u16) -> Vec<Line> {
-    let fault = node.fault().filter(|fault| *fault.what() != *fault.message());
-    let text = fault.map(|fault| wrap(&fault.what(), width, MAX_TEXT_LINES));
-    text.into_iter()
-        .flatten()
-        .map(|text| Line::styled(text, Tone::Plain).truncated(width))
-        .collect()
+fn wrapped(text: &str, tone: Tone, width: u16) -> impl Iterator<Item = Line> {
+    let lines = wrap(text, width, MAX_TEXT_LINES).into_iter();
+    lines.map(move |text| Line::styled(text, tone).truncated(width))
 }
 
 /// Draws the remedy.
 fn remedy_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let text = node_advice(node, fleet_view.reader).first();
-    let wrapped = (!text.is_empty()).then(|| wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES));
-    let lines = wrapped.into_iter().flatten().enumerate().map(|(index, text)| {
+    let texts = wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES).into_iter().enumerate();
+    let lines = texts.map(|(index, text)| {
         Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
     });
     lines.map(|line| line.truncated(width)).collect()

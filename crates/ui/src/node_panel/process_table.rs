@@ -3,25 +3,23 @@
 use crate::RenderContext;
 use crate::node_panel::NodePanel;
 use crate::process_order;
+use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::{device_label, shown_id};
 use gtop_fleet::insight::{RowId, process_rows};
 use gtop_fleet::metrics::{PROCESS, help_of};
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::settings::ColumnSpec;
-use gtop_fleet::{Node, Process};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::Timestamp;
-use gtop_model::{
-    Bytes, DeviceUse, JobId, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind,
-    Vendor,
-};
+use gtop_model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UnseenReason, UseKind, Vendor};
 
-/// From this width on, the command has room before columns that can give way.
+/// From this width on, the command has room before columns that may be left out.
 const WIDE_WIDTH: u16 = 80;
 const MIN_COMMAND_WIDTH: u16 = 20;
 
@@ -42,7 +40,8 @@ pub(crate) fn lines(
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
     let is_filtered = !context.view.filter.is_empty();
-    let has_own = !is_filtered && node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
+    let mut entries = node.uses.iter().map(|used| ProcessEntry::of(node, used));
+    let has_own = !is_filtered && entries.any(|entry| entry.is_ours() == Some(true));
     let lines = panel.processes.lines(
         Some(table.sorted_titles(
             |spec| spec.name == panel.order.column,
@@ -52,15 +51,15 @@ pub(crate) fn lines(
         (width, height),
         |at| {
             let used = node.uses.get(rows.get(at)?.0)?;
-            let row = (used, node.process(used.pid));
-            let fade = match row.1 {
+            let entry = ProcessEntry::of(node, used);
+            let fade = match entry.unseen {
                 _ if !is_fresh => Fade::All,
-                None if node.unseen_process(used.pid).is_some_and(is_gone) => Fade::All,
+                Some(unseen) if unseen.why == UnseenReason::Gone => Fade::All,
                 _ if !context.view.matches_use(node, used) => Fade::Cells,
-                _ if has_own && is_own(node, used.pid) == Some(false) => Fade::Cells,
+                _ if has_own && entry.is_ours() == Some(false) => Fade::Cells,
                 _ => Fade::None,
             };
-            Some(table.row(Line::new(), &row, fade))
+            Some(table.row(Line::new(), &entry, fade))
         },
     );
     if rows.is_empty() {
@@ -76,29 +75,17 @@ pub(crate) fn facts(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> 
     let found = rows.into_iter().find(|(_, known)| known == row_id);
     let used = found.and_then(|(index, _)| node.uses.get(index));
     let table = UseTable::laid_out(context, (node, None), u16::MAX, 0);
-    used.map(|used| table.facts(&(used, node.process(used.pid)))).unwrap_or_default()
-}
-
-/// Returns true if a process belongs to the login that the probe runs as, `None` if either is unknown.
-fn is_own(node: &Node, pid: u32) -> Option<bool> {
-    let login = &node.hello.as_ref()?.host.user;
-    Some(node.statics_of(pid)?.user.known()? == login)
-}
-
-fn is_gone(process: &UnseenProcess) -> bool {
-    process.why == UnseenReason::Gone
+    used.map(|used| table.facts(&ProcessEntry::of(node, used))).unwrap_or_default()
 }
 
 fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
-    node.device_sources
-        .iter()
-        .filter_map(|source| node.process_list(source))
-        .all(|state| state.freshness(now).is_fresh())
+    let mut lists = node.device_sources.iter().filter_map(|source| node.process_list(source));
+    lists.all(|state| state.freshness(now).is_fresh())
 }
 
 fn empty_line(node: &Node, jobs: Option<&JobList>, selection: &DisplaySelection) -> Line {
-    let mut without_fault =
-        node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
+    let devices = node.devices.iter().enumerate();
+    let mut without_fault = devices.filter(|(_, device)| device.fault.is_none());
     let unknown = without_fault.find_map(|(index, _)| node.users_unknown_reason(index));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
         return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
@@ -107,13 +94,12 @@ fn empty_line(node: &Node, jobs: Option<&JobList>, selection: &DisplaySelection)
         return Line::styled(text, Tone::Faint);
     }
     let line = Line::styled("no processes use a device", Tone::Faint);
-    match node.hello.as_ref().map(|hello| hello.host.hidepid) {
-        Some(level) if level > 0 => line.text(
-            format!(" visible to us: /proc hides processes of other users (hidepid={level})"),
-            Tone::Faint,
-        ),
-        _ => line,
+    let level = node.hello.as_ref().map_or(0, |hello| hello.host.hidepid);
+    if level == 0 {
+        return line;
     }
+    let text = format!(" visible to us: /proc hides processes of other users (hidepid={level})");
+    line.text(text, Tone::Faint)
 }
 
 pub(crate) fn has_only_tpus(node: &Node) -> bool {
@@ -133,9 +119,7 @@ struct UseTable<'a> {
     shift: usize,
 }
 
-/// The use of a device, and the process that uses it.
-type UseRow<'a> = (&'a DeviceUse, Option<&'a Process>);
-type UseColumn<'a> = TableColumn<UseTable<'a>, UseRow<'a>>;
+type Column<'a> = TableColumn<UseTable<'a>, ProcessEntry<'a>>;
 
 /// Returns the columns of the table.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
@@ -144,35 +128,30 @@ pub(crate) fn column_specs() -> Vec<ColumnSpec> {
 
 impl<'a> UseTable<'a> {
     /// The first columns are always shown, then the command has its width, and others what is left.
-    const COLUMNS: [UseColumn<'a>; 13] = [
-        UseColumn::right("PID", 0, |table, (used, _), _| {
-            let is_same =
-                |selected: &DeviceUse| selected.pid == used.pid && selected.device != used.device;
-            let mark = if table.selected.is_some_and(is_same) { "=" } else { "" };
-            Cell::toned(format!("{mark}{}", used.pid), Tone::Strong)
+    const COLUMNS: [Column<'a>; 13] = [
+        Column::right("PID", 0, |table, entry, _| {
+            let DeviceUse { pid, device, .. } = entry.used;
+            let other = table.selected.filter(|selected| selected.device != *device);
+            let mark = if other.is_some_and(|other| other.pid == *pid) { "=" } else { "" };
+            Cell::toned(format!("{mark}{pid}"), Tone::Strong)
         })
         .named("pid", "", "process id of the node; = the selected process, on another device")
         .sized(|table, _| if table.is_reported(|used| used.pid >= 1_000_000) { 8 } else { 7 }),
-        UseColumn::left("USER", 8, |table, (used, _), _| {
-            user(table.node, used.pid).to_owned().into()
-        })
-        .named("user", "", help_of(PROCESS, "user"))
-        .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
-        UseColumn::right("GPU", 3, |table, (used, _), _| {
-            let mut devices = table.node.devices.iter();
-            let device = devices.find(|device| device.uuid == used.device);
-            Cell::of(device, |device| device_label(table.node, device))
+        Column::left("USER", 8, |_, entry, _| Cell::of(entry.user(), str::to_owned))
+            .named("user", "", help_of(PROCESS, "user"))
+            .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
+        Column::right("GPU", 3, |_, entry, _| {
+            Cell::of(entry.device, |device| device_label(entry.node, device))
         })
         .named("gpu", "", "number of the device")
         .or_titled(&["TPU"])
-        .sized(
-            |table, _| {
-                if table.node.devices.iter().any(|device| device.parent.is_some()) { 4 } else { 3 }
-            },
-        )
+        .sized(|table, _| {
+            let has_slices = table.node.devices.iter().any(|device| device.parent.is_some());
+            if has_slices { 4 } else { 3 }
+        })
         .titled(|table, _| if table.has_only_tpus { "TPU" } else { "GPU" }.into()),
-        UseColumn::left("TYPE", 4, |_, (used, _), _| {
-            used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
+        Column::left("TYPE", 4, |_, entry, _| {
+            entry.used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
         .named("type", "", help_of(PROCESS, "type"))
         .rank(5)
@@ -184,16 +163,16 @@ impl<'a> UseTable<'a> {
         })
         .titled(|table, _| if table.width < 100 { "TYP" } else { "TYPE" }.into())
         .shown_from(76),
-        UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
+        Column::right("GPU-MEM", 7, |table, entry, _| table.amount(entry.used.memory.get()))
             .named("gpumem", "", help_of(PROCESS, "gpumem"))
             .or_titled(&["TPU-MEM"])
             .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
-        UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
+        Column::right("%SM", 3, |_, entry, _| Cell::percent(percent_value(entry.used.sm)))
             .named("psm", "", help_of(PROCESS, "psm"))
             .or_titled(&["%TC"])
             .titled(|table, _| if table.has_only_tpus { "%TC" } else { "%SM" }.into()),
-        UseColumn::right("%BW", 3, |_, (used, _), _| {
-            Cell::percent(percent_value(used.memory_utilization))
+        Column::right("%BW", 3, |_, entry, _| {
+            Cell::percent(percent_value(entry.used.memory_utilization))
         })
         .named("pmembw", "", help_of(PROCESS, "pmembw"))
         .rank(6)
@@ -201,34 +180,34 @@ impl<'a> UseTable<'a> {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
         .shown_from(76),
-        UseColumn::right("%CPU", 5, |_, (_, process), _| {
-            Cell::percent(process.and_then(|process| process.cpu_percent.get()))
+        Column::right("%CPU", 5, |_, entry, _| {
+            Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
         })
         .named("pcpu", "", help_of(PROCESS, "pcpu"))
         .rank(1)
         .shown_from(60),
-        UseColumn::right("%MEM", 4, |_, (_, process), _| {
-            let share = process.and_then(|process| percent_value(process.resident_share));
+        Column::right("%MEM", 4, |_, entry, _| {
+            let share = entry.process.and_then(|process| percent_value(process.resident_share));
             Cell::of(share, |percent| format!("{percent:.1}"))
         })
         .named("prss", "", help_of(PROCESS, "prss"))
         .rank(4)
         .shown_from(110),
-        UseColumn::right("RSS", 6, |table, (_, process), _| {
-            table.amount(process.and_then(|process| process.resident.get()))
+        Column::right("RSS", 6, |table, entry, _| {
+            table.amount(entry.process.and_then(|process| process.resident.get()))
         })
         .named("rss", "", help_of(PROCESS, "rss"))
         .rank(3)
         .shown_from(60),
-        UseColumn::right("TIME", 8, |table, (_, process), _| {
-            let time = process.and_then(|process| table.node.run_time(process.key));
+        Column::right("TIME", 8, |_, entry, _| {
+            let time = entry.process.and_then(|process| entry.node.run_time(process.key));
             Cell::of(time, format_run_time)
         })
         .named("time", "", help_of(PROCESS, "time"))
         .rank(2)
         .shown_from(70),
-        UseColumn::left("JOB", 10, |table, (_, process), _| {
-            let job = process.and_then(|process| process.statics.job.as_ref());
+        Column::left("JOB", 10, |table, entry, _| {
+            let job = entry.process.and_then(|process| process.statics.job.as_ref());
             or_unknown(job, |job| shown_id(table.jobs, job).into_owned()).into()
         })
         .named("job", "", help_of(PROCESS, "job"))
@@ -237,16 +216,13 @@ impl<'a> UseTable<'a> {
             let processes = table.node.processes.iter();
             let jobs = processes.filter_map(|process| process.statics.job.as_ref());
             // A cut id would be that of another job.
-            let width =
-                |job: &JobId| if table.jobs.is_some() && job.as_str().len() > 6 { 12 } else { 10 };
-            jobs.map(width).max().unwrap_or_default()
+            let longest = jobs.map(|job| job.as_str().len()).max();
+            longest.map_or(0, |length| if table.jobs.is_some() && length > 6 { 12 } else { 10 })
         })
         .shown_from(100),
-        UseColumn::rest("COMMAND", 0, |table, (used, process), _| {
-            let command = short_command(command(*process, used), false);
-            let command = skip_columns(&command, table.shift);
-            let unseen = table.node.unseen_process(used.pid);
-            match unusual_state(*process, unseen.filter(|_| process.is_none())) {
+        Column::rest("COMMAND", 0, |table, entry, _| {
+            let command = skip_columns(&short_command(command(*entry), false), table.shift);
+            match unusual_state(entry.process, entry.unseen) {
                 None => command.into(),
                 Some((state, tone)) if command == UNKNOWN => Cell::toned(state, tone),
                 Some((state, tone)) => Cell::toned(format!("{state} {command}"), tone),
@@ -261,7 +237,7 @@ impl<'a> UseTable<'a> {
         (node, selected): (&'a Node, Option<&'a DeviceUse>),
         width: u16,
         shift: usize,
-    ) -> Table<'a, Self, UseRow<'a>> {
+    ) -> Table<'a, Self, ProcessEntry<'a>> {
         let jobs = context.view.fleet.jobs.as_deref();
         let units = context.options.units();
         let has_only_tpus = has_only_tpus(node);
@@ -279,40 +255,32 @@ impl<'a> UseTable<'a> {
     }
 }
 
-fn user(node: &Node, pid: u32) -> &str {
-    node.statics_of(pid).and_then(|statics| statics.user.known()).map_or(UNKNOWN, |user| user)
-}
-
-fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
-    process
-        .and_then(|process| process.statics.command.known())
-        .filter(|command| !command.is_empty())
-        .or(used.driver_name.as_ref())
-        .map_or(UNKNOWN, |command| command)
+fn command(entry: ProcessEntry<'_>) -> &str {
+    let command = entry.process.and_then(|process| process.statics.command.known());
+    let command = command.filter(|command| !command.is_empty());
+    command.or(entry.used.driver_name.as_ref()).map_or(UNKNOWN, |command| command)
 }
 
 /// Describes one process, with its full command line at the end.
 pub(crate) fn detail(node: &Node, row_id: &RowId, jobs: Option<&JobList>) -> Option<Line> {
     let RowId::Process { device, pid, .. } = row_id else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
-    let process = node.process(*pid);
-    let mut line =
-        Line::styled(format!("{pid}  "), Tone::Strong).text(user(node, *pid), Tone::Plain);
-    if let Some(parent) = process.and_then(|process| process.statics.parent_pid.get()) {
-        line = line.text(format!("  parent {parent}"), Tone::Faint);
-    }
-    if let Some(job) = process.and_then(|process| process.statics.job.as_ref()) {
-        let job = shown_id(jobs, job);
-        line = line.text(format!("  job {job}"), Tone::Faint);
-    }
-    if let Reading::Unknown(reason) = &used.memory {
-        line = line.text(format!("  memory: {}", reason.text()), Tone::Faint);
-    }
-    let unseen = node.unseen_process(*pid).filter(|_| process.is_none());
-    if let Some((state, tone)) = unusual_state(process, unseen) {
+    let entry = ProcessEntry::of(node, used);
+    let owner = entry.user().unwrap_or(UNKNOWN);
+    let statics = entry.process.map(|process| &process.statics);
+    let parent = statics.and_then(|statics| statics.parent_pid.get());
+    let job = statics.and_then(|statics| statics.job.as_ref());
+    let details = [
+        parent.map(|parent| format!("parent {parent}")),
+        job.map(|job| format!("job {}", shown_id(jobs, job))),
+        used.memory.reason().map(|reason| format!("memory: {}", reason.text())),
+    ];
+    let line = Line::styled(format!("{pid}  "), Tone::Strong).text(owner, Tone::Plain);
+    let mut line = line.details(details.into_iter().flatten());
+    if let Some((state, tone)) = unusual_state(entry.process, entry.unseen) {
         line = line.gap(2).text(state, tone);
     }
-    Some(line.text(format!("  {}", command(process, used)), Tone::Plain))
+    Some(line.text(format!("  {}", command(entry)), Tone::Plain))
 }
 
 #[cfg(test)]
@@ -321,7 +289,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use gtop_model::{Device, NodeName, ProcessKey, ProcessState, ProcessStatics, TpuDetails};
+    use gtop_fleet::Process;
+    use gtop_model::{
+        Device, NodeName, ProcessKey, ProcessState, ProcessStatics, TpuDetails, UnseenProcess,
+    };
 
     fn tpu_node(is_held: Reading<bool>) -> Node {
         let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
@@ -385,7 +356,7 @@ mod tests {
         let table = Table::fit(&UseTable::COLUMNS, table, &[], TableRoom::new(50, 0, 1));
         let row = |at: usize| {
             let used = &node.uses[at];
-            let row = table.row(Line::new(), &(used, node.process(used.pid)), Fade::None);
+            let row = table.row(Line::new(), &ProcessEntry::of(&node, used), Fade::None);
             let text = row.plain_text();
             text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };

@@ -47,9 +47,10 @@ impl NodeSeries {
             series.entry(id).or_default().record(second, Some(half_percents(share)), KEPT_SECONDS);
         }
         // Time goes back when a recording is searched. A node that is down keeps its last graphs.
-        let age = |points: &TimeSeries<_>| usize::try_from(second - points.last_second());
-        let is_kept = |age: usize| age < KEPT_SECONDS || !is_measured;
-        series.retain(|_, points| age(points).is_ok_and(is_kept));
+        series.retain(|_, points| {
+            let age = usize::try_from(second - points.last_second());
+            age.is_ok_and(|age| age < KEPT_SECONDS || !is_measured)
+        });
         self.nodes.push_back((name, series));
         if self.nodes.len() > KEPT_NODES {
             self.nodes.pop_front();
@@ -73,11 +74,7 @@ impl NodeSeries {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it is clamped to what fits"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
 fn half_percents(share: f32) -> u8 {
     (share * 2.0).round().clamp(0.0, 200.0) as u8
 }
@@ -90,14 +87,10 @@ fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
     }
     if node.host_freshness(now).is_fresh() {
         let fast = &node.host.fast;
-        values.extend(
-            used_percent(fast.memory_total.get(), fast.memory_available.get())
-                .map(|share| (SeriesId::HostMemory, share)),
-        );
-        values.extend(
-            used_percent(fast.swap_total.get(), fast.swap_free.get())
-                .map(|share| (SeriesId::Swap, share)),
-        );
+        let memory = used_percent(fast.memory_total.get(), fast.memory_available.get());
+        values.extend(memory.map(|share| (SeriesId::HostMemory, share)));
+        let swap = used_percent(fast.swap_total.get(), fast.swap_free.get());
+        values.extend(swap.map(|share| (SeriesId::Swap, share)));
     }
     let mut recorded = charts();
     recorded.retain(|chart| chart.metric.history.is_none());

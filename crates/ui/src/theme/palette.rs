@@ -73,37 +73,47 @@ const fn colours(palette: Palette) -> &'static Colours {
     }
 }
 
+fn indexed(index: u8) -> Style {
+    Style::new().fg(Color::Indexed(index))
+}
+
+fn named(colour: Color) -> Style {
+    Style::new().fg(colour)
+}
+
+fn bold(colour: Color) -> Style {
+    named(colour).add_modifier(Modifier::BOLD)
+}
+
 /// Returns the style of text with 256 colours. Emphasis without a meaning of its own is bold in the
 /// terminal's default colour, which is legible on every background.
 pub(super) fn text_style_256(palette: Palette, tone: Tone) -> Style {
     let of = colours(palette);
-    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Faint => colour(of.faint),
-        Tone::Stale => colour(of.text.stale),
+        Tone::Faint => indexed(of.faint),
+        Tone::Stale => indexed(of.text.stale),
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
-        Tone::Accent => colour(of.accent).add_modifier(Modifier::BOLD),
+        Tone::Accent => indexed(of.accent).add_modifier(Modifier::BOLD),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
-        Tone::Low => colour(of.text.low),
-        Tone::Mid => colour(of.text.mid),
-        Tone::High => colour(of.text.high),
-        Tone::Warn => colour(of.text.warn),
-        Tone::Bad => emphasized(palette, colour(of.text.bad)),
+        Tone::Low => indexed(of.text.low),
+        Tone::Mid => indexed(of.text.mid),
+        Tone::High => indexed(of.text.high),
+        Tone::Warn => indexed(of.text.warn),
+        Tone::Bad => emphasized(palette, indexed(of.text.bad)),
     }
 }
 
 /// Returns the style of a bar, graph or level with 256 colours; filled areas need fainter colours than text.
 pub(super) fn bar_style_256(palette: Palette, tone: Tone) -> Style {
     let of = &colours(palette).fill;
-    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
-        Tone::Stale => colour(of.stale),
-        Tone::Low => colour(of.low),
-        Tone::Mid => colour(of.mid),
-        Tone::High => colour(of.high),
-        Tone::Warn => colour(of.warn),
-        Tone::Bad => colour(of.bad),
+        Tone::Stale => indexed(of.stale),
+        Tone::Low => indexed(of.low),
+        Tone::Mid => indexed(of.mid),
+        Tone::High => indexed(of.high),
+        Tone::Warn => indexed(of.warn),
+        Tone::Bad => indexed(of.bad),
         Tone::Plain | Tone::Faint | Tone::Strong | Tone::Accent | Tone::Caret => {
             text_style_256(palette, tone)
         }
@@ -122,8 +132,6 @@ fn emphasized(palette: Palette, style: Style) -> Style {
 
 /// Returns the style of a tone with the terminal's 16 colours.
 pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
-    let named = |colour| Style::new().fg(colour);
-    let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
     // In some terminals bright black is the background colour. There is no other shade for secondary text and old values:
     // an age beside these says what they are.
     let grey = Style::new().add_modifier(Modifier::DIM);
@@ -227,26 +235,23 @@ pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style
             let steps = (1_u8..).zip(gradient_colours.steps);
             let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
             let [.., last] = gradient_colours.steps;
-            Style::new().fg(Color::Indexed(found.map_or(last, |(_, colour)| colour)))
+            indexed(found.map_or(last, |(_, colour)| colour))
         }
         ColourDepth::TrueColour => {
             let [low, mid, high] = gradient_colours.stops;
             let (from, to, share) =
                 if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };
-            let [red, green, blue] = [0, 1, 2].map(|channel: usize| {
-                let end = |stop: [f32; 3]| stop.get(channel).copied().unwrap_or_default();
-                byte((end(to) - end(from)).mul_add(share, end(from)))
-            });
+            let mut bytes = [0; 3];
+            for (byte, (from, to)) in bytes.iter_mut().zip(from.into_iter().zip(to)) {
+                *byte = rounded((to - from).mul_add(share, from));
+            }
+            let [red, green, blue] = bytes;
             Style::new().fg(Color::Rgb(red, green, blue))
         }
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float cast saturates, which is what we want"
-)]
-fn byte(value: f32) -> u8 {
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+fn rounded(value: f32) -> u8 {
     value.round() as u8
 }

@@ -49,12 +49,7 @@ struct EventIdentity {
 }
 
 impl ViewState for State {
-    fn update(
-        &mut self,
-        context: RenderContext<'_>,
-        _shared: &mut Shared,
-        action: &RowAction,
-    ) -> Effect {
+    fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         self.update_rows(context, action)
     }
 
@@ -66,7 +61,7 @@ impl ViewState for State {
     fn explain(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
     ) -> Result<Explanation, String> {
         let rows = self.refresh(context);
         let at = self.position(context);
@@ -97,7 +92,7 @@ impl ViewState for State {
     fn lines(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
@@ -121,14 +116,13 @@ impl ViewState for State {
 
 /// Returns the event of a mark.
 fn observed(mark: &Mark) -> ObservedEvent {
-    let text = |text: &Arc<str>| text.to_string();
     let summary = EventSummary::plain(mark.severity, Arc::clone(&mark.event));
     ObservedEvent {
         at: mark.at,
         kind: mark.kind,
         nodes: mark.nodes.to_vec(),
         device: mark.device.clone(),
-        summary: summary.explained(text(&mark.meaning), text(&mark.remedy)),
+        summary: summary.explained(mark.meaning.to_string(), mark.remedy.to_string()),
     }
 }
 
@@ -146,9 +140,11 @@ impl UnfoldingList for State {
     fn position(&mut self, context: RenderContext<'_>) -> usize {
         let rows = self.refresh(context);
         let found = self.cursor.find(&rows.list, |row, key| identity(row) == *key);
-        let group =
-            |key: &EventIdentity| rows.list.iter().position(|row| row.summary == key.summary);
-        found.or_else(|| group(self.cursor.key()?)).unwrap_or(0)
+        let selected = found.or_else(|| {
+            let key = self.cursor.key()?;
+            rows.list.iter().position(|row| row.summary == key.summary)
+        });
+        selected.unwrap_or(0)
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {
@@ -241,37 +237,37 @@ struct EventTable<'a> {
     widths: (u16, u16),
 }
 
-type EventColumn<'a> = TableColumn<EventTable<'a>, EventRow>;
+type Column<'a> = TableColumn<EventTable<'a>, EventRow>;
 
 impl<'a> EventTable<'a> {
-    const COLUMNS: [EventColumn<'a>; 6] = [
-        EventColumn::left("TIME", 8, |table, row, _| time_text(table.context, row.at).into())
+    const COLUMNS: [Column<'a>; 6] = [
+        Column::left("TIME", 8, |table, row, _| time_text(table.context, row.at).into())
             .named("time", "", "when it happened last: time of day, or the date if not today")
             .rank(4),
-        EventColumn::right("AGE", 6, |table, row, _| {
+        Column::right("AGE", 6, |table, row, _| {
             Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
         })
         .named("age", "", "how long ago it happened last")
         .rank(1),
-        EventColumn::left("NODES", 0, |_, row, place| {
+        Column::left("NODES", 0, |_, row, place| {
             let inset = if row.is_detail { 2 } else { 0 };
             let room = place.width.saturating_sub(inset);
             Cell::Line(Line::new().gap(inset).left_aligned(&row.nodes, room, Tone::Strong))
         })
         .named("nodes", "", "the nodes concerned, as a node set")
         .sized(|table, _| table.widths.0),
-        EventColumn::left("DEV", 0, |_, row, _| row.devices.clone().into())
+        Column::left("DEV", 0, |_, row, _| row.devices.clone().into())
             .named("dev", "", "the devices concerned, by their numbers")
             .sized(|table, _| table.widths.1)
             .rank(2),
-        EventColumn::right("TIMES", 6, |_, row, _| match row.count {
+        Column::right("TIMES", 6, |_, row, _| match row.count {
             0 | 1 => "".into(),
             2..=9_999 => format!("×{}", row.count).into(),
             _ => "many".into(),
         })
         .named("times", "", "how often it happened")
         .rank(3),
-        EventColumn::rest("WHAT", 23, |table, row, _| Cell::Line(table.what(row))).named(
+        Column::rest("WHAT", 23, |table, row, _| Cell::Line(table.what(row))).named(
             "what",
             "",
             "what happened; + unfolds its occurrences",
@@ -326,10 +322,8 @@ fn mark(row: &EventRow) -> Line {
 
 /// Returns the time of day, or the date if the event is not from today.
 fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
-    let zoned = |at| zoned(at, context.zone);
-    let (Some(moment), Some(now)) = (zoned(at), zoned(context.view.now)) else {
-        return String::new();
-    };
+    let times = [at, context.view.now].map(|at| zoned(at, context.zone));
+    let [Some(moment), Some(now)] = times else { return String::new() };
     let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
     moment.strftime(format).to_string()
 }

@@ -224,16 +224,13 @@ impl State {
         self.refresh(fleet_view);
         match action {
             FleetAction::ToggleLayout => {
-                if self.layout == Layout::Table {
-                    if std::mem::take(&mut self.is_folded_to_fit) {
-                        // A map of folded groups would show no device.
-                        self.folded_groups.clear();
-                        self.fold_version += 1;
-                        self.folds_if_long = true;
-                    }
-                    self.layout = Layout::Map;
-                } else {
-                    self.layout = Layout::Table;
+                let is_table = self.layout == Layout::Table;
+                self.layout = if is_table { Layout::Map } else { Layout::Table };
+                if is_table && std::mem::take(&mut self.is_folded_to_fit) {
+                    // A map of folded groups would show no device.
+                    self.folded_groups.clear();
+                    self.fold_version += 1;
+                    self.folds_if_long = true;
                 }
             }
             FleetAction::NextMetric | FleetAction::PreviousMetric => {
@@ -297,7 +294,9 @@ impl State {
     }
 
     fn fold_all(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) {
-        self.select_group_header(fleet_view, selection);
+        if let Some(cursor) = self.cursor(fleet_view, selection) {
+            self.set_cursor(fleet_view, selection, CellCursor::Header(cursor.group()));
+        }
         self.folded_groups =
             self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
         self.fold_version += 1;
@@ -312,10 +311,8 @@ impl State {
             (Some(CellCursor::Cell(group, member, cell)), layout) => {
                 let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
                 let Some((member, node)) = found else { return Effect::SwitchView(View::Node) };
-                let device = device_detail::position(node, member, cell)
-                    .and_then(|position| node.devices.get(position))
-                    .filter(|_| layout == Layout::Map);
-                if let Some(device) = device {
+                let position = member.device_at(node, cell).filter(|_| layout == Layout::Map);
+                if let Some(device) = position.and_then(|position| node.devices.get(position)) {
                     let cursor = RowId::Device(Arc::clone(&device.uuid));
                     return Effect::OpenNode(node.name.clone(), Some(cursor));
                 }
@@ -333,43 +330,24 @@ impl State {
         click: &Click,
     ) -> Effect {
         let new_cursor = match (click, self.layout) {
-            (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
-                Some(GroupedRow::Header(group)) => Some(CellCursor::Header(group)),
-                Some(GroupedRow::Node(group, member)) => Some(CellCursor::Cell(group, member, 0)),
-                None => None,
-            },
+            (Click::Row(row), Layout::Table) => {
+                self.grouped_rows.rows.get(*row).copied().map(CellCursor::from)
+            }
             (Click::Cell(row, column), Layout::Map) => {
                 let line = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
-                let preferred_column = self.grid.at(*column);
-                line.map(|line| {
-                    heat_map::cursor_nearest(
-                        &self.grouped_rows,
-                        &fleet_view.fleet,
-                        line,
-                        self.grid,
-                        preferred_column,
-                    )
-                })
+                let map = self.heat_map(fleet_view);
+                line.map(|line| map.nearest(line, self.grid.at(*column)))
             }
-            (
-                Click::Row(_)
-                | Click::Cell(..)
-                | Click::View(_)
-                | Click::Time(_)
-                | Click::Column(_),
-                _,
-            ) => {
-                return Effect::Ignored;
-            }
+            _ => return Effect::Ignored,
         };
         let Some(new_cursor) = new_cursor else { return Effect::Handled };
         let old_cursor = self.cursor(fleet_view, selection);
         let is_same = match (old_cursor, new_cursor, self.layout) {
             (
                 Some(CellCursor::Cell(group, member, _)),
-                CellCursor::Cell(new_cursor, other, _),
+                CellCursor::Cell(new_group, new_member, _),
                 Layout::Table,
-            ) => (group, member) == (new_cursor, other),
+            ) => (group, member) == (new_group, new_member),
             (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
         };
         self.set_cursor(fleet_view, selection, new_cursor);
@@ -389,17 +367,17 @@ impl State {
         let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
         let cursor = self.cursor(fleet_view, &shared.selection);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
-        // Where lines are scarce, what a visible row says is not said again.
-        let told = if is_large {
+        // Where lines are scarce, problems that visible rows note are not listed again.
+        let noted = if is_large {
             BTreeSet::new()
         } else {
             self.nodes_with_visible_notes(context, cursor, (width, height), max_lines)
         };
-        let is_told =
-            |problem: &&FleetProblem| problem.indices.iter().all(|one| told.contains(one));
-        let untold: Vec<&FleetProblem> =
-            fleet_view.problems.iter().filter(|problem| !is_told(problem)).collect();
-        let problems = problem_lines::lines(&untold, width, max_lines);
+        let problems = fleet_view.problems.iter();
+        let problems: Vec<&FleetProblem> = problems
+            .filter(|problem| problem.indices.iter().any(|index| !noted.contains(index)))
+            .collect();
+        let problems = problem_lines::lines(&problems, width, max_lines);
         let rows = self.grouped_rows.rows.len() + usize::from(self.grouped_rows.shared.is_some());
         let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
         let is_split = match self.layout {
@@ -466,24 +444,18 @@ impl State {
         let mut viewport = self.table_viewport;
         let count = self.grouped_rows.rows.len();
         // Besides the problems, there are the titles and the line of the selected node.
-        viewport.scroll_to(
-            height.saturating_sub(max_problems + 2),
-            count,
-            Some(self.row_of_cursor(cursor)),
-        );
+        let rows = height.saturating_sub(max_problems + 2);
+        viewport.scroll_to(rows, count, Some(self.row_of_cursor(cursor)));
         let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
         let table =
             node_table::laid_out(context, &self.jobs, (self.grouping, &self.grouped_rows), width);
-        let node_index = |row: &GroupedRow| match *row {
-            GroupedRow::Header(_) => None,
-            GroupedRow::Node(group, member) => {
-                let fleet = &context.view.fleet;
-                let (member, node) = self.grouped_rows.member(fleet, group, member)?;
-                let has_note = node_table::has_note(&table, context.view.now, node);
-                has_note.then_some(member.node_index)
-            }
-        };
-        visible.iter().filter_map(node_index).collect()
+        let indices = visible.iter().filter_map(|row| {
+            let GroupedRow::Node(group, member) = *row else { return None };
+            let (member, node) = self.grouped_rows.member(&context.view.fleet, group, member)?;
+            let has_note = node_table::has_note(&table, context.view.now, node);
+            has_note.then_some(member.node_index)
+        });
+        indices.collect()
     }
 
     fn detail(
@@ -502,9 +474,8 @@ impl State {
         match (cursor, self.layout) {
             (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
-                let position =
-                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
-                device_detail::lines(context, self, (node, position), (width, max_lines))
+                let cell = member.and_then(|(member, node)| member.device_at(node, cell));
+                device_detail::lines(context, self, (node, cell), (width, max_lines))
             }
             (Some(CellCursor::Header(_) | CellCursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, node, width)]

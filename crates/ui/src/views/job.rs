@@ -135,8 +135,7 @@ impl ViewState for State {
             return lines_without_job(context, selection, width, height);
         };
         panel.follow(selection);
-        let (index, count) = self.list.place(context, &summary.job);
-        let position = header::Position { index, count };
+        let position = self.list.place(context, &summary.job);
         let size = (width, height);
         let mut lines =
             header::lines(fleet_view, context.options, &summary, &self.series, position, size);
@@ -147,7 +146,8 @@ impl ViewState for State {
             lines.push(table::caption(self.metric, summary.units, width));
         }
         let room = height.saturating_sub(lines.len());
-        let heights = JobHeights::of(&summary, room);
+        let table_height = (summary.rows.len() + 1).min(room);
+        let panel_height = room.saturating_sub(table_height + 2);
         let table_context = table::TableContext {
             fleet_view,
             display: context.options,
@@ -156,13 +156,13 @@ impl ViewState for State {
             selected: selected_row(&summary, selection, context),
             has_cursor: self.is_in_table,
         };
-        let size = (width, heights.table);
+        let size = (width, table_height);
         table::draw_below(&mut lines, table_context, &mut self.viewport, size);
-        if heights.panel > 0
+        if panel_height >= MIN_PANEL_HEIGHT
             && let Some(node) = selection.node(fleet_view)
         {
             lines.push(Line::new().rule(width));
-            lines.extend(node_panel::panel::lines(context, node, panel, width, heights.panel));
+            lines.extend(node_panel::panel::lines(context, node, panel, width, panel_height));
         }
         lines.truncate(height);
         lines
@@ -355,24 +355,6 @@ fn selected_row(
 ) -> usize {
     let Some(node) = selection.node(context.view) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
-}
-
-/// How the lines below the header are divided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct JobHeights {
-    /// Includes the title line.
-    table: usize,
-    /// Excludes the rule above the panel.
-    panel: usize,
-}
-
-impl JobHeights {
-    fn of(summary: &JobSummary, room: usize) -> Self {
-        let table = (summary.rows.len() + 1).min(room);
-        let left = room.saturating_sub(table + 2);
-        let panel = if left >= MIN_PANEL_HEIGHT { left } else { 0 };
-        Self { table, panel }
-    }
 }
 
 /// Draws a job that has no shown nodes: hidden by the filter, or ended.

@@ -1,7 +1,6 @@
 //! The process view: processes on devices, their trees, environments, graphs and signals.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::RenderContext;
 use crate::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
@@ -22,7 +21,6 @@ use crate::widgets::list::{ListCursor, Movement};
 pub use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
-use gtop_fleet::Node;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::UnseenReason;
@@ -180,16 +178,10 @@ impl State {
             tree.step(Movement::Down);
             return;
         }
-        let is_same_process = |row: &ProcessRow| {
-            let entry = row.entry();
-            entry.is_some_and(|entry| {
-                entry.node.name == tag.0 && entry.process.is_some_and(|one| one.key == tag.1)
-            })
-        };
         let Some(at) = self.find_cursor() else { return };
-        let rows = self.rows.list.iter().enumerate().skip(at + 1);
-        let next = rows.into_iter().find(|(_, row)| !is_same_process(row)).map(|(index, _)| index);
-        self.select(next.unwrap_or(at));
+        let mut rows = self.rows.list.iter().enumerate().skip(at + 1);
+        let next = rows.find(|(_, row)| !row.is_of(&tag.0, tag.1));
+        self.select(next.map_or(at, |(index, _)| index));
     }
 
     fn tag(&mut self, target: ProcessTarget) -> Effect {
@@ -288,12 +280,8 @@ impl ViewState for State {
             self.find_cursor().unwrap_or(0)
         } else {
             let target = self.selected(context)?;
-            let is_target = |row: &ProcessRow| {
-                let key =
-                    row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
-                key == Some((&target.node, target.key))
-            };
-            let found = self.rows.list.iter().position(is_target);
+            let mut rows = self.rows.list.iter();
+            let found = rows.position(|row| row.is_of(&target.node, target.key));
             found.ok_or("this process uses no device, so it has no row to explain")?
         };
         let density = self.density(context);
@@ -353,11 +341,11 @@ impl State {
             Ok(target) => target,
             Err(reason) => return Effect::Message(reason),
         };
-        let is_target = |row: &&ProcessRow| {
-            let key = row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
-            key == Some((&target.node, target.key))
+        let row = if is_on_table {
+            self.row()
+        } else {
+            self.rows.list.iter().find(|row| row.is_of(&target.node, target.key))
         };
-        let row = if is_on_table { self.row() } else { self.rows.list.iter().find(is_target) };
         let row = row.and_then(ProcessRow::key);
         let page = DetailPage::new(target, row, context.view.now);
         let request = page.request();
@@ -517,9 +505,7 @@ impl State {
         if let Some(entry) = self.row().and_then(ProcessRow::entry) {
             return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
         }
-        let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
-        let node = selection.node(fleet_view).filter(is_shown).or_else(|| fleet_view.node_at(0))?;
-        Some((node.name.clone(), None))
+        Some((selection.shown_node(fleet_view)?.name.clone(), None))
     }
 
     fn toggle_tree(
@@ -629,8 +615,8 @@ impl State {
         if !self.is_on_rows() || self.tags.is_empty() {
             return self.selected(context).map(|target| vec![target].into());
         }
-        let is_shown = |target: &&ProcessTarget| !self.is_hidden(target, context.view);
-        let listed: Vec<_> = self.tags.values().filter(is_shown).cloned().collect();
+        let mut listed: Vec<ProcessTarget> = self.tags.values().cloned().collect();
+        listed.retain(|target| !self.is_hidden(target, context.view));
         if listed.is_empty() {
             return Err(
                 "the filter hides all tagged processes; change it, or untag them".to_owned()

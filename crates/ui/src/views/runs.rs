@@ -111,12 +111,7 @@ impl TableRow {
 }
 
 impl ViewState for State {
-    fn update(
-        &mut self,
-        context: RenderContext<'_>,
-        _shared: &mut Shared,
-        action: &RowAction,
-    ) -> Effect {
+    fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         let rows = self.rows(context);
         let selected = self.position(&rows);
         match action {
@@ -143,27 +138,23 @@ impl ViewState for State {
     fn explain(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
     ) -> Result<Explanation, String> {
         let rows = self.rows(context);
         let row = rows.get(self.position(&rows)).ok_or("no run is selected")?;
-        let fact = |column: &columns::RunColumn| {
+        let facts = columns::all().map(|column| {
             let (value, _) = column.cell(context, &row.run);
-            Fact::of_cell(column.title.to_string(), value, column.help)
-        };
-        let all = [columns::STATUS].into_iter().chain(columns::COLUMNS).chain([columns::NOTE]);
-        let facts = all.map(|column| fact(&column)).filter(Fact::has_value).collect();
-        Ok(Explanation::new(format!("run {}", row.run.title())).with_numbers(
-            "from its files and processes",
-            None,
-            facts,
-        ))
+            Fact::of_cell(&*column.title, value, column.help)
+        });
+        let facts = facts.filter(Fact::has_value).collect();
+        let explanation = Explanation::new(format!("run {}", row.run.title()));
+        Ok(explanation.with_numbers("from its files and processes", None, facts))
     }
 
     fn lines(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
@@ -226,16 +217,11 @@ impl State {
             (RunAction::Left, _) => self.first_column = self.first_column.saturating_sub(1),
             (RunAction::Right, _) => self.first_column += 1,
             (RunAction::SignalAll, _) => {
-                let targets: Vec<ProcessTarget> = rows
-                    .iter()
-                    .filter(|row| row.process.is_none() && row.run.is_running())
-                    .filter_map(|row| target(row).ok())
-                    .collect();
-                let targets = if targets.is_empty() {
-                    Err("no shown run is known to be running".to_owned())
-                } else {
-                    Ok(targets)
-                };
+                let running =
+                    rows.iter().filter(|row| row.process.is_none() && row.run.is_running());
+                let targets: Vec<_> = running.filter_map(|row| target(row).ok()).collect();
+                let targets = Some(targets).filter(|targets| !targets.is_empty());
+                let targets = targets.ok_or("no shown run is known to be running".to_owned());
                 return Effect::signal(context, None::<Signal>, targets);
             }
             (RunAction::Signal, Some(_)) => {
@@ -244,10 +230,8 @@ impl State {
             }
             (RunAction::Unfold, Some(run)) => self.unfold(&run),
             (RunAction::Edit, Some(run)) => {
-                return Effect::OpenDialog(Dialog::Variables(Box::new(VariablesDialog::new(
-                    &run,
-                    is_readonly,
-                ))));
+                let dialog = VariablesDialog::new(&run, is_readonly);
+                return Effect::OpenDialog(Dialog::Variables(Box::new(dialog)));
             }
             (RunAction::Output, Some(run)) if self.opens_windows => {
                 return Effect::Request(UiRequest::OpenOutputWindow(run.run.id.clone()));
@@ -341,15 +325,8 @@ impl State {
     fn rows(&self, context: RenderContext<'_>) -> Vec<TableRow> {
         let Some(runs) = &context.view.runs else { return Vec::new() };
         let name = self.name.to_lowercase();
-        let is_shown = |row: &&Arc<RunRow>| {
-            self.status.is_none_or(|status| row.status == status)
-                && (name.is_empty()
-                    || row.run.id.name.to_lowercase().contains(&name)
-                    || row.title().to_lowercase().contains(&name))
-                && (self.job.is_none() || row.job == self.job)
-        };
         let mut rows = Vec::with_capacity(runs.rows.len());
-        for run in runs.rows.iter().filter(is_shown) {
+        for run in runs.rows.iter().filter(|row| self.shows(row, &name)) {
             rows.push(TableRow { run: Arc::clone(run), process: None });
             let Some(unfolded) = self.unfolded.get(&run.run.id) else { continue };
             let tree = run.process.iter().flat_map(|process| process.tree.iter()).enumerate();
@@ -367,6 +344,15 @@ impl State {
         rows
     }
 
+    /// Returns true if a run matches the filters, of which this is the name in lowercase.
+    fn shows(&self, row: &RunRow, name: &str) -> bool {
+        self.status.is_none_or(|status| row.status == status)
+            && (name.is_empty()
+                || row.run.id.name.to_lowercase().contains(name)
+                || row.title().to_lowercase().contains(name))
+            && (self.job.is_none() || row.job == self.job)
+    }
+
     fn select(&mut self, rows: &[TableRow], at: usize) {
         self.cursor.select(at, rows.get(at).map(TableRow::id));
     }
@@ -381,8 +367,9 @@ impl State {
     fn cursor_index(&self, rows: &[TableRow]) -> usize {
         let Some(id) = self.cursor.key() else { return 0 };
         let exact = rows.iter().position(|row| row.id() == *id);
-        let of_run = || rows.iter().position(|row| row.run.run.id == id.run);
-        exact.or_else(of_run).unwrap_or_else(|| self.cursor.last_index(rows.len()))
+        exact
+            .or_else(|| rows.iter().position(|row| row.run.run.id == id.run))
+            .unwrap_or_else(|| self.cursor.last_index(rows.len()))
     }
 }
 

@@ -25,6 +25,7 @@ use rows::{UserRow, UserRows};
 pub use table::COLUMN_SPECS;
 use table::UserTable;
 
+const NODE_IS_GONE: &str = "the node is gone";
 /// Wide enough for all columns.
 const EXPLAINED_WIDTH: u16 = 400;
 
@@ -83,12 +84,7 @@ impl Default for State {
 }
 
 impl ViewState for State {
-    fn update(
-        &mut self,
-        context: RenderContext<'_>,
-        _shared: &mut Shared,
-        action: &RowAction,
-    ) -> Effect {
+    fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         self.update_rows(context, action)
     }
 
@@ -100,11 +96,10 @@ impl ViewState for State {
     fn explain(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
     ) -> Result<Explanation, String> {
         let rows = self.refresh(context);
         let row = rows.list.get(self.position(context)).ok_or("nobody uses a device")?;
-        let node = |at: usize| context.view.fleet.nodes.get(at).ok_or("the node is gone");
         match row {
             UserRow::User { user } => {
                 let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
@@ -116,12 +111,11 @@ impl ViewState for State {
                     facts,
                 ))
             }
-            UserRow::Node { node_index, .. } => {
-                Ok(explain::node_alone(context, node(*node_index)?))
+            UserRow::Node { .. } => {
+                Ok(explain::node_alone(context, row.node(context).ok_or(NODE_IS_GONE)?))
             }
-            UserRow::Process { node_index, row_id, .. }
-            | UserRow::Idle { node_index, row_id, .. } => {
-                Ok(explain::row(context, node(*node_index)?, row_id))
+            UserRow::Process { row_id, .. } | UserRow::Idle { row_id, .. } => {
+                Ok(explain::row(context, row.node(context).ok_or(NODE_IS_GONE)?, row_id))
             }
         }
     }
@@ -134,7 +128,7 @@ impl ViewState for State {
     fn lines(
         &mut self,
         context: RenderContext<'_>,
-        _shared: &mut Shared,
+        _: &mut Shared,
         width: u16,
         height: usize,
     ) -> Vec<Line> {

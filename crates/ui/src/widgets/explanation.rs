@@ -55,28 +55,10 @@ pub(crate) struct Remark {
 pub(crate) struct Fact {
     /// Its title or its word in filters.
     pub(crate) name: String,
-    pub(crate) value: FactValue,
+    /// The value with its unit; `None` if the row has no value and does not say why.
+    pub(crate) value: Option<Reading<String>>,
     /// What it means, from its declaration.
     pub(crate) meaning: String,
-}
-
-/// The value of a fact.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FactValue {
-    /// The value with its unit.
-    Known(String),
-    Unknown(Reason),
-    /// The row has no value and does not say why.
-    Absent,
-}
-
-impl From<Reading<String>> for FactValue {
-    fn from(reading: Reading<String>) -> Self {
-        match reading {
-            Reading::Known(text) => Self::Known(text),
-            Reading::Unknown(reason) => Self::Unknown(reason),
-        }
-    }
 }
 
 impl Fact {
@@ -86,7 +68,13 @@ impl Fact {
         value: impl Into<String>,
         meaning: impl Into<String>,
     ) -> Self {
-        Self { name: name.into(), value: FactValue::Known(value.into()), meaning: meaning.into() }
+        let value = Some(Reading::Known(value.into()));
+        Self { name: name.into(), value, meaning: meaning.into() }
+    }
+
+    /// Makes a fact of a count.
+    pub(crate) fn count((name, count, meaning): (&str, usize, &str)) -> Self {
+        Self::known(name, count.to_string(), meaning)
     }
 
     /// Makes a fact of the text of a cell, where a dash stands for no value.
@@ -95,44 +83,44 @@ impl Fact {
         text: impl Into<String>,
         meaning: impl Into<String>,
     ) -> Self {
-        let fact = Self::known(name, text, meaning);
-        let is_absent =
-            matches!(&fact.value, FactValue::Known(text) if text.is_empty() || text == UNKNOWN);
-        if is_absent { Self { value: FactValue::Absent, ..fact } } else { fact }
+        let text = Some(text.into()).filter(|text| !text.is_empty() && text != UNKNOWN);
+        Self { name: name.into(), value: text.map(Reading::Known), meaning: meaning.into() }
     }
 
-    /// Makes a fact of a metric; times are those of the zone.
-    pub(crate) fn of_metric<S>(
-        field: &Field<S>,
+    /// Makes facts of metrics; times are those of the zone.
+    pub(crate) fn of_metrics<S: 'static>(
+        fields: impl Iterator<Item = &'static Field<S>>,
         subject: &S,
         (units, zone): (Units, &TimeZone),
-    ) -> Self {
-        let value = match field.kind {
-            ValueKind::Timestamp => local_time((field.read)(subject), zone),
-            ValueKind::Number
-            | ValueKind::Share
-            | ValueKind::Integer
-            | ValueKind::Text
-            | ValueKind::Flag => with_unit(field, (field.read)(subject), units),
+    ) -> Vec<Self> {
+        fields.map(|field| Self::of_metric(field, subject, (units, zone))).collect()
+    }
+
+    fn of_metric<S>(field: &Field<S>, subject: &S, (units, zone): (Units, &TimeZone)) -> Self {
+        let value = (field.read)(subject);
+        let value = if field.kind == ValueKind::Timestamp {
+            local_time(value, zone)
+        } else {
+            with_unit(field, value, units)
         };
-        Self { name: field.alias.to_owned(), value: value.into(), meaning: field.help.to_owned() }
+        Self { name: field.alias.to_owned(), value: Some(value), meaning: field.help.to_owned() }
     }
 
     /// Returns true if there is a value to show.
     pub(crate) const fn has_value(&self) -> bool {
-        matches!(self.value, FactValue::Known(_))
+        matches!(self.value, Some(Reading::Known(_)))
     }
 
     /// Returns true if no source reports the value.
     pub(crate) fn is_unsampled(&self) -> bool {
-        self.value == FactValue::Unknown(Reason::NotSampled)
+        self.value == Some(Reading::Unknown(Reason::NotSampled))
     }
 
     fn value_text(&self) -> String {
         match &self.value {
-            FactValue::Known(text) => text.clone(),
-            FactValue::Unknown(reason) => format!("{UNKNOWN} {}", reason.text()),
-            FactValue::Absent => UNKNOWN.to_owned(),
+            Some(Reading::Known(text)) => text.clone(),
+            Some(Reading::Unknown(reason)) => format!("{UNKNOWN} {}", reason.text()),
+            None => UNKNOWN.to_owned(),
         }
     }
 }
@@ -150,10 +138,7 @@ fn local_time(value: Value, zone: &TimeZone) -> Reading<String> {
 /// Formats a value of a metric with its unit in full.
 fn with_unit<S>(field: &Field<S>, value: Value, units: Units) -> Reading<String> {
     let unit = field.unit();
-    let spaced = |number: String| match unit {
-        "" | "%" => format!("{number}{unit}"),
-        _ => format!("{number} {unit}"),
-    };
+    let space = if matches!(unit, "" | "%") { "" } else { " " };
     Reading::Known(match (value, unit) {
         (Value::Unknown(reason), _) => return Reading::Unknown(reason),
         (Value::Number(celsius), "°C") if field.is_temperature_difference() => {
@@ -161,11 +146,11 @@ fn with_unit<S>(field: &Field<S>, value: Value, units: Units) -> Reading<String>
         }
         (Value::Number(celsius), "°C") => units.temperature_text(celsius),
         (Value::Number(number), "") => format!("{number:.2}"),
-        (Value::Number(number), _) => spaced(format!("{number:.0}")),
+        (Value::Number(number), _) => format!("{number:.0}{space}{unit}"),
         (Value::Integer(amount), "B") => units.amount_with_unit(Bytes(amount)),
         (Value::Integer(amount), "B/s") => format!("{}B/s", rate(amount)),
         (Value::Integer(seconds), "s") => format_duration(std::time::Duration::from_secs(seconds)),
-        (Value::Integer(number), _) => spaced(number.to_string()),
+        (Value::Integer(number), _) => format!("{number}{space}{unit}"),
         (Value::Text(text), _) => text.to_string(),
         (Value::Flag(is_on), _) => if is_on { "yes" } else { "no" }.to_owned(),
     })
@@ -206,10 +191,8 @@ impl Explanation {
 
     /// Draws everything; no text is cut, however narrow the screen is.
     pub(crate) fn lines(&self, now: Timestamp, width: u16) -> Vec<Line> {
-        let mut lines: Vec<Line> = wrap(&self.title, width, usize::MAX)
-            .into_iter()
-            .map(|text| Line::styled(text, Tone::Strong))
-            .collect();
+        let title = wrap(&self.title, width, usize::MAX).into_iter();
+        let mut lines: Vec<Line> = title.map(|text| Line::styled(text, Tone::Strong)).collect();
         let columns = self.columns(width);
         for part in &self.parts {
             match part {
@@ -232,12 +215,13 @@ impl Explanation {
             ExplanationPart::Numbers { facts, .. } => facts.as_slice(),
             ExplanationPart::Remark(_) => &[],
         });
-        let fits = |width: u16, max| if width <= max { width } else { 0 };
-        facts.fold((4.min(width / 3), 4.min(width / 3)), |(name, value): (u16, u16), fact| {
-            let max_value = MAX_VALUE_WIDTH.min(width / 3);
+        let max_name = width / 3;
+        let (min, max_value) = (4.min(max_name), MAX_VALUE_WIDTH.min(max_name));
+        facts.fold((min, min), |(name, value), fact| {
+            let own = (width_of(&fact.name), width_of(&fact.value_text()));
             (
-                name.max(fits(width_of(&fact.name), width / 3)),
-                value.max(fits(width_of(&fact.value_text()), max_value)),
+                if own.0 <= max_name { name.max(own.0) } else { name },
+                if own.1 <= max_value { value.max(own.1) } else { value },
             )
         })
     }
@@ -272,18 +256,12 @@ fn wrap_all(text: &str, width: u16) -> Vec<String> {
 }
 
 fn remark_lines(remark: &Remark, width: u16) -> Vec<Line> {
-    let symbol = match remark.tone {
-        Tone::Bad => "✗",
-        Tone::Warn => "!",
-        Tone::Plain
-        | Tone::Faint
-        | Tone::Stale
-        | Tone::Strong
-        | Tone::Accent
-        | Tone::Caret
-        | Tone::Low
-        | Tone::Mid
-        | Tone::High => "·",
+    let symbol = if remark.tone == Tone::Bad {
+        "✗"
+    } else if remark.tone == Tone::Warn {
+        "!"
+    } else {
+        "·"
     };
     let note = Line::styled(symbol, remark.tone).gap(1);
     let indent = Line::new().gap(INDENT);

@@ -57,24 +57,16 @@ impl Graph {
         if self.is_reversed {
             filled.reverse();
         }
-        let row = |from_base: u16| {
-            let below = from_base * STEPS;
-            let part = |all: &u16| u8::try_from(all.saturating_sub(below).min(STEPS)).unwrap_or(0);
-            Line::new().graph(filled.iter().map(part).collect(), self.grows_down, tone)
-        };
-        let mut rows: Vec<Line> = (0..self.height).map(row).collect();
-        if !self.grows_down {
-            rows.reverse();
-        }
-        rows
+        let rows = (0..self.height).map(|from_base| {
+            let parts = filled.iter().map(|all| all.saturating_sub(from_base * STEPS).min(STEPS));
+            let parts = parts.map(|part| u8::try_from(part).unwrap_or(0));
+            Line::new().graph(parts.collect(), self.grows_down, tone)
+        });
+        if self.grows_down { rows.collect() } else { rows.rev().collect() }
     }
 
     /// Returns the steps a point fills, at least one if it is known, so that only gaps are empty.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float cast saturates, which is what we want"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
     fn steps(self, point: Option<f32>) -> u16 {
         let all = self.height * STEPS;
         point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
@@ -84,29 +76,25 @@ impl Graph {
     pub(crate) fn time_axis(self, newest: &str) -> Line {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];
-        let label: Vec<char> = newest.chars().collect();
-        let start = if self.is_reversed { Some(0) } else { width.checked_sub(label.len()) };
-        let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
-        if let Some(slots) = slots.filter(|_| label.len() < width) {
-            slots.copy_from_slice(&label);
-        }
+        let newest: Vec<char> = newest.chars().collect();
+        let newest_start = if self.is_reversed { Some(0) } else { width.checked_sub(newest.len()) };
         let millis = usize::try_from(self.step.as_millis()).unwrap_or(1).max(1);
         let short: &[usize] = if millis < 1000 { &SHORT_TICKS } else { &[] };
-        for seconds in short.iter().chain(&TICKS) {
+        let ticks = short.iter().chain(&TICKS).map(|seconds| {
             let column = seconds * 1000 / millis / PER_COLUMN;
-            let label: Vec<char> = if self.is_reversed {
-                format!("{seconds}s┤").chars().collect()
+            if self.is_reversed {
+                let label: Vec<char> = format!("{seconds}s┤").chars().collect();
+                ((column + 1).checked_sub(label.len()), label)
             } else {
-                format!("├{seconds}s").chars().collect()
-            };
-            let start = if self.is_reversed {
-                (column + 1).checked_sub(label.len())
-            } else {
-                width.checked_sub(column)
-            };
+                (width.checked_sub(column), format!("├{seconds}s").chars().collect())
+            }
+        });
+        for (start, label) in std::iter::once((newest_start, newest)).chain(ticks) {
             let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
             // Where two labels collide, the one of the shorter time stays.
-            if let Some(slots) = slots.filter(|slots| slots.iter().all(|slot| *slot == '─')) {
+            if let Some(slots) = slots.filter(|slots| slots.iter().all(|slot| *slot == '─'))
+                && label.len() < width
+            {
                 slots.copy_from_slice(&label);
             }
         }

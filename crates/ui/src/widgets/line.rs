@@ -158,6 +158,12 @@ impl Line {
         self.push_span(SpanContent::Text(text), tone.into(), width)
     }
 
+    /// Adds secondary texts, with gaps before them.
+    #[must_use]
+    pub(crate) fn details(self, texts: impl IntoIterator<Item = String>) -> Self {
+        texts.into_iter().fold(self, |line, text| line.text(format!("  {text}"), Tone::Faint))
+    }
+
     /// Makes a line of notes, with dots between them.
     pub(crate) fn of_notes<T: Into<Tone> + Copy>(notes: &[(String, T)]) -> Self {
         let mut line = Self::new();
@@ -301,13 +307,19 @@ impl Line {
         self
     }
 
+    /// Appends another line at a column, or behind this one if it reaches further.
+    #[must_use]
+    pub(crate) fn append_at(self, column: u16, other: Self) -> Self {
+        let gap = column.saturating_sub(self.width());
+        self.gap(gap).append(other)
+    }
+
     /// Right-aligns `other` within `width`, and cuts this line where they meet.
     #[must_use]
     pub(crate) fn with_right(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
         let left = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
-        let gap = room.saturating_sub(left.width());
-        left.gap(gap).append(other).truncated(width)
+        left.append_at(room, other).truncated(width)
     }
 
     /// Cuts the line to `width` columns.
@@ -396,7 +408,7 @@ impl Line {
     }
 }
 
-/// Lays items side by side in at most `most` lines; drops those that do not fit.
+/// Lays items side by side in at most `max_lines` lines; drops those that do not fit.
 pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> Vec<Line> {
     lay_out(items, gap, width, max_lines).0.into_iter().map(|row| row.line).collect()
 }
@@ -432,8 +444,8 @@ struct ItemRow {
 fn lay_out(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> (Vec<ItemRow>, usize) {
     let (mut rows, count): (Vec<ItemRow>, usize) = (Vec::new(), items.len());
     for (index, item) in items.into_iter().enumerate() {
-        let fits = |row: &ItemRow| row.line.width().saturating_add(gap + item.width()) <= width;
-        if let Some(row) = rows.last_mut().filter(|row| fits(row)) {
+        let room = width.checked_sub(gap.saturating_add(item.width()));
+        if let Some(row) = rows.last_mut().filter(|row| Some(row.line.width()) <= room) {
             row.line = std::mem::take(&mut row.line).gap(gap).append(item);
             row.ends.push(row.line.width());
         } else if rows.len() < max_lines {
@@ -488,14 +500,10 @@ pub(crate) fn truncate_middle(text: &str, width: u16) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
-    let room = usize::from(width.saturating_sub(1) / 2);
-    let mut used = 0;
-    let is_kept = |letter: &char| {
-        used += letter.width().unwrap_or(0);
-        used <= room
-    };
-    let end: String = text.chars().rev().take_while(is_kept).collect();
-    let end: String = end.chars().rev().collect();
+    let reversed: String = text.chars().rev().collect();
+    let end = truncate(&reversed, width.saturating_sub(1) / 2 + 1);
+    // Without the mark of what was cut.
+    let end: String = end.chars().rev().skip(1).collect();
     let start = truncate(text, width.saturating_sub(width_of(&end)));
     start + &end
 }
@@ -504,18 +512,16 @@ pub(crate) fn truncate_middle(text: &str, width: u16) -> String {
 /// `width` permits: what they begin with in common is left out instead of the end.
 pub(crate) fn truncate_distinct(text: &str, others: &[&str], width: u16) -> String {
     let cut = truncate(text, width);
-    let is_alike = |other: &&&str| **other != text && truncate(other, width) == cut;
-    let alike: Vec<&str> = others.iter().filter(is_alike).copied().collect();
+    let mut alike = others.to_vec();
+    alike.retain(|other| *other != text && truncate(other, width) == cut);
     let shared = alike.iter().map(|other| shared_start(text, other)).min().unwrap_or(0);
     if width < 2 || shared == 0 {
         return cut;
     }
-    let end_of = |text: &str| text.get(shared..).unwrap_or_default().to_owned();
-    let ends: Vec<String> = alike.into_iter().map(end_of).collect();
-    let ends: Vec<&str> = ends.iter().map(String::as_str).collect();
-    let end = truncate_distinct(&end_of(text), &ends, width - 1);
+    let ends: Vec<&str> = alike.iter().filter_map(|other| other.get(shared..)).collect();
+    let end = truncate_distinct(text.get(shared..).unwrap_or_default(), &ends, width - 1);
     let start = truncate(text, width.saturating_sub(width_of(&end)));
-    format!("{start}{end}")
+    start + &end
 }
 
 /// Returns the length of what two texts begin with in common, up to the start of a word if they have several.

@@ -1,5 +1,7 @@
 //! Moves within a list, and its visible part.
 
+use std::cmp::Ordering;
+
 use crate::input::{Key, NamedKey};
 use crate::widgets::line::{Line, Tone};
 use gtop_local::text::width_of;
@@ -52,9 +54,22 @@ impl Movement {
     }
 }
 
+/// Compares sort keys, those that are unknown last in both directions.
+pub(crate) fn compare_known<T: Ord>(
+    one: Option<T>,
+    other: Option<T>,
+    is_reversed: bool,
+) -> Ordering {
+    match (one, other) {
+        (Some(one), Some(other)) if is_reversed => other.cmp(&one),
+        (Some(one), Some(other)) => one.cmp(&other),
+        (one, other) => one.is_none().cmp(&other.is_none()),
+    }
+}
+
 /// Returns the item after or before `current`, around the ends.
 pub(crate) fn cycled<T: Copy + PartialEq>(all: &[T], current: T, is_forward: bool) -> T {
-    let at = all.iter().position(|one| *one == current).unwrap_or(0);
+    let at = all.iter().position(|item| *item == current).unwrap_or(0);
     let to = if is_forward { at + 1 } else { at + all.len().max(1) - 1 };
     all.get(to % all.len().max(1)).copied().unwrap_or(current)
 }
@@ -141,8 +156,7 @@ impl Viewport {
         self.top = self.top.min(count.saturating_sub(rows));
     }
 
-    /// Draws the titles, if any, and the visible rows of a list of `count` rows in `height` lines below others, `selected`
-    /// scrolled into view.
+    /// Scrolls to the selected row, and draws the titles, if any, and the visible rows in `height` lines below others.
     pub(crate) fn draw_below(
         &mut self,
         lines: &mut Vec<Line>,
@@ -152,12 +166,10 @@ impl Viewport {
         row: impl Fn(usize) -> Option<Line>,
     ) {
         self.scroll_to(height.saturating_sub(usize::from(titles.is_some())), count, selected);
-        let titles =
-            titles.map(|titles| self.with_position(lines.last_mut(), titles, count, width));
-        let rows = self
-            .range(count)
-            .filter_map(|at| Some(row(at)?.truncated(width).selected(selected == Some(at))));
-        lines.extend(titles.into_iter().chain(rows));
+        let titles = titles.map(|line| self.with_position(lines.last_mut(), line, count, width));
+        lines.extend(titles);
+        let rows = self.range(count).filter_map(|at| Some((at, row(at)?)));
+        lines.extend(rows.map(|(at, row)| row.truncated(width).selected(selected == Some(at))));
     }
 
     /// Does the same where no lines are above.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use crate::input::{Key, NamedKey};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
+use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Menu<T> {
@@ -123,10 +124,10 @@ impl<T: Clone> Menu<T> {
     /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
         let title = Line::styled(self.title.as_str(), Tone::Strong);
-        let label_width =
-            self.items.iter().map(|item| gtop_local::text::width_of(&item.label)).max();
+        let label_width = self.items.iter().map(|item| width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
-        let row = |index: usize| {
+        let rows = (self.items.len(), Some(self.selected));
+        Viewport::default().lines(Some(title), rows, (width, height), |index| {
             let item = self.items.get(index)?;
             let key = item.key.map(String::from).unwrap_or_default();
             let line = Line::new().gap(1).left_aligned(&key, 1, Tone::Accent).gap(1);
@@ -136,9 +137,7 @@ impl<T: Clone> Menu<T> {
             } else {
                 line.text(item.help.as_str(), Tone::Faint)
             })
-        };
-        let rows = (self.items.len(), Some(self.selected));
-        Viewport::default().lines(Some(title), rows, (width, height), row)
+        })
     }
 
     /// Returns the number of lines all items need, the title included.

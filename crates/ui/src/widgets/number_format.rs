@@ -22,6 +22,17 @@ pub(crate) fn percent_value(reading: Reading<Percent>) -> Option<f32> {
     reading.get().map(Percent::get)
 }
 
+/// Returns a size in GiB, for charts.
+#[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
+pub(crate) fn gib(bytes: Bytes) -> f32 {
+    bytes.gib() as f32
+}
+
+/// Returns the share of used memory in percent.
+pub(crate) fn share_of(used: Option<Bytes>, total: Option<Bytes>) -> Option<f32> {
+    Percent::of(used?.0, total?.0).map(Percent::get)
+}
+
 /// Returns the used share in percent.
 pub(crate) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
     let (total, free) = (total?, free?);
@@ -86,11 +97,7 @@ impl Units {
     }
 
     /// Formats an amount in GiB like [`Self::amount`].
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float cast saturates, which is what we want"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
     pub(crate) fn amount_of_gib(self, size: f32) -> String {
         self.amount(Bytes((f64::from(size) * GIB) as u64))
     }
@@ -155,32 +162,41 @@ impl Units {
         total: Option<Bytes>,
         decimals: usize,
     ) -> String {
-        let format_amount =
-            |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.value(bytes)));
-        format!("{}/{}", format_amount(used), format_amount(total))
+        self.pair(used, total, 1.0, decimals)
+    }
+
+    /// Formats `used/total` in multiples of `scale` units.
+    fn pair(
+        self,
+        used: Option<Bytes>,
+        total: Option<Bytes>,
+        scale: f64,
+        decimals: usize,
+    ) -> String {
+        let [used, total] = [used, total].map(|bytes| {
+            or_unknown(bytes, |bytes| format!("{:.decimals$}", self.value(bytes) / scale))
+        });
+        format!("{used}/{total}")
     }
 
     /// Formats `used/total` in the next larger unit; `None` if the display unit is a small one.
     pub(crate) fn large_usage(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
-        let format_amount = |bytes| format!("{:.1}", self.value(bytes) / self.next_unit_factor());
-        let pair = || format!("{}/{}T", or_unknown(used, format_amount), format_amount(total));
-        (!self.is_small()).then(pair)
+        let is_large = !self.is_small();
+        is_large.then(|| self.pair(used, Some(total), self.next_unit_factor(), 1) + "T")
     }
 
     /// Formats `used/total` with the unit; large amounts in the next larger unit.
     pub(crate) fn usage_with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
-        let Some(total) = total else { return UNKNOWN.to_owned() };
-        let (scale, unit, decimals) = match self.value(total) {
-            _ if self.is_small() => (1.0, self.unit_name(), 0),
-            size if size >= 10.0 * self.next_unit_factor() => (
-                self.next_unit_factor(),
-                if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" },
-                1,
-            ),
-            size => (1.0, self.unit_name(), usize::from(size < 100.0)),
+        let Some(size) = total.map(|total| self.value(total)) else { return UNKNOWN.to_owned() };
+        let factor = self.next_unit_factor();
+        let (scale, unit, decimals) = if self.is_small() {
+            (1.0, self.unit_name(), 0)
+        } else if size >= 10.0 * factor {
+            (factor, if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" }, 1)
+        } else {
+            (1.0, self.unit_name(), usize::from(size < 100.0))
         };
-        let format_amount = |bytes| format!("{:.decimals$}", self.value(bytes) / scale);
-        format!("{}/{} {unit}", or_unknown(used, format_amount), format_amount(total))
+        format!("{} {unit}", self.pair(used, total, scale, decimals))
     }
 
     /// Returns the maximum width of an amount in columns.

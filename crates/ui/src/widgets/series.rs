@@ -49,6 +49,13 @@ impl<P: Clone + Default> TimeSeries<P> {
     }
 }
 
+/// Returns the median, the higher one of the two in the middle.
+pub(crate) fn median(values: &[f32]) -> Option<f32> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f32::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
 /// Means of values by their position, each with a weight.
 pub(crate) struct Means(Vec<(f32, f32)>);
 

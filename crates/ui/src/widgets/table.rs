@@ -292,13 +292,10 @@ impl<'c, C, R> Table<'c, C, R> {
         let leading = self.shown.iter().zip(0..).take_while(|((index, _), at)| index == at).count();
         let trailing = self.shown.split_off(leading);
         for name in chosen {
-            let is_chosen = |column: &&TableColumn<C, R>| {
+            let found = (0..).zip(self.columns).find(|(_, column)| {
                 column.spec.name == name && column.rank > 0 && self.width_in(column, u16::MAX) > 0
-            };
-            let Some((index, column)) = (0..).zip(self.columns).find(|(_, one)| is_chosen(one))
-            else {
-                continue;
-            };
+            });
+            let Some((index, column)) = found else { continue };
             if !self.reserve(index, self.width_in(column, self.spare)) {
                 break;
             }
@@ -340,9 +337,11 @@ impl<'c, C, R> Table<'c, C, R> {
     /// Widens a column, if it is visible, by some of the width that no column has.
     pub(crate) fn widen(&mut self, name: &str, by: u16) {
         let columns = self.columns;
-        let is_named =
-            |index: usize| columns.get(index).is_some_and(|column| column.spec.name == name);
-        if let Some((_, width)) = self.shown.iter_mut().find(|(index, _)| is_named(*index)) {
+        let named = self
+            .shown
+            .iter_mut()
+            .find(|(index, _)| columns.get(*index).is_some_and(|column| column.spec.name == name));
+        if let Some((_, width)) = named {
             let by = by.min(self.spare);
             self.spare -= by;
             *width += by;
@@ -410,14 +409,10 @@ impl<'c, C, R> Table<'c, C, R> {
         mark: impl Fn(&ColumnSpec, Cow<'static, str>, u16) -> (Cow<'static, str>, Tone),
     ) -> Line {
         self.joined(.., Line::new().gap(self.room.mark), false, |line, column, width, is_last| {
-            let title = match column.title {
-                Some(title) => title(&self.context, width),
-                None => column.spec.title.into(),
-            };
-            let plain = title.clone();
-            let (title, tone) = mark(&column.spec, title, width);
-            let line = column.fit_cell(line, Cell::Text(title, tone), width, is_last);
-            let line = line.titles(column.spec(), &plain);
+            let title = column.title_in(&self.context, width);
+            let (marked, tone) = mark(&column.spec, title.clone(), width);
+            let line = column.fit_cell(line, Cell::Text(marked, tone), width, is_last);
+            let line = line.titles(column.spec(), &title);
             let ColumnSpec { sort, .. } = column.spec;
             if sort.is_empty() { line } else { line.clickable(Click::Column(sort)) }
         })
@@ -430,21 +425,17 @@ impl<'c, C, R> Table<'c, C, R> {
 
     /// Returns what every column says of a row in words, shown or not; bars as percentages, strips of cells not at all.
     pub(crate) fn facts(&self, row: &R) -> Vec<Fact> {
-        let fact = |column: &TableColumn<C, R>| {
-            let width = MAX_FACT_WIDTH;
-            let title = match column.title {
-                Some(title) => title(&self.context, width).trim_end().to_owned(),
-                None => column.spec.title.to_owned(),
-            };
-            let place = CellPlace { name: column.spec.name, width };
+        let facts = self.columns.iter().filter_map(|column| {
+            let place = CellPlace { name: column.spec.name, width: MAX_FACT_WIDTH };
             let value = match (column.cell)(&self.context, row, place) {
                 Cell::Text(text, _) => text.into_owned(),
                 Cell::Bar(share, _) => or_unknown(share, |share| format!("{share:.0}%")),
                 Cell::Line(_) => return None,
             };
-            (!value.is_empty()).then(|| Fact::of_cell(title, value, column.spec.help))
-        };
-        self.columns.iter().filter_map(fact).collect()
+            let title = column.title_in(&self.context, MAX_FACT_WIDTH);
+            (!value.is_empty()).then(|| Fact::of_cell(title.trim_end(), value, column.spec.help))
+        });
+        facts.collect()
     }
 
     /// Draws some columns of a row behind what takes the place of those before.
@@ -458,11 +449,10 @@ impl<'c, C, R> Table<'c, C, R> {
         self.joined(part, before, fade == Fade::All, |line, column, width, is_last| {
             let place = CellPlace { name: column.spec.name, width };
             let cell = (column.cell)(&self.context, row, place);
-            let own = |line| column.fit_cell(line, cell, width, is_last);
             if column.keeps_tone || fade == Fade::None {
-                return own(line);
+                return column.fit_cell(line, cell, width, is_last);
             }
-            line.append(fade.applied_to(own(Line::new())))
+            line.append(fade.applied_to(column.fit_cell(Line::new(), cell, width, is_last)))
         })
     }
 
@@ -487,6 +477,11 @@ impl<'c, C, R> Table<'c, C, R> {
 }
 
 impl<C, R> TableColumn<C, R> {
+    /// Returns the title in a column of this width.
+    fn title_in(&self, context: &C, width: u16) -> Cow<'static, str> {
+        self.title.map_or(self.spec.title.into(), |title| title(context, width))
+    }
+
     /// Appends a cell in a column of this width.
     fn fit_cell(&self, line: Line, cell: Cell, width: u16, is_last: bool) -> Line {
         let has_rest = self.alignment == Alignment::Rest && is_last;
@@ -499,9 +494,8 @@ impl<C, R> TableColumn<C, R> {
             Cell::Bar(share, tone) => line.bar(share, width, tone),
             Cell::Line(content) if has_rest => line.append(content),
             Cell::Line(content) => {
-                let content = content.truncated(width);
-                let missing = width.saturating_sub(content.width());
-                line.append(content).gap(missing)
+                let end = line.width().saturating_add(width);
+                line.append(content.truncated(width)).append_at(end, Line::new())
             }
         }
     }

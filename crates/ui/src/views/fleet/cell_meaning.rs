@@ -8,7 +8,7 @@ use crate::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::widgets::line::Symbol;
 use crate::widgets::number_format::{percent, percent_value};
 use gtop_fleet::{DeviceHoldings, Health, JobLookup, Node, StateReason};
-use gtop_model::Device;
+use gtop_model::{Device, Percent};
 
 /// A cell of the map, and what it stands for.
 pub(super) struct MapCell<'a> {
@@ -33,8 +33,8 @@ impl MapCell<'_> {
     /// Returns what the symbol means, or meant when the values were taken.
     pub(super) fn meaning(&self, context: RenderContext<'_>, jobs: &JobLookup) -> String {
         let meaning = self.current_meaning(context, jobs);
-        let is_told_now = self.symbol == Symbol::Faulty || self.symbol == FILTERED_OUT.0;
-        if self.is_old && !is_told_now { format!("last known: {meaning}") } else { meaning }
+        let is_current = self.symbol == Symbol::Faulty || self.symbol == FILTERED_OUT.0;
+        if self.is_old && !is_current { format!("last known: {meaning}") } else { meaning }
     }
 
     fn current_meaning(&self, context: RenderContext<'_>, jobs: &JobLookup) -> String {
@@ -83,16 +83,14 @@ impl MapCell<'_> {
     }
 
     fn value(&self, context: RenderContext<'_>) -> String {
-        let of = |share: Option<f32>| format!("{}%", percent(share));
         match self.metric {
             MapMetric::Memory => {
-                let share = self.device.memory_share().map(gtop_model::Percent::get);
-                format!("{} of its memory in use", of(share))
+                let share = self.device.memory_share().map(Percent::get);
+                format!("{}% of its memory in use", percent(share))
             }
             MapMetric::Power => {
-                let share =
-                    self.node.whole(self.device).power_share().map(gtop_model::Percent::get);
-                format!("{} of its power limit", of(share))
+                let share = self.node.whole(self.device).power_share().map(Percent::get);
+                format!("{}% of its power limit", percent(share))
             }
             MapMetric::Temperature => {
                 let units = context.options.units();
@@ -148,7 +146,7 @@ mod tests {
     use super::*;
     use crate::DisplayOptions;
     use gtop_fleet::insight::FleetView;
-    use gtop_model::{Celsius, DeviceFault, NodeName, Percent, Reading};
+    use gtop_model::{Celsius, DeviceFault, NodeName, Reading};
 
     fn meaning(
         metric: MapMetric,

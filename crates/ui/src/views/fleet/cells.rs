@@ -46,7 +46,7 @@ const MAX_CELLS_PER_SECOND: usize = 1_024;
 /// How far a load must leave its level before the cell changes, in levels.
 const HYSTERESIS: f32 = 0.25;
 /// The temperatures of the lowest and the highest level, in degrees Celsius.
-pub(super) const TEMPERATURE_RANGE: (f32, f32) = (20.0, 100.0);
+const TEMPERATURE_RANGE: (f32, f32) = (20.0, 100.0);
 /// The temperatures from which a device counts as warm and hot, in degrees Celsius.
 const TEMPERATURE_THRESHOLDS: (f32, f32) = (50.0, 80.0);
 
@@ -81,11 +81,8 @@ impl MapMetric {
             Self::Power => node.whole(device).power_share().map(Percent::get),
             Self::Temperature => {
                 let degrees = node.whole(device).temperature.get().map(Celsius::get)?;
-                Some(
-                    ((degrees - TEMPERATURE_RANGE.0) / (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
-                        * 100.0)
-                        .clamp(0.0, 100.0),
-                )
+                let (low, high) = TEMPERATURE_RANGE;
+                Some(((degrees - low) / (high - low) * 100.0).clamp(0.0, 100.0))
             }
             Self::Owner | Self::Job => None,
         }
@@ -94,9 +91,7 @@ impl MapMetric {
     pub(super) fn tone(self, context: RenderContext<'_>, percent: f32) -> Tone {
         match self {
             Self::Memory => context.options.memory.tone(Some(percent)),
-            Self::Temperature => match TEMPERATURE_RANGE.0
-                + percent / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
-            {
+            Self::Temperature => match degrees_of(percent) {
                 degrees if degrees >= TEMPERATURE_THRESHOLDS.1 => Tone::High,
                 degrees if degrees >= TEMPERATURE_THRESHOLDS.0 => Tone::Mid,
                 _ => Tone::Low,
@@ -106,6 +101,12 @@ impl MapMetric {
             }
         }
     }
+}
+
+/// Returns the temperature at a percentage of the range, in degrees Celsius.
+pub(super) fn degrees_of(percent: f32) -> f32 {
+    let (low, high) = TEMPERATURE_RANGE;
+    low + percent / 100.0 * (high - low)
 }
 
 /// How old values are drawn.
@@ -194,7 +195,7 @@ impl CellCache {
 
 /// Returns true if the row or cells of this node update in this second.
 pub(super) fn is_due(node: usize, now: Timestamp, refresh_period: usize) -> bool {
-    let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
+    let second = usize::try_from(now.second()).unwrap_or(0);
     second.wrapping_add(node) % refresh_period.max(1) == 0
 }
 
@@ -212,11 +213,7 @@ fn level(percent: f32, before: Option<u8>) -> u8 {
             return before;
         }
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float cast saturates, which is what we want"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
     let level = exact.floor() as u8;
     level.min(LEVELS - 1)
 }
@@ -254,13 +251,9 @@ impl CellContext<'_> {
         if self.node.device_freshness(self.position, fleet_view.now).is_fresh() {
             return value_cell;
         }
-        match value_cell.0 {
-            Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Stale),
-            symbol @ (Symbol::Level(_)
-            | Symbol::Idle
-            | Symbol::Faulty
-            | Symbol::Overflow
-            | Symbol::Char(_)) => (symbol, Tone::Stale),
+        match value_cell {
+            (Symbol::Letter(letter, _), _) => (Symbol::Char(letter), Tone::Stale),
+            (symbol, _) => (symbol, Tone::Stale),
         }
     }
 

@@ -8,8 +8,9 @@ use crate::views::fleet::node_cells::{
     count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
 };
 use crate::views::fleet::node_series::SPARKLINE;
-use crate::views::fleet::node_sort::{is_rising, to_f32};
+use crate::views::fleet::node_sort::is_rising;
 use crate::widgets::line::{Line, Symbol, Tone};
+use crate::widgets::number_format::share_of;
 use crate::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::{HOST, help_of};
@@ -42,6 +43,9 @@ pub(super) const FREE_ON_ONE_HELP: &str = "of a group: the most free devices on 
 /// What `DOWN` counts.
 pub(super) const DOWN_HELP: &str = "devices that cannot be used now: faulty, unavailable, or on a node that is down or \
      stale; ? or + where the devices of a node are not known";
+
+const PENDING_HELP: &str =
+    "of a partition: jobs and array tasks that wait there, if those of all users are listed";
 
 /// What cells are drawn from, apart from their row.
 pub(super) struct FleetTable<'a> {
@@ -98,7 +102,7 @@ pub(super) struct NodeValues {
     pub(super) cpu: Option<f32>,
 }
 
-type FleetColumn<'a> = TableColumn<FleetTable<'a>, FleetRow>;
+type Column<'a> = TableColumn<FleetTable<'a>, FleetRow>;
 pub(super) type LaidOutFleet<'a> = Table<'a, FleetTable<'a>, FleetRow>;
 
 /// Returns the columns that can be chosen, and the fixed one.
@@ -112,8 +116,8 @@ pub(super) fn is_in_front(name: &str) -> bool {
 }
 
 impl<'a> FleetTable<'a> {
-    const COLUMNS: [FleetColumn<'a>; 22] = [
-        FleetColumn::left("NODE", 0, |_, row, _| Cell::toned(row.name.clone(), row.name_tone))
+    const COLUMNS: [Column<'a>; 22] = [
+        Column::left("NODE", 0, |_, row, _| Cell::toned(row.name.clone(), row.name_tone))
             .named("node", "node", "node name, always first")
             .sized(|table, _| match table.grouped.folded_width {
                 Some(width) => width.clamp(8, (table.width / 3).max(8)),
@@ -124,7 +128,7 @@ impl<'a> FleetTable<'a> {
                 if table.grouped.folded_width.is_some() { "GROUP" } else { "NODE" }.into()
             })
             .keeps_tone(),
-        FleetColumn::left("JOB", 0, |table, row, place| {
+        Column::left("JOB", 0, |table, row, place| {
             row.of_node(|node| jobs_text(table.jobs, &node.holdings, place.width).into())
         })
         .named("job", "job", "jobs on the node")
@@ -136,39 +140,37 @@ impl<'a> FleetTable<'a> {
             let has_jobs = extents.has_jobs || fleet.jobs.is_some() || is_chosen;
             table.node_width(if has_jobs { 10 } else { 0 })
         }),
-        FleetColumn::left("USER", 0, |_, row, _| {
-            row.of_node(|node| users_text(&node.holdings).into())
-        })
-        .named("user", "user", "users of its devices")
-        .rank(7)
-        .shown_from(OWNERS_WIDTH)
-        .sized(|table, _| table.node_width(10)),
-        FleetColumn::left("DEVICES", 0, |_, row, place| {
+        Column::left("USER", 0, |_, row, _| row.of_node(|node| users_text(&node.holdings).into()))
+            .named("user", "user", "users of its devices")
+            .rank(7)
+            .shown_from(OWNERS_WIDTH)
+            .sized(|table, _| table.node_width(10)),
+        Column::left("DEVICES", 0, |_, row, place| {
             row.of_node(|node| Cell::Line(Line::new().strip(node.marks.clone(), place.width)))
         })
         .named("devices", "busy", "one cell per device, by utilization")
         .rank(1)
         .sized(|table, _| table.node_width(table.context.view.extents.devices.clamp(7, 16))),
-        FleetColumn::right("NODES", 0, |_, row, _| row.nodes.clone().into())
+        Column::right("NODES", 0, |_, row, _| row.nodes.clone().into())
             .named("nodes", "", "nodes of the group; `shared` on a node that is in several")
             .rank(3)
             .sized(|table, _| table.count_width("nodes", 6)),
-        FleetColumn::right("BUSY", 0, |_, row, _| row.count(Totals::known_busy, Tone::Plain))
+        Column::right("BUSY", 0, |_, row, _| row.count(Totals::known_busy, Tone::Plain))
             .named("busy", "busy", "devices at 5 % utilization or more")
             .rank(1)
             .sized(|table, _| table.count_width("busy", 4)),
-        FleetColumn::right("HELD", 0, |_, row, _| row.count(Totals::known_idle_held, Tone::Plain))
+        Column::right("HELD", 0, |_, row, _| row.count(Totals::known_idle_held, Tone::Plain))
             .named("idle-held", "idle-held", "idle-held devices: allocated or in use, and idle")
             .rank(1)
             .sized(|table, _| {
                 table.count_width("idle-held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
             })
             .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
-        FleetColumn::right("FREE", 0, |_, row, _| row.count(Totals::known_free, Tone::Strong))
+        Column::right("FREE", 0, |_, row, _| row.count(Totals::known_free, Tone::Strong))
             .named("free", "free", FREE_HELP)
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
-        FleetColumn::right("MOST", 0, |_, row, _| match row.counts {
+        Column::right("MOST", 0, |_, row, _| match row.counts {
             Some(counts) if row.values.is_none() => {
                 count_cell(counts.known_free().map(|_| counts.max_free), Tone::Plain)
             }
@@ -177,46 +179,37 @@ impl<'a> FleetTable<'a> {
         .named("most-free", "", FREE_ON_ONE_HELP)
         .rank(6)
         .sized(|table, _| if table.is_grouped_by(Grouping::None) { 0 } else { 4 }),
-        FleetColumn::right("DOWN", 0, |_, row, _| {
+        Column::right("DOWN", 0, |_, row, _| {
             row.counts.as_ref().map_or_else(|| UNKNOWN.into(), down_cell)
         })
         .named("down", "", DOWN_HELP)
         .rank(1)
         .sized(|table, _| table.count_width("down", 4)),
-        FleetColumn::right("?", 0, |_, row, _| row.count(Totals::known_unknown, Tone::Plain))
+        Column::right("?", 0, |_, row, _| row.count(Totals::known_unknown, Tone::Plain))
             .named("unknown", "", "devices whose load or users are unknown")
             .rank(1)
             .sized(|table, _| {
                 let has_any = table.context.view.totals.known_unknown() > Some(0);
                 if has_any { table.count_width("unknown", 3) } else { 0 }
             }),
-        FleetColumn::right("PEND", 0, |_, row, _| match row.pending {
+        Column::right("PEND", 0, |_, row, _| match row.pending {
             Some(count) => count.to_string().into(),
             None => "".into(),
         })
-        .named(
-            "pending",
-            "",
-            "of a partition: jobs and array tasks that wait there, if those of all users are listed",
-        )
+        .named("pending", "", PENDING_HELP)
         .rank(6)
         .sized(|table, _| {
             let list = table.context.view.fleet.jobs.as_ref();
-            if list.is_some_and(|list| list.requested == RequestedJobs::All)
-                && table.is_grouped_by(Grouping::Partition)
-            {
-                4
-            } else {
-                0
-            }
+            let has_all = list.is_some_and(|list| list.requested == RequestedJobs::All);
+            if has_all && table.is_grouped_by(Grouping::Partition) { 4 } else { 0 }
         }),
-        FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
+        Column::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
             .named("bar", "util", "mean utilization of its devices as a bar")
             .rank(8),
-        FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
+        Column::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
-        FleetColumn::left("LAST 60s", 0, |table, row, _| {
+        Column::left("LAST 60s", 0, |table, row, _| {
             row.of_node(|node| {
                 Cell::Line(Line::new().sparkline(node.series.clone(), table.load_tone(row)))
             })
@@ -225,14 +218,14 @@ impl<'a> FleetTable<'a> {
         .rank(14)
         .shown_from(WIDEST_WIDTH)
         .sized(|table, _| table.node_width(SPARKLINE.0)),
-        FleetColumn::left("MEM", 4, |table, row, _| {
+        Column::left("MEM", 4, |table, row, _| {
             let ((used, total), _) = row.totals.shown_memory();
-            let share = to_f32(used.zip(total).and_then(|(used, total)| Percent::of(used.0, total.0)));
+            let share = share_of(used, total);
             Cell::Bar(share, table.context.options.memory.tone(share))
         })
         .named("membar", "mem", "device memory in use, of the total, as a bar")
         .rank(11),
-        FleetColumn::right("GiB", 0, |table, row, place| {
+        Column::right("GiB", 0, |table, row, place| {
             let formats = (table.context.options.units(), table.memory_decimals);
             memory_text(&row.totals, formats, place.width).into()
         })
@@ -246,7 +239,7 @@ impl<'a> FleetTable<'a> {
             u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
         })
         .titled(|table, _| table.context.options.units().unit_name().into()),
-        FleetColumn::right("W", POWER_WIDTH, |table, row, place| {
+        Column::right("W", POWER_WIDTH, |table, row, place| {
             let formats = (table.is_kilowatts, place.width > POWER_WIDTH);
             power_text(&row.totals, formats, place.width).into()
         })
@@ -258,7 +251,7 @@ impl<'a> FleetTable<'a> {
             if table.width >= WIDE_WIDTH && room >= limit { limit } else { 0 }
         })
         .titled(|table, _| if table.is_kilowatts { "kW" } else { "W" }.into()),
-        FleetColumn::right("MAX°", 0, |table, row, _| {
+        Column::right("MAX°", 0, |table, row, _| {
             let units = table.context.options.units();
             row.of_node(|node| Cell::of(node.hottest, |celsius| units.temperature_text(celsius)))
         })
@@ -270,18 +263,18 @@ impl<'a> FleetTable<'a> {
         .titled(|table, _| {
             if table.context.options.units().is_fahrenheit { "MAXF" } else { "MAX°" }.into()
         }),
-        FleetColumn::right("CPU", 0, |_, row, _| {
+        Column::right("CPU", 0, |_, row, _| {
             row.of_node(|node| Cell::of(node.cpu, |cpu| format!("{cpu:.0}%")))
         })
         .named("cpu", "cpu", help_of(HOST, "cpu"))
         .rank(10)
         .sized(|table, _| table.node_width(4)),
-        FleetColumn::right("AGE", 0, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
+        Column::right("AGE", 0, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
             .named("age", "age", "age of the numbers: how long ago they were measured")
             .rank(5)
             .sized(|table, _| table.node_width(6))
             .keeps_tone(),
-        FleetColumn::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
+        Column::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
             .named("note", "note", "problems, and what is idle or free; i explains each")
             .rank(3)
             .keeps_tone(),
@@ -317,7 +310,7 @@ impl<'a> FleetTable<'a> {
 
     /// Returns the width of a column of counts: of groups and their nodes, or chosen.
     fn count_width(&self, name: &str, title: u16) -> u16 {
-        let is_chosen = self.context.options.columns.fleet.iter().any(|one| one == name);
+        let is_chosen = self.context.options.columns.fleet.iter().any(|chosen| chosen == name);
         if self.is_grouped_by(Grouping::None) && !is_chosen {
             return 0;
         }
@@ -341,7 +334,7 @@ impl<'a> FleetTable<'a> {
 
 impl FleetRow {
     fn util(&self) -> Option<f32> {
-        to_f32(self.totals.utilization)
+        self.totals.utilization.map(Percent::get)
     }
 
     /// Makes a cell of a count, in this tone unless it is zero.
@@ -359,12 +352,15 @@ impl FleetRow {
 pub(super) fn titles(table: &LaidOutFleet<'_>, order: SortOrder) -> Line {
     // Without the column itself, one that shows the same values stands for it.
     let is_shown = table.width_of(order.column) > 0;
-    let is_sorted = |spec: &ColumnSpec| {
-        let is_by = if is_shown { spec.name == order.column } else { spec.sort == order.column };
-        // The default order has no arrow.
-        is_by && order != SortOrder::by("node")
-    };
-    table.sorted_titles(is_sorted, is_rising(order))
+    // The default order has no arrow.
+    let is_default = order == SortOrder::by("node");
+    table.sorted_titles(
+        |spec| {
+            let by = if is_shown { spec.name } else { spec.sort };
+            by == order.column && !is_default
+        },
+        is_rising(order),
+    )
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::selection::SharedSelection;
-use crate::views::fleet::grouped_rows::GroupedRow;
-use crate::views::fleet::heat_map;
-use crate::views::fleet::heat_map::CellCursor;
+
+use crate::views::fleet::heat_map::{CellCursor, HeatMap};
 use crate::views::fleet::{Layout, State};
 use crate::widgets::list::Movement;
 use gtop_fleet::Node;
@@ -21,42 +20,34 @@ impl State {
         selection: &SharedSelection,
     ) -> Option<CellCursor> {
         let group = self.group.as_deref();
-        let on_header =
-            group.filter(|_| self.is_on_header).and_then(|key| self.grouped_rows.group(key));
-        if let Some(group) = on_header {
+        if let Some(key) = group.filter(|_| self.is_on_header)
+            && let Some(group) = self.grouped_rows.group(key)
+        {
             return Some(CellCursor::Header(group));
         }
-        let first = || match self.grouped_rows.rows.first().copied()? {
-            GroupedRow::Header(group) => Some(CellCursor::Header(group)),
-            GroupedRow::Node(group, member) => Some(CellCursor::Cell(group, member, 0)),
-        };
         let name = &selection.shown_node(fleet_view)?.name;
         let Some((group, member_index)) = self.grouped_rows.find(&fleet_view.fleet, group, name)
         else {
-            return first();
+            return self.grouped_rows.rows.first().copied().map(CellCursor::from);
         };
         if self.grouped_rows.groups.get(group).is_some_and(|group| group.is_folded) {
             return Some(CellCursor::Header(group));
         }
         let (member, node) = self.grouped_rows.member(&fleet_view.fleet, group, member_index)?;
-        let is_device = |position: &usize| {
-            let uuid = node.devices.get(*position).map(|device| &device.uuid);
-            uuid.is_some() && uuid == self.device.as_ref()
-        };
-        let cell = member.device_indices(node).iter().position(is_device).unwrap_or(0);
-        Some(CellCursor::Cell(group, member_index, cell))
+        let cell = self.device.as_ref().and_then(|uuid| {
+            let position = node.devices.iter().position(|device| device.uuid == *uuid)?;
+            member.device_indices(node).iter().position(|index| *index == position)
+        });
+        Some(CellCursor::Cell(group, member_index, cell.unwrap_or(0)))
     }
 
     /// Returns the table row of a cursor.
     pub(super) fn row_of_cursor(&self, cursor: Option<CellCursor>) -> usize {
-        let row_of_cursor = match cursor {
-            Some(CellCursor::Header(group)) => self.grouped_rows.row_of_header(group),
-            Some(CellCursor::Cell(group, member, _)) => {
-                self.grouped_rows.row_of_member(group, member)
-            }
-            None => None,
-        };
-        row_of_cursor.unwrap_or(0)
+        let row = cursor.and_then(|cursor| match cursor {
+            CellCursor::Header(group) => self.grouped_rows.row_of_header(group),
+            CellCursor::Cell(group, member, _) => self.grouped_rows.row_of_member(group, member),
+        });
+        row.unwrap_or(0)
     }
 
     pub(super) fn set_cursor(
@@ -65,16 +56,14 @@ impl State {
         selection: &mut SharedSelection,
         cursor: CellCursor,
     ) {
-        let (CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor;
-        let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
+        let group = self.grouped_rows.groups.get(cursor.group());
+        let key = group.map(|group| Arc::clone(&group.key));
         self.group = key.filter(|_| self.grouped_rows.is_grouped);
         self.is_on_header = matches!(cursor, CellCursor::Header(_));
         let CellCursor::Cell(group, member, cell) = cursor else { return };
-        let Some((member, node)) = self.grouped_rows.member(&fleet_view.fleet, group, member)
-        else {
-            return;
-        };
-        let device = member.device_indices(node).get(cell).and_then(|at| node.devices.get(*at));
+        let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
+        let Some((member, node)) = found else { return };
+        let device = member.device_at(node, cell).and_then(|at| node.devices.get(at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
         selection.select(node.name.clone());
     }
@@ -90,11 +79,8 @@ impl State {
         let preferred = self.group.as_deref();
         let found = self.grouped_rows.find(&fleet_view.fleet, preferred, &node.name);
         let Some((group, member)) = found else { return };
-        let Some(key) = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key))
-        else {
-            return;
-        };
-        if self.folded_groups.remove(&key) {
+        let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
+        if key.is_some_and(|key| self.folded_groups.remove(&key)) {
             self.fold_version += 1;
             self.refresh(fleet_view);
         }
@@ -102,11 +88,8 @@ impl State {
         let cell = self.grouped_rows.member(&fleet_view.fleet, group, member).and_then(
             |(member, node)| member.device_indices(node).iter().position(|at| Some(*at) == sick),
         );
-        self.set_cursor(
-            fleet_view,
-            selection,
-            CellCursor::Cell(group, member, cell.unwrap_or_default()),
-        );
+        let cursor = CellCursor::Cell(group, member, cell.unwrap_or_default());
+        self.set_cursor(fleet_view, selection, cursor);
     }
 
     pub(super) fn move_vertically(
@@ -118,17 +101,11 @@ impl State {
         let Some(cursor) = self.cursor(fleet_view, selection) else { return };
         let to = match self.layout {
             Layout::Table => {
-                let rows = &self.grouped_rows.rows;
-                let to = movement.new_index(
-                    self.row_of_cursor(Some(cursor)),
-                    rows.len(),
-                    self.table_viewport.rows,
-                );
-                match rows.get(to).copied() {
-                    Some(GroupedRow::Header(group)) => CellCursor::Header(group),
-                    Some(GroupedRow::Node(group, member)) => CellCursor::Cell(group, member, 0),
-                    None => return,
-                }
+                let (rows, page) = (&self.grouped_rows.rows, self.table_viewport.rows);
+                let at = self.row_of_cursor(Some(cursor));
+                let to = rows.get(movement.new_index(at, rows.len(), page));
+                let Some(row) = to else { return };
+                CellCursor::from(*row)
             }
             Layout::Map => {
                 // Short lines and headers do not change the preferred column.
@@ -139,15 +116,9 @@ impl State {
                     }
                     (_, CellCursor::Header(_)) => (0, 0),
                 };
-                let page = self.viewport.rows;
-                let moved = (cursor, preferred_column);
-                let to = heat_map::moved_vertically(
-                    &self.grouped_rows,
-                    &fleet_view.fleet,
-                    self.grid,
-                    moved,
-                    (movement, page),
-                );
+                let to = self
+                    .heat_map(fleet_view)
+                    .moved_vertically((cursor, preferred_column), (movement, self.viewport.rows));
                 self.preferred_column = (!matches!(movement, Movement::Home | Movement::End))
                     .then_some((to, preferred_column));
                 to
@@ -164,8 +135,7 @@ impl State {
         is_forward: bool,
     ) {
         let Some(cursor) = self.cursor(fleet_view, selection) else { return };
-        let to =
-            heat_map::moved_horizontally(&self.grouped_rows, &fleet_view.fleet, cursor, is_forward);
+        let to = self.heat_map(fleet_view).moved_horizontally(cursor, is_forward);
         self.set_cursor(fleet_view, selection, to);
     }
 
@@ -176,11 +146,7 @@ impl State {
         selection: &mut SharedSelection,
         folds: Option<bool>,
     ) {
-        let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) =
-            self.cursor(fleet_view, selection)
-        else {
-            return;
-        };
+        let Some(group) = self.cursor(fleet_view, selection).map(CellCursor::group) else { return };
         let Some(current) = self.grouped_rows.groups.get(group) else { return };
         let key = Arc::clone(&current.key);
         self.fold_version += 1;
@@ -193,15 +159,8 @@ impl State {
         }
     }
 
-    /// Moves the cursor to the header of the current group.
-    pub(super) fn select_group_header(
-        &mut self,
-        fleet_view: &FleetView,
-        selection: &mut SharedSelection,
-    ) {
-        let cursor = self.cursor(fleet_view, selection);
-        if let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor {
-            self.set_cursor(fleet_view, selection, CellCursor::Header(group));
-        }
+    /// Returns the heat map as it was drawn last.
+    pub(super) fn heat_map<'a>(&'a self, fleet_view: &'a FleetView) -> HeatMap<'a> {
+        HeatMap { rows: &self.grouped_rows, fleet: &fleet_view.fleet, grid: self.grid }
     }
 }

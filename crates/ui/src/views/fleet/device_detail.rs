@@ -3,17 +3,17 @@
 use crate::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cell_meaning::MapCell;
-use crate::views::fleet::group::GroupMember;
+
 use crate::views::fleet::heat_map::cursor_symbol;
 use crate::views::fleet::idle_time;
 use crate::views::fleet::node_notes::format_elapsed;
 use crate::views::fleet::node_table;
 use crate::widgets::line::{Line, Tone, flow, truncate};
-use crate::widgets::number_format::{or_unknown, percent, percent_value};
+use crate::widgets::number_format::{or_unknown, percent_value};
 use gtop_fleet::Node;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
-use gtop_fleet::insight::note::Note;
+
 use gtop_model::{Device, Percent, Watts};
 
 /// A longer name is cut to leave room for the values.
@@ -33,19 +33,16 @@ pub(super) fn lines(
         return vec![node_table::detail(fleet_view, node, width)];
     };
     let holdings = node.device_holdings(position);
-    let join = |texts: Vec<String>| texts.join(", ");
-    let mut parts: Vec<(String, Tone)> = Vec::new();
-    let toned = |note: &Note| (note.text(), Tone::from(note.severity()));
     let status = NodeStatus::of(node, fleet_view.now);
     let is_old =
         status == NodeStatus::Down || !node.device_freshness(position, fleet_view.now).is_fresh();
-    if is_old {
-        parts.extend(notes(fleet_view, node).iter().take(1).map(toned));
-    }
-    let flags = DeviceFlag::of(node, device);
+    let node_name = truncate(node.name.as_str(), MAX_NAME_WIDTH);
+    let title = format!("{node_name} · device {}", device_label(node, device));
+    let mut parts = vec![Line::styled(title, Tone::Strong)];
     let drawn = state.cells.drawn(&node.name, position);
+    let metric = state.metric;
     let cell = drawn.map(|(symbol, _)| MapCell {
-        metric: state.metric,
+        metric,
         symbol,
         node,
         position,
@@ -53,59 +50,54 @@ pub(super) fn lines(
         holdings,
         is_old,
     });
-    let meaning = cell.as_ref().map(|cell| {
+    if let Some(cell) = &cell {
         let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
         let meaning = cell.meaning(context, &state.jobs);
-        Line::new().strip(mark, 1).gap(1).text(meaning, Tone::Plain)
-    });
-    parts.push((model_name(device).to_owned(), Tone::Plain));
-    if cell.as_ref().is_none_or(|cell| !cell.shows_utilization()) {
-        let util = percent_value(device.load());
-        let load = or_unknown(util, |util| format!("{}%", percent(Some(util))));
-        parts.push((load, Tone::Plain));
+        parts.push(Line::new().strip(mark, 1).gap(1).text(meaning, Tone::Plain));
+    }
+    if is_old && let Some(note) = notes(fleet_view, node).first() {
+        parts.push(Line::styled(note.text(), note.severity()));
+    }
+    parts.push(Line::styled(model_name(device), Tone::Plain));
+    if cell.is_none_or(|cell| !cell.shows_utilization()) {
+        let load = or_unknown(percent_value(device.load()), |util| format!("{util:.0}%"));
+        parts.push(Line::styled(load, Tone::Plain));
     }
     let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     let owner = if device.has_host_memory { " of the host" } else { "" };
-    parts.push((memory + owner, Tone::Plain));
+    parts.push(Line::styled(memory + owner, Tone::Plain));
     // Power and heat are those of the whole device.
     if device.parent.is_none() {
-        parts.push((power_text(device), Tone::Plain));
+        parts.push(Line::styled(power_text(device), Tone::Plain));
         let temperature =
-            or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
-        parts.push((temperature, Tone::Plain));
+            or_unknown(device.temperature.get(), |celsius| units.temperature(celsius));
+        parts.push(Line::styled(temperature, Tone::Plain));
     }
     let users: Vec<String> = holdings.users().iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = holdings.jobs().map(|job| state.jobs.name(job)).collect();
-    match (users.is_empty(), node.has_unknown_user(position)) {
-        (false, _) => parts.push((join(users), Tone::Plain)),
-        (true, true) => parts.push(("user unknown".to_owned(), Tone::Faint)),
-        (true, false) => parts.push(("unused".to_owned(), Tone::Faint)),
-    }
+    parts.push(match (users.is_empty(), node.has_unknown_user(position)) {
+        (false, _) => Line::styled(users.join(", "), Tone::Plain),
+        (true, true) => Line::styled("user unknown", Tone::Faint),
+        (true, false) => Line::styled("unused", Tone::Faint),
+    });
     if !jobs.is_empty() {
-        parts.push((format!("job {}", join(jobs)), Tone::Plain));
+        parts.push(Line::styled(format!("job {}", jobs.join(", ")), Tone::Plain));
     }
     let idle = idle_time::idle_held_time(fleet_view, node, position);
     if let Some(idle) = idle.filter(|_| !is_old) {
-        parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
+        parts.push(Line::styled(format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
-    parts.extend(throttle(node.whole(device)).filter(|_| device.fault.is_none()));
+    let throttled = throttle(node.whole(device)).filter(|_| device.fault.is_none());
+    parts.extend(throttled.map(|text| Line::styled(text, Tone::Warn)));
+    let flags = DeviceFlag::of(node, device);
     let faults = flags.iter().filter(|flag| !flag.is_slowdown());
-    parts.extend(faults.map(|flag| (flag.text(), Tone::from(flag.severity()))));
-    let name = device_label(node, device);
-    parts.insert(
-        0,
-        (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
-    );
-    let mut lines: Vec<Line> =
-        parts.into_iter().map(|(text, tone)| Line::styled(text, tone)).collect();
-    lines.splice(1..1, meaning);
-    let last = lines.len() - 1;
-    let parts = lines
-        .into_iter()
-        .enumerate()
-        .map(|(index, line)| if index < last { line.text(" ·", Tone::Faint) } else { line });
-    flow(parts.collect(), 1, width, max_lines)
+    parts.extend(faults.map(|flag| Line::styled(flag.text(), flag.severity())));
+    let last = parts.len() - 1;
+    for part in parts.iter_mut().take(last) {
+        *part = std::mem::take(part).text(" ·", Tone::Faint);
+    }
+    flow(parts, 1, width, max_lines)
 }
 
 fn power_text(device: &Device) -> String {
@@ -118,7 +110,7 @@ fn power_text(device: &Device) -> String {
 }
 
 /// Returns why clocks are throttled, and for what share of the time if counted.
-fn throttle(device: &Device) -> Option<(String, Tone)> {
+fn throttle(device: &Device) -> Option<String> {
     // The power limit throttles every fully loaded device: not worth a note.
     let throttle = device.throttle.get().filter(|throttle| throttle.is_harmful())?;
     let rates = device.rates.as_ref();
@@ -131,10 +123,5 @@ fn throttle(device: &Device) -> Option<(String, Tone)> {
         all.into_iter().filter_map(|share| share.get().map(Percent::get)).reduce(f32::max)
     });
     let share = share.map_or_else(String::new, |share| format!(" {share:.0}% of the time"));
-    Some((format!("{}{share}", throttle.text()), Tone::Warn))
-}
-
-/// Returns the index of the device in a cell of a group member.
-pub(super) fn position(node: &Node, member: &GroupMember, cell: usize) -> Option<usize> {
-    member.device_indices(node).get(cell).copied()
+    Some(throttle.text() + &share)
 }

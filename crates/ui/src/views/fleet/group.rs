@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::widgets::line::truncate_distinct;
+use crate::widgets::line::{Symbol, Tone, truncate_distinct};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::model_name;
 use gtop_fleet::{Fleet, Node, Totals};
 use gtop_local::text::width_of;
+use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 use gtop_model::nodeset;
 
@@ -102,10 +103,32 @@ impl GroupMember {
         let positions = node.units().map(|(position, _)| position);
         positions.filter(|position| self.has_device(node, *position)).collect()
     }
+
+    /// Returns the position of the device in a cell.
+    pub(super) fn device_at(&self, node: &Node, cell: usize) -> Option<usize> {
+        self.device_indices(node).get(cell).copied()
+    }
+
+    /// Returns the cells of its units, of those of all devices of the node; blank for units that do not belong to it.
+    pub(super) fn unit_cells(
+        &self,
+        node: &Node,
+        all: &[(Symbol, Tone)],
+    ) -> impl Iterator<Item = (usize, (Symbol, Tone))> {
+        node.units().map(|(position, _)| {
+            let own = all.get(position).filter(|_| self.has_device(node, position));
+            (position, own.copied().unwrap_or((Symbol::Char(' '), Tone::Faint)))
+        })
+    }
 }
 
 /// The nodes with devices of a model, and the positions of these.
 type ModelParts<'a> = Vec<(&'a Node, Vec<usize>)>;
+
+fn totals_of(parts: &[(&Node, Vec<usize>)], now: Timestamp) -> Totals {
+    let parts = parts.iter().map(|(node, positions)| (*node, Some(&**positions)));
+    Totals::of_node_parts(parts, now)
+}
 
 fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
     let now = fleet_view.now;
@@ -113,8 +136,9 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
     let mut of_unknown_model: ModelParts<'_> = Vec::new();
     for (node, positions) in GroupMember::parts(members, fleet_view) {
         let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let is_included = |index: &usize| positions.as_ref().is_none_or(|all| all.contains(index));
-        let included = node.device_positions().filter(is_included);
+        let included = node
+            .device_positions()
+            .filter(|index| positions.as_ref().is_none_or(|all| all.contains(index)));
         if node.reported().is_some() || node.devices.is_empty() {
             of_unknown_model.push((node, included.collect()));
             continue;
@@ -128,21 +152,18 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
             by_model.entry(model).or_default().push((node, positions));
         }
     }
-    let totals = |parts: &[(&Node, Vec<usize>)]| {
-        let parts = parts.iter().map(|(node, positions)| (*node, Some(&**positions)));
-        Totals::of_node_parts(parts, now)
-    };
+
     let all = by_model.into_iter().chain([("unknown", of_unknown_model)]);
     let rows = all.map(|(model, parts)| {
         let mut free_on: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for part in &parts {
-            let free = totals(std::slice::from_ref(part)).free;
+            let free = totals_of(std::slice::from_ref(part), now).free;
             free_on.entry(free).or_default().push(part.0.name.label());
         }
         let most_first = free_on.into_iter().rev().filter(|(free, _)| *free > 0);
         let texts = most_first.map(|(free, names)| format!("{free}× {}", nodeset::fold(names)));
         let free_on = texts.collect::<Vec<_>>().join(", ");
-        ModelTotals { model: model.to_owned(), totals: totals(&parts), free_on }
+        ModelTotals { model: model.to_owned(), totals: totals_of(&parts, now), free_on }
     });
     rows.filter(|row| row.totals.devices > 0 || row.totals.unseen > 0).collect()
 }

@@ -5,7 +5,7 @@ use crate::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::views::fleet::group::{Group, ModelTotals};
 use crate::views::fleet::node_cells::{count_cell, down_cell};
 use crate::widgets::line::{Line, Tone, truncate_distinct};
-use crate::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
+use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::Totals;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::settings::ColumnSpec;
@@ -20,7 +20,7 @@ struct ModelTable<'a> {
     has_unknown: bool,
 }
 
-type ModelColumn<'a> = TableColumn<ModelTable<'a>, ModelTotals>;
+type Column<'a> = TableColumn<ModelTable<'a>, ModelTotals>;
 
 /// Returns the columns for help.
 pub(super) fn column_specs() -> Vec<ColumnSpec> {
@@ -28,38 +28,36 @@ pub(super) fn column_specs() -> Vec<ColumnSpec> {
 }
 
 impl<'a> ModelTable<'a> {
-    const COLUMNS: [ModelColumn<'a>; 8] = [
-        ModelColumn::left("MODEL", 0, |table, row, place| {
+    const COLUMNS: [Column<'a>; 8] = [
+        Column::left("MODEL", 0, |table, row, place| {
             let model = truncate_distinct(&row.model, &table.models, place.width);
             Cell::toned(model, Tone::Strong)
         })
         .named("model", "", "the model of the devices")
         .sized(|table, _| table.name_width),
-        ModelColumn::right("DEVICES", 7, |_, row, _| {
+        Column::right("DEVICES", 7, |_, row, _| {
             count_cell(row.totals.known_devices(), Tone::Plain)
         })
         .named("devices", "", "devices of the group, all in one of the next counts")
         .rank(3),
-        ModelColumn::right("BUSY", 5, |_, row, _| count_cell(row.totals.known_busy(), Tone::Plain))
+        Column::right("BUSY", 5, |_, row, _| count_cell(row.totals.known_busy(), Tone::Plain))
             .named("busy", "", "devices at 5 % utilization or more")
             .rank(4),
-        ModelColumn::right("IDLE-HELD", 9, |_, row, _| {
+        Column::right("IDLE-HELD", 9, |_, row, _| {
             count_cell(row.totals.known_idle_held(), Tone::Plain)
         })
         .named("idle-held", "", "idle-held devices: allocated or in use, and idle")
         .rank(5),
-        ModelColumn::right("FREE", 5, |_, row, _| {
-            count_cell(row.totals.known_free(), Tone::Strong)
-        })
-        .named("free", "", FREE_HELP),
-        ModelColumn::right("DOWN", 5, |_, row, _| down_cell(&row.totals))
+        Column::right("FREE", 5, |_, row, _| count_cell(row.totals.known_free(), Tone::Strong))
+            .named("free", "", FREE_HELP),
+        Column::right("DOWN", 5, |_, row, _| down_cell(&row.totals))
             .named("down", "", DOWN_HELP)
             .rank(2),
-        ModelColumn::right("?", 0, |_, row, _| count_cell(row.totals.known_unknown(), Tone::Plain))
+        Column::right("?", 0, |_, row, _| count_cell(row.totals.known_unknown(), Tone::Plain))
             .named("unknown", "", "devices whose load or users are unknown")
             .rank(6)
             .sized(|table, _| if table.has_unknown { 4 } else { 0 }),
-        ModelColumn::rest("FREE ON", 8, |_, row, _| row.free_on.clone().into())
+        Column::rest("FREE ON", 8, |_, row, _| row.free_on.clone().into())
             .named("free-on", "", "the nodes with free devices of the model, by how many each has")
             .rank(1),
     ];
@@ -90,8 +88,8 @@ pub(super) fn lines(
     if !rows.is_empty() {
         lines.push(table.titles().truncated(width));
     }
-    let row = |row| table.row(Line::new().gap(2), row, table::Fade::None).truncated(width);
-    lines.extend(rows.iter().map(row));
+    let rows = rows.iter().map(|row| table.row(Line::new().gap(2), row, Fade::None));
+    lines.extend(rows.map(|line| line.truncated(width)));
     lines.push(Line::new());
     lines.extend(not_fresh(context, group).map(|line| line.truncated(width)));
     lines.truncate(height);
@@ -109,16 +107,11 @@ fn title(group: &Group, totals: &Totals) -> Line {
 
 /// Names the nodes whose devices are not in the counts of what can be used.
 fn not_fresh(context: RenderContext<'_>, group: &Group) -> Option<Line> {
-    let names: Vec<&str> = group
-        .nodes(context.view)
-        .filter(|node| {
-            matches!(
-                NodeStatus::of(node, context.view.now),
-                NodeStatus::Down | NodeStatus::Stale(_)
-            )
-        })
-        .map(|node| node.name.label())
-        .collect();
+    let old = group.nodes(context.view).filter(|node| {
+        let status = NodeStatus::of(node, context.view.now);
+        matches!(status, NodeStatus::Down | NodeStatus::Stale(_))
+    });
+    let names: Vec<&str> = old.map(|node| node.name.label()).collect();
     (!names.is_empty()).then(|| {
         let text = format!("{} down or stale: ", counted(names.len(), "node"));
         Line::new().gap(2).text(text, Tone::Faint).text(nodeset::fold(names), Tone::Warn)

@@ -52,18 +52,17 @@ impl GroupedRows {
         jobs: &JobLookup,
         options: GroupedRowOptions<'_>,
     ) {
-        let key =
-            Some((fleet_view.version(), options.order, options.grouping, options.fold_version));
+        let GroupedRowOptions { order, grouping, fold_version, .. } = options;
+        let key = Some((fleet_view.version(), order, grouping, fold_version));
         if self.key == key {
             return;
         }
         self.key = key;
-        self.is_grouped = options.grouping != Grouping::None;
-        self.groups = options.grouping.groups(fleet_view, jobs);
-        self.shared = (options.grouping == Grouping::Partition)
-            .then(|| shared_nodes(fleet_view))
-            .filter(|shared| shared.nodes > 0);
-        node_sort::sort(&mut self.groups, fleet_view, options.order);
+        self.is_grouped = grouping != Grouping::None;
+        self.groups = grouping.groups(fleet_view, jobs);
+        let shared = (grouping == Grouping::Partition).then(|| shared_nodes(fleet_view));
+        self.shared = shared.filter(|shared| shared.nodes > 0);
+        node_sort::sort(&mut self.groups, fleet_view, order);
         self.rows.clear();
         for (index, group) in self.groups.iter_mut().enumerate() {
             group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
@@ -71,8 +70,8 @@ impl GroupedRows {
                 self.rows.push(GroupedRow::Header(index));
             }
             if !group.is_folded {
-                self.rows
-                    .extend((0..group.members.len()).map(|member| GroupedRow::Node(index, member)));
+                let members = 0..group.members.len();
+                self.rows.extend(members.map(|member| GroupedRow::Node(index, member)));
             }
         }
     }
@@ -84,9 +83,9 @@ impl GroupedRows {
         group: Option<&str>,
         name: &NodeName,
     ) -> Option<(usize, usize)> {
-        let in_group = |at: usize| Some((at, self.groups.get(at)?.position(fleet, name)?));
-        let preferred = group.and_then(|key| self.group(key)).and_then(in_group);
-        preferred.or_else(|| (0..self.groups.len()).find_map(in_group))
+        let preferred = group.and_then(|key| self.group(key));
+        let mut groups = preferred.into_iter().chain(0..self.groups.len());
+        groups.find_map(|at| Some((at, self.groups.get(at)?.position(fleet, name)?)))
     }
 
     /// Returns the width of the longest title if all groups are folded.
@@ -109,6 +108,17 @@ impl GroupedRows {
     ) -> Option<(&GroupMember, &'a Arc<Node>)> {
         let member = self.groups.get(group)?.members.get(member)?;
         Some((member, fleet.nodes.get(member.node_index)?))
+    }
+
+    /// Returns the number of members of a group.
+    pub(super) fn member_count(&self, group: usize) -> usize {
+        self.groups.get(group).map_or(0, |group| group.members.len())
+    }
+
+    /// Returns the last cell of a member of a group, 0 if it has none.
+    pub(super) fn last_cell(&self, fleet: &Fleet, (group, member): (usize, usize)) -> usize {
+        let found = self.member(fleet, group, member);
+        found.map_or(0, |(member, node)| member.device_indices(node).len()).saturating_sub(1)
     }
 
     /// Returns the row of a member; if it is folded, that of the group header.
@@ -134,9 +144,9 @@ impl GroupedRows {
 /// Returns the totals of the nodes that are in several partitions, of the devices that match the filter.
 fn shared_nodes(fleet_view: &FleetView) -> Totals {
     let nodes = fleet_view.matching.iter().copied();
-    let is_shared =
-        |index: &usize| fleet_view.fleet.nodes.get(*index).is_some_and(|node| is_shared(node));
-    let members: Vec<_> = nodes.filter(is_shared).map(GroupMember::with_all_devices).collect();
+    let shared = nodes
+        .filter(|index| fleet_view.fleet.nodes.get(*index).is_some_and(|node| is_shared(node)));
+    let members: Vec<_> = shared.map(GroupMember::with_all_devices).collect();
     GroupMember::totals(&members, fleet_view)
 }
 

@@ -51,12 +51,13 @@ struct GroupKey {
 impl Grouping {
     /// Returns the next or previous grouping that applies to this fleet.
     pub(super) fn cycle(self, fleet_view: &FleetView, is_forward: bool) -> Self {
-        let applies = |grouping: &Self| match grouping {
-            Self::Partition => fleet_view.fleet.jobs.is_some(),
-            Self::Job => fleet_view.fleet.jobs.is_some() || fleet_view.extents.has_jobs,
+        let has_list = fleet_view.fleet.jobs.is_some();
+        let mut all = Self::ALL.to_vec();
+        all.retain(|grouping| match grouping {
+            Self::Partition => has_list,
+            Self::Job => has_list || fleet_view.extents.has_jobs,
             Self::None | Self::Range | Self::User | Self::Model => true,
-        };
-        let all: Vec<Self> = Self::ALL.into_iter().filter(applies).collect();
+        });
         cycled(&all, self, is_forward)
     }
 
@@ -64,11 +65,8 @@ impl Grouping {
     pub(super) fn groups(self, fleet_view: &FleetView, lookup: &JobLookup) -> Vec<Group> {
         match self {
             Self::None => {
-                let members = fleet_view
-                    .matching
-                    .iter()
-                    .map(|index| GroupMember::with_all_devices(*index))
-                    .collect();
+                let members = fleet_view.matching.iter().copied();
+                let members = members.map(GroupMember::with_all_devices).collect();
                 vec![Group { members, ..Group::default() }]
             }
             Self::Range => group_by_name(fleet_view),
@@ -91,13 +89,13 @@ impl Grouping {
                 groups.entry(key).or_default().push(GroupMember { node_index: *index, devices });
             }
         }
-        let group = |(key, members): (GroupKey, Vec<GroupMember>)| {
+        let groups = groups.into_iter().map(|(key, members)| {
             let (title, description) = self.title(&key, lookup);
             let is_partition = self == Self::Partition && key.rank == 0;
             let pending = is_partition.then(|| lookup.pending_in(&key.text)).flatten();
             Group { key: key.text, title, description, members, pending, ..Group::default() }
-        };
-        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        });
+        let mut groups: Vec<Group> = groups.collect();
         let titles: Arc<[String]> = groups.iter().map(|group| group.title.clone()).collect();
         for group in &mut groups {
             group.titles = Arc::clone(&titles);
@@ -111,8 +109,7 @@ impl Grouping {
         if self == Self::Model {
             for (index, _) in node.units() {
                 let Some(device) = node.devices.get(index) else { continue };
-                let key = GroupKey { rank: 0, text: model_name(device).into() };
-                parts.entry(key).or_default().push(index);
+                parts.entry(GroupKey::named(model_name(device))).or_default().push(index);
             }
         } else if self == Self::Partition
             && let Some(known) =
@@ -120,7 +117,7 @@ impl Grouping {
         {
             let devices: Vec<usize> = node.units().map(|(index, _)| index).collect();
             for name in &known.partitions {
-                parts.insert(GroupKey { rank: 0, text: Arc::clone(name) }, devices.clone());
+                parts.insert(GroupKey::named(Arc::clone(name)), devices.clone());
             }
         } else {
             for (index, _) in node.units() {
@@ -150,14 +147,13 @@ impl Grouping {
         users: impl IntoIterator<Item = &'a Arc<str>>,
         lookup: &JobLookup,
     ) -> Vec<GroupKey> {
-        let plain = |text: &Arc<str>| GroupKey { rank: 0, text: Arc::clone(text) };
         let mut keys: Vec<GroupKey> = match self {
             Self::Job => jobs.map(GroupKey::of_job).collect(),
             Self::Partition => {
                 let known = jobs.filter_map(|id| lookup.job(id));
-                known.map(|job| plain(&job.partition)).collect()
+                known.map(|job| GroupKey::named(Arc::clone(&job.partition))).collect()
             }
-            Self::User => users.into_iter().map(plain).collect(),
+            Self::User => users.into_iter().cloned().map(GroupKey::named).collect(),
             Self::None | Self::Range | Self::Model => Vec::new(),
         };
         keys.sort_unstable();
@@ -180,14 +176,16 @@ impl Grouping {
         }
         let job = JobId::new(&key.text).filter(|_| self == Self::Job);
         let Some(job) = job else { return (key.text.to_string(), String::new()) };
-        let description = lookup
-            .job(&job)
-            .map_or_else(String::new, |job| format!("{} · {}", job.user, job.partition));
-        (lookup.name(&job), description)
+        let known = lookup.job(&job);
+        let description = known.map(|job| format!("{} · {}", job.user, job.partition));
+        (lookup.name(&job), description.unwrap_or_default())
     }
 }
 
 impl GroupKey {
+    fn named(text: impl Into<Arc<str>>) -> Self {
+        Self { rank: 0, text: text.into() }
+    }
     fn ungrouped() -> Self {
         Self { rank: u64::MAX, text: "".into() }
     }
@@ -205,13 +203,11 @@ impl GroupKey {
 
 /// Groups nodes whose names differ in their last number only.
 fn group_by_name(fleet_view: &FleetView) -> Vec<Group> {
-    let names = fleet_view
-        .matching
-        .iter()
-        .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?.name.label())));
+    let nodes = &fleet_view.fleet.nodes;
     let mut patterns: Vec<NameRange<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (index, name) in names {
+    for index in fleet_view.matching.iter().copied() {
+        let Some(name) = nodes.get(index).map(|node| node.name.label()) else { continue };
         let (prefix, number, suffix) = split_name(name);
         let at = *known.entry((prefix, suffix)).or_insert_with(|| {
             patterns.push(NameRange { prefix, suffix, nodes: Vec::new() });
@@ -233,8 +229,9 @@ struct NameRange<'a> {
 
 impl NameRange<'_> {
     fn groups(&self) -> Vec<Group> {
-        let numbers = || self.nodes.iter().map(|(number, _, _)| *number);
-        let (first, last) = (numbers().min().unwrap_or(0).min(1), numbers().max().unwrap_or(0));
+        let numbers = self.nodes.iter().map(|(number, _, _)| *number);
+        let first = numbers.clone().min().unwrap_or(0).min(1);
+        let last = numbers.max().unwrap_or(0);
         let mut size = MIN_BLOCK_SIZE;
         while (last - first) / size >= MAX_BLOCKS && size < u64::MAX / 2 {
             size *= 2;
@@ -245,26 +242,22 @@ impl NameRange<'_> {
             block.0.push(GroupMember::with_all_devices(*index));
             block.1.push(name);
         }
-        let group = |(block, (members, names)): (u64, (Vec<GroupMember>, Vec<&str>))| Group {
+        let groups = blocks.into_iter().map(|(block, (members, names))| Group {
             key: format!("{} {block} {}", self.prefix, self.suffix).into(),
             title: nodeset::fold(names),
             members,
             ..Group::default()
-        };
-        blocks.into_iter().map(group).collect()
+        });
+        groups.collect()
     }
 }
 
 /// Splits a name around its last number; 0 if there is none.
 fn split_name(name: &str) -> (&str, u64, &str) {
-    let is_digit = |letter: char| letter.is_ascii_digit();
-    let Some(end) = name.rfind(is_digit).map(|last| last + 1) else { return (name, 0, "") };
-    let (head, suffix) = name.split_at(end);
-    let start = head.rfind(|letter| !is_digit(letter));
-    let start = start.map_or(0, |at| {
-        at + head.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
-    });
-    let (prefix, digits) = head.split_at(start);
+    let head = name.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let prefix = head.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let suffix = name.get(head.len()..).unwrap_or_default();
+    let digits = head.get(prefix.len()..).unwrap_or_default();
     match digits.parse() {
         Ok(number) => (prefix, number, suffix),
         Err(_) => (name, 0, ""),

@@ -8,7 +8,7 @@ use crate::views::fleet::State;
 use crate::views::fleet::cells::StaleStyle;
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::group_header;
-use crate::views::fleet::grouped_rows::GroupedRows;
+use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRows};
 use crate::views::fleet::legend;
 use crate::widgets::line::{Line, Symbol, Tone};
 use crate::widgets::list::{Movement, Viewport};
@@ -55,6 +55,22 @@ pub(super) enum CellCursor {
     Cell(usize, usize, usize),
 }
 
+impl CellCursor {
+    pub(super) const fn group(self) -> usize {
+        let (Self::Header(group) | Self::Cell(group, _, _)) = self;
+        group
+    }
+}
+
+impl From<GroupedRow> for CellCursor {
+    fn from(row: GroupedRow) -> Self {
+        match row {
+            GroupedRow::Header(group) => Self::Header(group),
+            GroupedRow::Node(group, member) => Self::Cell(group, member, 0),
+        }
+    }
+}
+
 impl CellGrid {
     /// Fits as many nodes into a line as possible.
     pub(super) fn fit(fleet_view: &FleetView, width: u16) -> Self {
@@ -77,6 +93,68 @@ impl CellGrid {
     }
 }
 
+/// Rows of nodes, laid out side by side.
+#[derive(Clone, Copy)]
+pub(super) struct HeatMap<'a> {
+    pub(super) rows: &'a GroupedRows,
+    pub(super) fleet: &'a Fleet,
+    pub(super) grid: CellGrid,
+}
+
+impl HeatMap<'_> {
+    /// Returns the cursor position on a line that is closest to a node column and cell column.
+    pub(super) fn nearest(self, map_line: MapLine, (column, cell): (usize, usize)) -> CellCursor {
+        match map_line {
+            MapLine::Header(group) => CellCursor::Header(group),
+            MapLine::Nodes(group, first) => {
+                let member = first + column.min(self.grid.per_line.saturating_sub(1));
+                let member = member.min(self.rows.member_count(group).saturating_sub(1));
+                let last_cell = self.rows.last_cell(self.fleet, (group, member));
+                CellCursor::Cell(group, member, cell.min(last_cell))
+            }
+        }
+    }
+
+    /// Returns the cursor after a move up or down.
+    pub(super) fn moved_vertically(
+        self,
+        (cursor, preferred_column): (CellCursor, (usize, usize)),
+        (movement, page): (Movement, usize),
+    ) -> CellCursor {
+        let map_lines = map_lines(self.rows, self.grid);
+        let at = line_of(&map_lines, self.grid, cursor);
+        let to = movement.new_index(at, map_lines.len(), page);
+        let column = match movement {
+            Movement::Home => (0, 0),
+            Movement::End => (usize::MAX, usize::MAX),
+            Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => {
+                preferred_column
+            }
+        };
+        map_lines.get(to).map_or(cursor, |map_line| self.nearest(*map_line, column))
+    }
+
+    /// Returns the cursor after a move left or right, which continues on the next or previous line.
+    pub(super) fn moved_horizontally(self, cursor: CellCursor, is_forward: bool) -> CellCursor {
+        let CellCursor::Cell(at, member, cell) = cursor else { return cursor };
+        let groups = self.rows.groups.iter().enumerate().filter(|(_, group)| !group.is_folded);
+        let members =
+            groups.flat_map(|(at, group)| (0..group.members.len()).map(move |member| (at, member)));
+        let here = (at, member);
+        let to = if is_forward && cell < self.rows.last_cell(self.fleet, here) {
+            Some((here, cell + 1))
+        } else if is_forward {
+            members.skip_while(|place| *place != here).nth(1).map(|next| (next, 0))
+        } else if cell > 0 {
+            Some((here, cell - 1))
+        } else {
+            let before = members.take_while(|place| *place != here).last();
+            before.map(|before| (before, self.rows.last_cell(self.fleet, before)))
+        };
+        to.map_or(cursor, |((group, member), cell)| CellCursor::Cell(group, member, cell))
+    }
+}
+
 pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLine> {
     let mut map_lines = Vec::new();
     for (index, group) in grouped_rows.groups.iter().enumerate() {
@@ -92,86 +170,15 @@ pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLi
 }
 
 /// Returns the line of a cursor.
-pub(super) fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
-    let is_line = |map_line: &MapLine| match (*map_line, cursor) {
+fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
+    let at = map_lines.iter().position(|map_line| match (*map_line, cursor) {
         (MapLine::Header(line_group), CellCursor::Header(group)) => line_group == group,
         (MapLine::Nodes(line_group, first), CellCursor::Cell(group, member, _)) => {
             line_group == group && (first..first + grid.per_line.max(1)).contains(&member)
         }
-        (MapLine::Header(_), CellCursor::Cell(..))
-        | (MapLine::Nodes(..), CellCursor::Header(_)) => false,
-    };
-    map_lines.iter().position(is_line).unwrap_or(0)
-}
-
-/// Returns the cursor position on a line that is closest to a node column and cell column.
-pub(super) fn cursor_nearest(
-    grouped_rows: &GroupedRows,
-    fleet: &Fleet,
-    map_line: MapLine,
-    grid: CellGrid,
-    preferred_column: (usize, usize),
-) -> CellCursor {
-    match map_line {
-        MapLine::Header(group) => CellCursor::Header(group),
-        MapLine::Nodes(group, first) => {
-            let count = grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
-            let member = (first + preferred_column.0.min(grid.per_line.saturating_sub(1)))
-                .min(count.saturating_sub(1));
-            let cells = grouped_rows.member(fleet, group, member);
-            let cells = cells.map_or(0, |(member, node)| member.device_indices(node).len());
-            CellCursor::Cell(group, member, preferred_column.1.min(cells.saturating_sub(1)))
-        }
-    }
-}
-
-/// Returns the cursor after a move up or down.
-pub(super) fn moved_vertically(
-    grouped_rows: &GroupedRows,
-    fleet: &Fleet,
-    grid: CellGrid,
-    (cursor, preferred_column): (CellCursor, (usize, usize)),
-    (movement, page): (Movement, usize),
-) -> CellCursor {
-    let map_lines = map_lines(grouped_rows, grid);
-    let at = line_of(&map_lines, grid, cursor);
-    let to = movement.new_index(at, map_lines.len(), page);
-    let preferred_column = match movement {
-        Movement::Home => (0, 0),
-        Movement::End => (usize::MAX, usize::MAX),
-        Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => preferred_column,
-    };
-    map_lines.get(to).map_or(cursor, |map_line| {
-        cursor_nearest(grouped_rows, fleet, *map_line, grid, preferred_column)
-    })
-}
-
-/// Returns the cursor after a move left or right, which continues on the next or previous line.
-pub(super) fn moved_horizontally(
-    grouped_rows: &GroupedRows,
-    fleet: &Fleet,
-    cursor: CellCursor,
-    is_forward: bool,
-) -> CellCursor {
-    let CellCursor::Cell(at, member, cell) = cursor else { return cursor };
-    let groups = grouped_rows.groups.iter().enumerate().filter(|(_, group)| !group.is_folded);
-    let members =
-        groups.flat_map(|(at, group)| (0..group.members.len()).map(move |member| (at, member)));
-    let last_cell = |(group, member): (usize, usize)| {
-        let found = grouped_rows.member(fleet, group, member);
-        found.map_or(0, |(member, node)| member.device_indices(node).len()).saturating_sub(1)
-    };
-    let here = (at, member);
-    let to = if is_forward && cell < last_cell(here) {
-        Some((here, cell + 1))
-    } else if is_forward {
-        members.skip_while(|one| *one != here).nth(1).map(|next| (next, 0))
-    } else if cell > 0 {
-        Some((here, cell - 1))
-    } else {
-        members.take_while(|one| *one != here).last().map(|before| (before, last_cell(before)))
-    };
-    to.map_or(cursor, |((group, member), cell)| CellCursor::Cell(group, member, cell))
+        _ => false,
+    });
+    at.unwrap_or(0)
 }
 
 /// Returns the number of lines of the whole heat map, legend included.
@@ -197,22 +204,15 @@ pub(super) fn lines(
     let mut lines = legend::lines(context, state, width, room);
     let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
     let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
-    state.cells.refresh(
-        context.view,
-        (state.metric, StaleStyle::Grey),
-        visible_cells.min(all_cells),
-    );
+    let style = (state.metric, StaleStyle::Grey);
+    state.cells.refresh(context.view, style, visible_cells.min(all_cells));
     let rows = height.saturating_sub(lines.len());
     let map_lines = map_lines(&state.grouped_rows, state.grid);
     let at = cursor.map(|cursor| line_of(&map_lines, state.grid, cursor));
     state.viewport.scroll_to(rows, map_lines.len(), at);
     if let Some(last) = lines.pop() {
-        lines.push(visible_nodes(state, &map_lines).with_position(
-            None,
-            last,
-            count_nodes(state, &map_lines),
-            width,
-        ));
+        let count = count_nodes(state, &map_lines);
+        lines.push(visible_nodes(state, &map_lines).with_position(None, last, count, width));
     }
     for row in state.viewport.range(map_lines.len()) {
         let Some(map_line) = map_lines.get(row) else { continue };
@@ -233,14 +233,14 @@ pub(super) fn lines(
 
 /// Counts the nodes on some lines.
 fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
-    let on = |map_line: &MapLine| match *map_line {
+    let counts = map_lines.iter().map(|map_line| match *map_line {
         MapLine::Header(_) => 0,
         MapLine::Nodes(group, first) => {
-            let count = state.grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
+            let count = state.grouped_rows.member_count(group);
             count.saturating_sub(first).min(state.grid.per_line)
         }
-    };
-    map_lines.iter().map(on).sum()
+    });
+    counts.sum()
 }
 
 /// Returns the range of visible nodes; those of folded groups do not count.
@@ -263,11 +263,8 @@ fn nodes(
     let mut line = Line::new().gap(grid.margin);
     for member in first..first + grid.per_line {
         let found = state.grouped_rows.member(&context.view.fleet, group, member);
-        let Some((member_here, node)) =
-            found.map(|(member_here, node)| (member_here.clone(), Arc::clone(node)))
-        else {
-            break;
-        };
+        let Some((member_here, node)) = found else { break };
+        let (member_here, node) = (member_here.clone(), Arc::clone(node));
         if member > first {
             line = line.gap(NODE_GAP);
         }
@@ -277,11 +274,10 @@ fn nodes(
         };
         line = line.append(node_block(context, state, (&member_here, &node), cursor));
     }
-    let width = line.width();
-    (0..width).fold(line, |mut line, column| {
+    for column in 0..line.width() {
         line.clicks.push((column, column + 1, Click::Cell(row, usize::from(column))));
-        line
-    })
+    }
+    line
 }
 
 /// Draws a node: its name and cells, or why it has none.
@@ -300,8 +296,7 @@ fn node_block(
         (None, _) => Tone::Faint,
     };
     let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
-    let all: Vec<usize> = node.units().map(|(position, _)| position).collect();
-    if all.is_empty() {
+    if node.units().next().is_none() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
         return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
     }
@@ -309,13 +304,9 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left_aligned("unknown", grid.cells, tone);
     }
-    let State { cells, symbols, .. } = state;
-    let all_cells = cells.of(context, (member.node_index, node), symbols);
-    let cursor_device = cursor.and_then(|cell| member.device_indices(node).get(cell).copied());
-    let strip = all.into_iter().map(|position| {
-        let blank = (Symbol::Char(' '), Tone::Faint);
-        let cell = all_cells.get(position).copied().filter(|_| member.has_device(node, position));
-        let cell = cell.unwrap_or(blank);
+    let all = state.cells.of(context, (member.node_index, node), &state.symbols);
+    let cursor_device = cursor.and_then(|cell| member.device_at(node, cell));
+    let strip = member.unit_cells(node, &all).map(|(position, cell)| {
         if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });
     line.strip(strip.collect(), grid.cells)
@@ -323,23 +314,11 @@ fn node_block(
 
 /// Returns the cell under the cursor: its level as a digit, because an inverted full block would be
 /// invisible.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a level is between 0 and 100"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a level is 0 to 100")]
 pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
-    match symbol {
-        Symbol::Level(part) => {
-            let digit = (part / 10.0) as u32;
-            Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
-        }
-        other @ (Symbol::Idle
-        | Symbol::Faulty
-        | Symbol::Overflow
-        | Symbol::Char(_)
-        | Symbol::Letter(..)) => other,
-    }
+    let Symbol::Level(part) = symbol else { return symbol };
+    let digit = (part / 10.0) as u32;
+    Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
 }
 
 /// Returns why a node shows no devices, in one or two words.
@@ -400,6 +379,10 @@ mod tests {
         grouped_rows
     }
 
+    fn heat_map<'a>(rows: &'a GroupedRows, fleet_view: &'a FleetView) -> HeatMap<'a> {
+        HeatMap { rows, fleet: &fleet_view.fleet, grid: CellGrid::fit(fleet_view, 80) }
+    }
+
     #[test]
     fn a_driver_that_is_being_loaded_is_no_fault() {
         let reason = |kind| {
@@ -438,23 +421,18 @@ mod tests {
     fn moving_right_and_left_visits_all_cells_in_order() {
         let fleet_view = fleet_view(&[2, 0, 3]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::None);
+        let map = heat_map(&grouped_rows, &fleet_view);
         let mut cursors = vec![CellCursor::Cell(0, 0, 0)];
         for _ in 0..6 {
             let last = *cursors.last().unwrap();
-            cursors.push(moved_horizontally(&grouped_rows, &fleet_view.fleet, last, true));
+            cursors.push(map.moved_horizontally(last, true));
         }
         let all = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)];
         assert_eq!(cursors, all.map(|(member, cell)| CellCursor::Cell(0, member, cell)));
         for pair in cursors.windows(2).rev().skip(1) {
-            assert_eq!(
-                moved_horizontally(&grouped_rows, &fleet_view.fleet, pair[1], false),
-                pair[0]
-            );
+            assert_eq!(map.moved_horizontally(pair[1], false), pair[0]);
         }
-        assert_eq!(
-            moved_horizontally(&grouped_rows, &fleet_view.fleet, cursors[0], false),
-            cursors[0]
-        );
+        assert_eq!(map.moved_horizontally(cursors[0], false), cursors[0]);
     }
 
     #[test]
@@ -468,7 +446,7 @@ mod tests {
         rows.groups = groups;
         let moved = |rows: &GroupedRows, from: (usize, usize), is_forward| {
             let from = CellCursor::Cell(from.0, 0, from.1);
-            match moved_horizontally(rows, &fleet_view.fleet, from, is_forward) {
+            match heat_map(rows, &fleet_view).moved_horizontally(from, is_forward) {
                 CellCursor::Cell(group, 0, cell) => (group, cell),
                 other @ (CellCursor::Header(_) | CellCursor::Cell(..)) => panic!("{other:?}"),
             }
@@ -480,25 +458,19 @@ mod tests {
         rows.groups[2].is_folded = true;
         assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (0, 0), false)], [(0, 1), (0, 0)]);
         let header = CellCursor::Header(0);
-        assert_eq!(moved_horizontally(&rows, &fleet_view.fleet, header, true), header);
+        assert_eq!(heat_map(&rows, &fleet_view).moved_horizontally(header, true), header);
     }
 
     #[test]
     fn moving_up_and_down_keeps_the_column_across_headers_and_short_lines() {
         let fleet_view = fleet_view(&[8; 24]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
-        let grid = CellGrid::fit(&fleet_view, 80);
+        let map = heat_map(&grouped_rows, &fleet_view);
         let preferred_column = (3, 5);
         let mut cursor = CellCursor::Cell(0, 8, 5);
         let mut seen = Vec::new();
         for _ in 0..4 {
-            let to = moved_vertically(
-                &grouped_rows,
-                &fleet_view.fleet,
-                grid,
-                (cursor, preferred_column),
-                (Movement::Down, 1),
-            );
+            let to = map.moved_vertically((cursor, preferred_column), (Movement::Down, 1));
             seen.push(to);
             cursor = to;
         }
@@ -511,21 +483,9 @@ mod tests {
                 CellCursor::Cell(1, 3, 5)
             ]
         );
-        let end = moved_vertically(
-            &grouped_rows,
-            &fleet_view.fleet,
-            grid,
-            (cursor, preferred_column),
-            (Movement::End, 1),
-        );
+        let end = map.moved_vertically((cursor, preferred_column), (Movement::End, 1));
         assert_eq!(end, CellCursor::Cell(1, 7, 7));
-        let home = moved_vertically(
-            &grouped_rows,
-            &fleet_view.fleet,
-            grid,
-            (end, preferred_column),
-            (Movement::Home, 1),
-        );
+        let home = map.moved_vertically((end, preferred_column), (Movement::Home, 1));
         assert_eq!(home, CellCursor::Header(0));
     }
 

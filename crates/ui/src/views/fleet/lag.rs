@@ -10,6 +10,7 @@
 
 use crate::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::widgets::number_format::percent_value;
+use crate::widgets::series::median;
 use gtop_fleet::insight::node_status::model_name;
 use gtop_fleet::{ACTIVE_PERCENT, Metric, Node};
 use gtop_local::time::Timestamp;
@@ -64,14 +65,14 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
     {
         return None;
     }
-    let is_peer = |(other, peer): &(usize, &Device)| {
+    let peers = node.units().filter(|(other, peer)| {
         *other != position
             && node.is_used(peer)
             && node.device_holdings(*other).jobs().eq(jobs.iter().copied())
             && peer.fault.is_none()
             && model_name(peer) == model_name(device)
-    };
-    let peers: Vec<(usize, &Device)> = node.units().filter(is_peer).collect();
+    });
+    let peers: Vec<(usize, &Device)> = peers.collect();
     let peer_loads: Vec<f32> =
         peers.iter().filter_map(|(_, peer)| percent_value(peer.load())).collect();
     let median_load = median(&peer_loads)?;
@@ -85,25 +86,19 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
     if !cause && !has_second_signal(device, &peers) {
         return None;
     }
-    let series = |position: usize| {
-        let device = node.devices.get(position)?;
-        let count = WINDOW * WINDOWS;
-        Some(node.history.last(&device.uuid, Metric::Utilization, now, count))
-    };
-    let own = windows(node, position, &series(position)?)?;
+    let own = windows(node, position, &series(node, device, now))?;
     let peer_series: Vec<(usize, Vec<Option<f32>>)> =
-        peers.iter().filter_map(|(at, _)| Some((*at, series(*at)?))).collect();
+        peers.iter().map(|(at, peer)| (*at, series(node, peer, now))).collect();
     let peer_windows: Vec<[f32; WINDOWS]> =
         peer_series.iter().filter_map(|(at, points)| windows(node, *at, points)).collect();
     if peer_windows.len() < MIN_PEERS {
         return None;
     }
-    let lags_in = |window: usize| {
-        let of_window = |windows: &[f32; WINDOWS]| windows.get(window).copied();
-        let peers: Vec<f32> = peer_windows.iter().filter_map(of_window).collect();
-        of_window(&own).is_some_and(|own| is_far_below(own, &peers))
-    };
-    if !(0..WINDOWS).all(lags_in) {
+    let lags = own.iter().enumerate().all(|(window, own)| {
+        let peers = peer_windows.iter().filter_map(|windows| windows.get(window).copied());
+        is_far_below(*own, &peers.collect::<Vec<_>>())
+    });
+    if !lags {
         return None;
     }
     let peer_series: Vec<&[Option<f32>]> =
@@ -117,27 +112,29 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
     Some(Straggler { position, percent, elapsed })
 }
 
+/// Returns the utilization of a device in all windows.
+fn series(node: &Node, device: &Device, now: Timestamp) -> Vec<Option<f32>> {
+    node.history.last(&device.uuid, Metric::Utilization, now, WINDOW * WINDOWS)
+}
+
 /// Returns true if a value is far below those of the peers.
 fn is_far_below(value: f32, peers: &[f32]) -> bool {
     let all: Vec<f32> = peers.iter().copied().chain([value]).collect();
     let Some(middle) = median(&all) else { return false };
-    let distances: Vec<f32> = all.iter().map(|one| (one - middle).abs()).collect();
+    let distances: Vec<f32> = all.iter().map(|value| (value - middle).abs()).collect();
     let deviation = median(&distances).unwrap_or_default().max(MIN_DEVIATION * middle);
     let below = middle - value;
     middle > 0.0 && below >= MIN_FRACTION * middle && below >= MIN_Z * 1.4826 * deviation
 }
 
-fn median(values: &[f32]) -> Option<f32> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f32::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
-}
-
 /// Returns true if the device is slower for a reason of the hardware: its clock, or a throttle.
 fn has_cause(device: &Device, peers: &[(usize, &Device)]) -> bool {
-    let is_throttled = |device: &Device| device.throttle.get().is_some_and(Throttle::is_harmful);
     let is_own = is_throttled(device) && !peers.iter().all(|(_, peer)| is_throttled(peer));
     is_own || is_signal_low(device, peers, sm_clock)
+}
+
+fn is_throttled(device: &Device) -> bool {
+    device.throttle.get().is_some_and(Throttle::is_harmful)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "clocks are small")]
@@ -181,12 +178,8 @@ fn windows(node: &Node, position: usize, points: &[Option<f32>]) -> Option<[f32;
 /// Returns true if the utilization of devices rises and falls together; `None` if it is too even to tell.
 fn moves_together(series: &[&[Option<f32>]]) -> Option<bool> {
     let correlations = series.iter().enumerate().map(|(at, points)| {
-        let others: Vec<&[Option<f32>]> = series
-            .iter()
-            .enumerate()
-            .filter_map(|(other, points)| (other != at).then_some(*points))
-            .collect();
-        correlation(points, &others)
+        let others = series.iter().enumerate().filter(|(other, _)| *other != at);
+        correlation(points, &others.map(|(_, points)| *points).collect::<Vec<_>>())
     });
     let known: Vec<f32> = correlations.flatten().collect();
     // Devices whose load is even say nothing, unless that is all there is.
@@ -215,8 +208,8 @@ fn correlation(own: &[Option<f32>], others: &[&[Option<f32>]]) -> Option<f32> {
     if pairs.is_empty() {
         return None;
     }
-    let mean = |read: fn(&(f32, f32)) -> f32| pairs.iter().map(read).sum::<f32>() / count;
-    let (own_mean, other_mean) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let own_mean = pairs.iter().map(|(own, _)| own).sum::<f32>() / count;
+    let other_mean = pairs.iter().map(|(_, other)| other).sum::<f32>() / count;
     let (mut own_sum, mut other_sum, mut product) = (0.0, 0.0, 0.0);
     for (own, other) in &pairs {
         let (own, other) = (own - own_mean, other - other_mean);
@@ -224,8 +217,7 @@ fn correlation(own: &[Option<f32>], others: &[&[Option<f32>]]) -> Option<f32> {
         other_sum += other * other;
         product += own * other;
     }
-    let is_even = |sum: f32| (sum / count).sqrt() < EVEN_LOAD;
-    if is_even(own_sum) && is_even(other_sum) {
+    if [own_sum, other_sum].iter().all(|sum| (sum / count).sqrt() < EVEN_LOAD) {
         return None;
     }
     let scale = (own_sum * other_sum).sqrt();

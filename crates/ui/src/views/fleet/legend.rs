@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cells::{
-    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE,
-    UNAVAILABLE, UNUSED,
+    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, UNAVAILABLE, UNUSED,
+    degrees_of,
 };
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_sort::{is_rising, sort_columns};
@@ -77,8 +77,8 @@ pub(super) fn lines(
         10..20 => 2,
         _ => 3,
     };
-    let mut lines =
-        flow_with_overflow(symbol_lines(context, state), 3, width, max_lines.max(2) - 1);
+    let symbols = symbol_lines(context, state);
+    let mut lines = flow_with_overflow(symbols, 3, width, max_lines.max(2) - 1);
     if max_lines > 1 {
         lines.insert(0, mode_line(state, width));
     }
@@ -120,33 +120,25 @@ fn mode_line(state: &State, width: u16) -> Line {
 }
 
 fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
-    let strip = |symbols: &[(Symbol, Tone)], text: &str| {
-        let width = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
-        // As in the scale: in ASCII, a sign may be a digit, which is no count.
-        Line::new().strip(symbols.to_vec(), width).text(format!("={text}"), Tone::Faint)
-    };
-    let entry = |symbol: (Symbol, Tone), text: &str| strip(&[symbol], text);
     let mut entries = Vec::new();
     match state.metric {
         MapMetric::Owner | MapMetric::Job => {
             let nothing = if state.metric == MapMetric::Owner { "no user" } else { "no job" };
-            entries.push(entry(UNUSED, nothing).gap(2).append(entry(MULTIPLE, "several")));
+            entries.push(entry(&[UNUSED], nothing).gap(2).append(entry(&[MULTIPLE], "several")));
             if state.metric == MapMetric::Owner {
-                entries.push(entry(NOT_REPORTED, "unknown"));
+                entries.push(entry(&[NOT_REPORTED], "unknown"));
             }
-            entries.push(strip(&STALE, "stale"));
-            entries.push(entry(FAULTY, "fault"));
-            let has_none = |(name, _): &&(Arc<str>, usize)| state.symbols.has_no_letter(name);
+            entries.push(entry(&STALE, "stale"));
+            entries.push(entry(&[FAULTY], "fault"));
             let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
-            let beyond = seen.clone().filter(has_none).count();
-            if beyond > 0 {
+            let (beyond, lettered): (Vec<_>, Vec<_>) =
+                seen.partition(|(name, _)| state.symbols.has_no_letter(name));
+            if !beyond.is_empty() {
                 let (letter, hue) = OVERFLOW_SYMBOL;
-                entries.push(entry(
-                    (Symbol::Letter(letter, hue), Tone::Plain),
-                    &format!("{beyond} others"),
-                ));
+                let symbol = (Symbol::Letter(letter, hue), Tone::Plain);
+                entries.push(entry(&[symbol], &format!("{} others", beyond.len())));
             }
-            for (name, count) in seen.filter(|entry| !has_none(entry)) {
+            for (name, count) in lettered {
                 let (letter, hue) = state.symbols.of(name);
                 let label_text = label(state, name);
                 let line = Line::new()
@@ -162,19 +154,27 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
         | MapMetric::Temperature) => {
             entries.push(scale(context, metric));
             if metric == MapMetric::Utilization {
-                entries.push(entry(UNUSED, "free").gap(2).append(entry(IDLE_HELD, "idle-held")));
+                let held = entry(&[IDLE_HELD], "idle-held");
+                entries.push(entry(&[UNUSED], "free").gap(2).append(held));
                 if context.view.totals.unavailable > 0 {
-                    entries.push(entry(UNAVAILABLE, "unavailable"));
+                    entries.push(entry(&[UNAVAILABLE], "unavailable"));
                 }
                 if context.view.totals.known_unknown() > Some(0) {
-                    entries.push(entry(NOT_REPORTED, "unknown"));
+                    entries.push(entry(&[NOT_REPORTED], "unknown"));
                 }
             }
-            entries.push(strip(&STALE, "stale"));
-            entries.push(entry(FAULTY, "fault"));
+            entries.push(entry(&STALE, "stale"));
+            entries.push(entry(&[FAULTY], "fault"));
         }
     }
     entries
+}
+
+/// Draws what some symbols mean.
+fn entry(symbols: &[(Symbol, Tone)], text: &str) -> Line {
+    let width = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
+    // As in the scale: in ASCII, a sign may be a digit, which is no count.
+    Line::new().strip(symbols.to_vec(), width).text(format!("={text}"), Tone::Faint)
 }
 
 fn label(state: &State, name: &str) -> String {
@@ -185,22 +185,15 @@ fn label(state: &State, name: &str) -> String {
 /// Draws the levels with the shares at which they begin.
 fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
     let (mut line, units) = (Line::new(), context.options.units());
+    let is_heat = metric == MapMetric::Temperature;
     for level in 0..LEVELS {
         let step = 100.0 / f32::from(LEVELS);
         let (start, part) = (f32::from(level) * step, (f32::from(level) + 0.5) * step);
         let tone = metric.tone(context, part);
-        let shown = if metric == MapMetric::Temperature {
-            units.convert_celsius(
-                TEMPERATURE_RANGE.0 + start / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
-            )
-        } else {
-            start
-        };
-        line = line
-            .strip(vec![(Symbol::Level(part), tone)], 1)
-            .text(format!("={shown:.0} "), Tone::Faint);
+        let shown = if is_heat { units.convert_celsius(degrees_of(start)) } else { start };
+        let text = format!("={shown:.0} ");
+        line = line.strip(vec![(Symbol::Level(part), tone)], 1).text(text, Tone::Faint);
     }
-    let is_heat = metric == MapMetric::Temperature;
     let unit = if is_heat { units.temperature_unit() } else { "%" };
     line.text(unit, Tone::Faint)
 }

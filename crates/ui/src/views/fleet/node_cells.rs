@@ -64,9 +64,8 @@ pub(super) fn memory_text(
     let large = units.large_usage(used, total);
     let shortest_amount = or_unknown(used, |used| units.amount(used));
     let all = [Some(pair), large, Some(shortest_amount)];
-    let fits = |text: &String| width_of(text) <= width;
-    let marked = all.into_iter().flatten().map(|text| mark_host(text, is_host));
-    marked.into_iter().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+    let mut marked = all.into_iter().flatten().map(|text| mark_host(text, is_host));
+    marked.find(|text| width_of(text) <= width).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Formats the power, followed by its limit if `has_limit`.
@@ -75,21 +74,22 @@ pub(super) fn power_text(
     (is_kilowatts, has_limit): (bool, bool),
     width: u16,
 ) -> String {
-    let format_amount = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
-        None => UNKNOWN.to_owned(),
-        Some(watts) if is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
-        Some(watts) => format!("{watts:.0}"),
-    };
     let limit = totals.power_limit.filter(|_| has_limit);
-    let pair = |decimals| {
-        let limit = format_amount(Some(limit?), decimals);
-        Some(format!("{}/{limit}", format_amount(totals.power, decimals)))
-    };
     // The total of a large group may be too wide for the column.
-    let shortest = |decimals| Some(format_amount(totals.power, decimals));
-    let all = [pair(1), pair(0), shortest(1), shortest(0)];
-    let fits = |text: &String| width_of(text) <= width;
-    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+    let mut texts =
+        [(limit, 1), (limit, 0), (None, 1), (None, 0)].into_iter().map(|(limit, decimals)| {
+            let drawn = or_unknown(totals.power, |watts| watts_text(watts, is_kilowatts, decimals));
+            match limit {
+                Some(limit) => format!("{drawn}/{}", watts_text(limit, is_kilowatts, decimals)),
+                None => drawn,
+            }
+        });
+    texts.find(|text| width_of(text) <= width).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+fn watts_text(watts: Watts, is_kilowatts: bool, decimals: usize) -> String {
+    let watts = watts.get();
+    if is_kilowatts { format!("{:.decimals$}", watts / 1_000.0) } else { format!("{watts:.0}") }
 }
 
 #[cfg(test)]

@@ -1,21 +1,29 @@
 //! Sorts nodes and groups by a column.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::views::fleet::group::{Group, GroupMember};
+use crate::widgets::list::compare_known;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::next_problem::sickness;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::metrics::{Field, HOST, MetricOrder, device_fields};
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_fleet::{Node, NodeHoldings, Totals};
-use gtop_model::{Device, Percent};
+use gtop_model::Device;
 
 /// A sort column and the values it sorts by.
 struct NodeOrder {
     column: SortColumn,
     values: Values,
+}
+
+impl NodeOrder {
+    fn of_metric(alias: &'static str, order: MetricOrder, values: Values) -> Self {
+        let column = SortColumn::new(alias, order.key, order.label, order.help);
+        Self { column, values }
+    }
 }
 
 /// The values of a sort column.
@@ -96,16 +104,12 @@ const LAST: [NodeOrder; 2] = [
 ];
 
 fn orders() -> impl Iterator<Item = NodeOrder> {
-    let order = |alias, order: MetricOrder, values| {
-        let column = SortColumn::new(alias, order.key, order.label, order.help);
-        NodeOrder { column, values }
-    };
-    let devices = device_fields().filter_map(move |field| {
-        Some(order(field.alias, field.order?, Values::DeviceMetric(field)))
+    let devices = device_fields().filter_map(|field| {
+        Some(NodeOrder::of_metric(field.alias, field.order?, Values::DeviceMetric(field)))
     });
-    let hosts = HOST
-        .iter()
-        .filter_map(move |field| Some(order(field.alias, field.order?, Values::HostMetric(field))));
+    let hosts = HOST.iter().filter_map(|field| {
+        Some(NodeOrder::of_metric(field.alias, field.order?, Values::HostMetric(field)))
+    });
     FIRST.into_iter().chain(devices).chain(hosts).chain(LAST)
 }
 
@@ -120,10 +124,10 @@ fn values_of(column: &str) -> Values {
 }
 
 /// A sort key. Unknown values come last in either direction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NodeSortKey {
     /// Sorted in descending order.
-    Number(i64),
+    Number(Reverse<i64>),
     /// Sorted by number, then alphabetically.
     Text(u64, Arc<str>),
 }
@@ -139,39 +143,31 @@ pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrde
             }
             continue;
         }
-        let members = std::mem::take(&mut group.members).into_iter();
-        let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members
-            .map(|member| {
-                let node = fleet_view.fleet.nodes.get(member.node_index);
-                let key = node.and_then(|node| values.sort_key(fleet_view, (node, &member)));
-                (key, member)
-            })
-            .collect();
-        keyed.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
+        let members = std::mem::take(&mut group.members).into_iter().map(|member| {
+            let node = fleet_view.fleet.nodes.get(member.node_index);
+            (node.and_then(|node| values.sort_key(fleet_view, (node, &member))), member)
+        });
+        let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members.collect();
+        keyed.sort_by(|(one, _), (other, _)| {
+            compare_known(one.as_ref(), other.as_ref(), order.is_reversed)
+        });
         group.members = keyed.into_iter().map(|(_, member)| member).collect();
     }
     if matches!(values, Values::Totals(_) | Values::Counts(_)) && groups.len() > 1 {
-        let total = |group: &mut Group| {
+        let keyed = groups.iter_mut().map(|group| {
             let totals = group.totals(fleet_view);
-            match &values {
-                Values::Totals(read) => read(&totals).map(NodeSortKey::Number),
-                Values::Counts(read) => sortable_count(&totals, *read).map(NodeSortKey::Number),
-                Values::Positions
-                | Values::Names(_)
-                | Values::Numbers(_)
-                | Values::HostMetric(_)
-                | Values::DeviceMetric(_) => None,
-            }
-        };
-        let mut order_of_groups: Vec<(Option<NodeSortKey>, usize)> =
-            groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
-        order_of_groups
-            .sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
-        let mut sorted: Vec<Group> = Vec::with_capacity(groups.len());
-        for (_, index) in order_of_groups {
-            sorted.extend(groups.get_mut(index).map(std::mem::take));
-        }
-        for (slot, group) in groups.iter_mut().zip(sorted) {
+            let total = if let Values::Totals(read) = &values {
+                read(&totals)
+            } else if let Values::Counts(read) = &values {
+                sortable_count(&totals, *read)
+            } else {
+                None
+            };
+            (total.map(Reverse), std::mem::take(group))
+        });
+        let mut keyed: Vec<(Option<Reverse<i64>>, Group)> = keyed.collect();
+        keyed.sort_by(|(one, _), (other, _)| compare_known(*one, *other, order.is_reversed));
+        for (slot, (_, group)) in groups.iter_mut().zip(keyed) {
             *slot = group;
         }
     } else if order.is_reversed {
@@ -183,20 +179,6 @@ pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrde
 pub(super) fn is_rising(order: SortOrder) -> bool {
     let is_text = matches!(values_of(order.column), Values::Positions | Values::Names(_));
     is_text != order.is_reversed
-}
-
-fn compare(one: Option<&NodeSortKey>, other: Option<&NodeSortKey>, order: SortOrder) -> Ordering {
-    let directed =
-        |ordering: Ordering| if order.is_reversed { ordering.reverse() } else { ordering };
-    match (one, other) {
-        (Some(NodeSortKey::Number(one)), Some(NodeSortKey::Number(other))) => {
-            directed(other.cmp(one))
-        }
-        (Some(NodeSortKey::Text(one, text)), Some(NodeSortKey::Text(other, word))) => {
-            directed((one, text).cmp(&(other, word)))
-        }
-        (one, other) => one.is_none().cmp(&other.is_none()),
-    }
 }
 
 impl Values {
@@ -217,16 +199,14 @@ impl Values {
             }
             Self::Totals(read) => read(&Totals::of_part(node, member.devices.as_deref()))?,
             Self::Counts(read) => {
-                let FleetView { now, .. } = fleet_view;
                 let devices = member.devices.as_deref();
-                let totals = Totals::of_node_part(node, devices, *now);
-                sortable_count(&totals, *read)?
+                sortable_count(&Totals::of_node_part(node, devices, fleet_view.now), *read)?
             }
             Self::Numbers(read) => read(fleet_view, node)?,
             Self::HostMetric(field) => rounded(field.number_of(node)?),
             Self::DeviceMetric(field) => rounded(highest(node, member, field)?),
         };
-        Some(NodeSortKey::Number(number))
+        Some(NodeSortKey::Number(Reverse(number)))
     }
 }
 
@@ -236,10 +216,7 @@ fn sortable_count(totals: &Totals, read: fn(&Totals) -> Option<usize>) -> Option
     Some(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a float cast saturates, which is what we want"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "a cast saturates")]
 fn rounded(value: f32) -> i64 {
     value.round() as i64
 }
@@ -254,8 +231,10 @@ pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
 fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f32> {
     let devices = node.units().filter(|(index, _)| member.has_device(node, *index));
     // What a slice does not report is that of its device.
-    let number = |device| field.number_of(device).or_else(|| field.number_of(node.whole(device)));
-    devices.filter_map(|(_, device)| number(device)).reduce(f32::max)
+    let numbers = devices.filter_map(|(_, device)| {
+        field.number_of(device).or_else(|| field.number_of(node.whole(device)))
+    });
+    numbers.reduce(f32::max)
 }
 
 /// Returns how bad the state of a node is, as `!` ranks nodes where no job of one's own runs; `None` if it is healthy.
@@ -268,11 +247,6 @@ fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     sickness(node, fleet_view.now).or(is_unready.then_some(0))
 }
 
-/// Returns a percentage as a plain number.
-pub(super) fn to_f32(share: Option<Percent>) -> Option<f32> {
-    share.map(Percent::get)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -282,7 +256,7 @@ mod tests {
     use gtop_fleet::{Fleet, Process, SourceState};
     use gtop_local::time::Timestamp;
     use gtop_model::{
-        Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, ProcessKey,
+        Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, Percent, ProcessKey,
         ProcessStatics, Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
     };
 
@@ -472,10 +446,8 @@ mod tests {
 
     #[test]
     fn numeric_text_sorts_by_value() {
-        let number = |number, text: &str| Some(NodeSortKey::Text(number, text.into()));
-        let order = SortOrder::by("job");
-        let (nine, eleven) = (number(9, "9"), number(11, "11"));
-        assert_eq!(compare(nine.as_ref(), eleven.as_ref(), order), Ordering::Less);
+        let number = |number, text: &str| NodeSortKey::Text(number, text.into());
+        assert!(number(9, "9") < number(11, "11"));
     }
 
     #[test]

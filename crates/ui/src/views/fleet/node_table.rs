@@ -18,7 +18,7 @@ use crate::views::fleet::node_notes::row_notes;
 use crate::views::fleet::node_series::{SeriesCache, node_series, series_step};
 use crate::views::fleet::node_sort::hottest;
 use crate::views::fleet::symbol_map::SymbolMap;
-use crate::widgets::line::{Line, Symbol, Tone};
+use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::percent_value;
 use crate::widgets::table::Fade;
 use gtop_fleet::insight::FleetView;
@@ -62,20 +62,18 @@ pub(super) fn lines(
     table_viewport.scroll_to(rows, count, Some(at));
     cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let visible_rows = rows.min(count);
-    let refresh_period = if visible_rows > MAX_LIVE_ROWS {
-        visible_rows.div_ceil(ROWS_PER_SECOND).max(2)
-    } else {
-        1
-    };
+    let is_long = visible_rows > MAX_LIVE_ROWS;
+    let refresh_period = if is_long { visible_rows.div_ceil(ROWS_PER_SECOND).max(2) } else { 1 };
     series_cache.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
     let key = (context.view.filter.text().to_owned(), table.shown.clone(), refresh_period);
     if *rows_key != key {
         *rows_key = key;
         cache.clear();
     }
-    let now = second_of(context.view.now);
-    let is_new = |second: i64| usize::try_from(now - second).is_ok_and(|age| age < refresh_period);
-    cache.retain(|_, (second, ..)| is_new(*second));
+    let now = context.view.now.second();
+    cache.retain(|_, (second, _)| {
+        usize::try_from(now - *second).is_ok_and(|age| age < refresh_period)
+    });
     let mut lines = Vec::with_capacity(height);
     if has_title {
         let titles = column_layout::titles(&table, *order);
@@ -201,7 +199,7 @@ impl NodeRows<'_> {
         }
         let values = Arc::new(self.values(member, node));
         if self.refresh_period > 1 {
-            self.cache.insert(key, (second_of(now), Arc::clone(&values)));
+            self.cache.insert(key, (now.second(), Arc::clone(&values)));
         }
         values
     }
@@ -209,10 +207,7 @@ impl NodeRows<'_> {
     fn values(&mut self, member: &GroupMember, node: &Node) -> NodeValues {
         let Self { context, table, symbols, cells, series_cache, .. } = self;
         let all = cells.of(*context, (member.node_index, node), symbols);
-        let mark = |position: usize| {
-            let mark = all.get(position).copied().filter(|_| member.has_device(node, position));
-            mark.unwrap_or((Symbol::Char(' '), Tone::Faint))
-        };
+
         let is_calm = self.refresh_period > 1;
         let series = if table.width_of("last") > 0 {
             // What is no longer measured keeps its last values.
@@ -225,21 +220,15 @@ impl NodeRows<'_> {
         NodeValues {
             taken_at: node.taken_at(),
             totals: Totals::of_part(node, member.devices.as_deref()),
-            counts: (table.width_of("free") > 0).then(|| {
-                let FleetView { now, .. } = context.view;
-                Totals::of_node_part(node, member.devices.as_deref(), *now)
-            }),
+            counts: (table.width_of("free") > 0)
+                .then(|| Totals::of_node_part(node, member.devices.as_deref(), context.view.now)),
             holdings: Arc::clone(&node.holdings),
-            marks: node.units().map(|(position, _)| mark(position)).collect(),
+            marks: member.unit_cells(node, &all).map(|(_, mark)| mark).collect(),
             series,
             hottest: hottest(node, member),
             cpu: percent_value(node.host.cpu),
         }
     }
-}
-
-fn second_of(now: Timestamp) -> i64 {
-    now.as_micros().div_euclid(1_000_000)
 }
 
 /// Draws the worst state of a node as a mark.
@@ -267,8 +256,7 @@ pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
             crate::node_panel::panel::node_description(fleet_view, node, room)
         }
         remedy => {
-            let with_all_devices = GroupMember::with_all_devices(0);
-            let notes = row_notes(fleet_view, node, &with_all_devices);
+            let notes = row_notes(fleet_view, node, &GroupMember::with_all_devices(0));
             Line::of_node(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
     };

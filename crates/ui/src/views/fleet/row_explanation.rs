@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::RenderContext;
 use crate::node_panel::explain;
 use crate::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
-use crate::views::fleet::device_detail;
+
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::heat_map::CellCursor;
 use crate::views::fleet::node_notes::row_notes;
@@ -18,7 +18,10 @@ use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::{Node, Totals};
 use gtop_local::text::counted;
 use gtop_local::time::format_age;
+use gtop_model::nodeset;
 
+/// What `reported` counts.
+const REPORTED_HELP: &str = "nodes closed to you or powered down, counted as the scheduler says";
 /// Wide enough for all columns.
 const TABLE_WIDTH: u16 = 400;
 
@@ -33,8 +36,7 @@ pub(super) fn of_cursor(
         CellCursor::Header(group) => of_group(context, state, group),
         CellCursor::Cell(group, member, cell) => {
             let (member, node) = state.grouped_rows.member(fleet, group, member)?;
-            let position =
-                device_detail::position(node, member, cell).filter(|_| state.layout == Layout::Map);
+            let position = member.device_at(node, cell).filter(|_| state.layout == Layout::Map);
             let device = position.and_then(|position| explain::device(context, node, position));
             Some(device.unwrap_or_else(|| of_node(context, state, (member, node))))
         }
@@ -79,45 +81,29 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     let group = state.grouped_rows.groups.get_mut(group)?;
     let totals = group.totals(fleet_view);
     let (title, description) = (group.title.clone(), group.description.clone());
-    let count =
-        |name: &str, count: usize, meaning: &str| Fact::known(name, count.to_string(), meaning);
-    let nodes = vec![
-        count("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
-        count("stale", totals.stale, "nodes that are connected and send no new numbers"),
-        count("down", totals.down, "nodes that are not connected"),
-        count("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
-        count(
-            "reported",
-            totals.reported,
-            "nodes closed to you or powered down, counted as the scheduler says",
-        ),
+    let nodes = [
+        ("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
+        ("stale", totals.stale, "nodes that are connected and send no new numbers"),
+        ("down", totals.down, "nodes that are not connected"),
+        ("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
+        ("reported", totals.reported, REPORTED_HELP),
     ];
-    let devices = vec![
-        count(
-            "devices",
-            totals.devices,
-            "all devices: those counted in the row, of which are DOWN:",
-        ),
-        count("faulty", totals.faulty, "devices for which the driver reports a fault"),
-        count("unavailable", totals.unavailable, "free devices of nodes that take no jobs"),
-        count("old", totals.stale_devices, "devices of nodes that are down or stale"),
+    let devices = [
+        ("devices", totals.devices, "all devices: those counted in the row, of which are DOWN:"),
+        ("faulty", totals.faulty, "devices for which the driver reports a fault"),
+        ("unavailable", totals.unavailable, "free devices of nodes that take no jobs"),
+        ("old", totals.stale_devices, "devices of nodes that are down or stale"),
     ];
-    let members: Vec<&str> = group
-        .members
-        .iter()
-        .filter_map(|member| fleet_view.fleet.nodes.get(member.node_index))
-        .filter(|node| {
-            let status = NodeStatus::of(node, fleet_view.now);
-            !status.is_fresh() && status != NodeStatus::Reported
-        })
-        .map(|node| node.name.label())
-        .collect();
-    let not_fresh = if members.is_empty() {
-        Vec::new()
-    } else {
-        let names = gtop_model::nodeset::fold(members.iter().copied());
-        vec![Fact::known(counted(members.len(), "node"), names, "not fresh, so not in the sums")]
-    };
+    let old = group.nodes(fleet_view).filter(|node| {
+        let status = NodeStatus::of(node, fleet_view.now);
+        !status.is_fresh() && status != NodeStatus::Reported
+    });
+    let old: Vec<&str> = old.map(|node| node.name.label()).collect();
+    let mut not_fresh = Vec::new();
+    if !old.is_empty() {
+        let (count, names) = (counted(old.len(), "node"), nodeset::fold(old));
+        not_fresh.push(Fact::known(count, names, "not fresh, so not in the sums"));
+    }
     let row = FleetRow {
         totals,
         counts: Some(totals),
@@ -130,8 +116,8 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     Some(
         Explanation::new(format!("group {title}{space}{description}"))
             .with_numbers("sums over its fresh nodes", None, facts)
-            .with_numbers("its nodes", None, nodes)
-            .with_numbers("its devices", None, devices)
+            .with_numbers("its nodes", None, nodes.map(Fact::count).to_vec())
+            .with_numbers("its devices", None, devices.map(Fact::count).to_vec())
             .with_numbers("left out", None, not_fresh),
     )
 }

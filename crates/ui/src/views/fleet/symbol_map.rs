@@ -53,9 +53,9 @@ impl SymbolMap {
     }
 
     fn rarest_hue(&self) -> u8 {
-        let count =
-            |hue: &u8| self.assigned.values().filter(|(_, assigned)| assigned == hue).count();
-        (0..COLOURS).min_by_key(count).unwrap_or(0)
+        let rarest = (0..COLOURS)
+            .min_by_key(|hue| self.assigned.values().filter(|(_, known)| known == hue).count());
+        rarest.unwrap_or(0)
     }
 }
 

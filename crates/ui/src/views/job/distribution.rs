@@ -1,5 +1,7 @@
 //! Statistics over the devices of a job, with the outliers among them.
 
+use crate::widgets::series::{self, median};
+
 /// With fewer values there are no outliers.
 const MIN_PEERS: usize = 4;
 /// An outlier is further from the median than this multiple of the median absolute deviation.
@@ -32,10 +34,9 @@ impl Distribution {
     /// enough to hide itself. If more than a quarter of the values are outliers, the load is merely uneven
     /// and none is reported.
     pub(crate) fn of(values: &[f32], tolerance: Tolerance) -> Option<Self> {
-        let mut sorted: Vec<f32> = values.to_vec();
-        sorted.sort_unstable_by(f32::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let median = *sorted.get(sorted.len() / 2)?;
+        let min = values.iter().copied().min_by(f32::total_cmp)?;
+        let max = values.iter().copied().max_by(f32::total_cmp)?;
+        let median = median(values)?;
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -55,20 +56,15 @@ fn find_outliers(values: &[f32], median: f32, tolerance: Tolerance) -> Vec<usize
     if values.len() < MIN_PEERS {
         return Vec::new();
     }
-    let mut distances: Vec<f32> = values.iter().map(|value| (value - median).abs()).collect();
-    distances.sort_unstable_by(f32::total_cmp);
-    let deviation = distances.get(distances.len() / 2).copied().unwrap_or_default();
+    let distances: Vec<f32> = values.iter().map(|value| (value - median).abs()).collect();
+    let deviation = series::median(&distances).unwrap_or_default();
     let tolerance = match tolerance {
         Tolerance::Fixed(tolerance) => tolerance,
         Tolerance::Fraction(fraction) => fraction * median,
     };
     let limit = tolerance.max(MAX_DEVIATIONS * deviation);
-    let mut outliers: Vec<(usize, f32)> = values
-        .iter()
-        .enumerate()
-        .map(|(index, value)| (index, (value - median).abs()))
-        .filter(|(_, distance)| *distance > limit)
-        .collect();
+    let mut outliers: Vec<(usize, f32)> = distances.into_iter().enumerate().collect();
+    outliers.retain(|(_, distance)| *distance > limit);
     outliers.sort_by(|(_, one), (_, other)| other.total_cmp(one));
     outliers.into_iter().map(|(index, _)| index).collect()
 }

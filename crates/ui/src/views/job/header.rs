@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::display_options::DisplayOptions;
-use crate::views::job::distribution::Distribution;
+
 use crate::views::job::metric::JobMetric;
 use crate::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::views::job::summary::JobSummary;
@@ -23,24 +23,17 @@ const NUMBER_WIDTH: u16 = 8;
 /// Widest sparkline.
 const MAX_POINTS: u16 = 60;
 
-/// Position of the job among those of the list that have nodes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
-    /// Index from 0.
-    pub(super) index: usize,
-    pub(super) count: usize,
-}
-
+/// Draws the header. `place` is the index of the job among those of the list that have nodes, and their number.
 pub(super) fn lines(
     fleet_view: &FleetView,
     display: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
-    position: Position,
+    place: (usize, usize),
     (width, height): (u16, usize),
 ) -> Vec<Line> {
     let words = &fleet_view.fleet.scheduler().words;
-    let mut lines = vec![title_line(summary, words, position, width)];
+    let mut lines = vec![title_line(summary, words, place, width)];
     if height >= MIN_HEIGHTS[0] {
         lines.push(time_line(&summary.job, fleet_view.now, size_line(summary), width));
     }
@@ -57,7 +50,7 @@ pub(super) fn lines(
 fn title_line(
     summary: &JobSummary,
     words: &SchedulerWords,
-    position: Position,
+    (index, count): (usize, usize),
     width: u16,
 ) -> Line {
     let job = &summary.job;
@@ -77,9 +70,8 @@ fn title_line(
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
-    let position_text =
-        Line::styled(format!("job {} of {}", position.index + 1, position.count), Tone::Faint);
-    line.truncated(width.saturating_sub(position_text.width() + 2)).with_right(position_text, width)
+    let place = Line::styled(format!("job {} of {count}", index + 1), Tone::Faint);
+    line.truncated(width.saturating_sub(place.width() + 2)).with_right(place, width)
 }
 
 /// Counts nodes and devices, and names the evidence for the devices.
@@ -184,11 +176,8 @@ fn distribution_lines(
         title = title.right_aligned(label, NUMBER_WIDTH, Tone::Faint);
     }
     if name_width > 0 {
-        title = title.gap(2).left_aligned(
-            if names.is_empty() { "" } else { "OUTLIER" },
-            name_width,
-            Tone::Faint,
-        );
+        let label = if names.is_empty() { "" } else { "OUTLIER" };
+        title = title.gap(2).left_aligned(label, name_width, Tone::Faint);
     }
     if points > 0 {
         let minutes = (usize::from(points) * seconds_per_point).min(KEPT_SECONDS) / 60;
@@ -202,18 +191,15 @@ fn distribution_lines(
         (JobMetric::Power, " POWER"),
     ] {
         let distribution = summary.distribution(metric);
-        let value_text = |field: fn(&Distribution) -> f32| {
-            or_unknown(distribution, |one| metric.format(field(one), summary.units))
-        };
+        let values = distribution.map(|known| [known.min, known.mean, known.max]);
+        let values = values.map_or([None; 3], |values| values.map(Some));
+        let [min, mean, max] =
+            values.map(|value| or_unknown(value, |value| metric.format(value, summary.units)));
         let mut line = Line::new()
             .left_aligned(label, NUMBER_WIDTH, Tone::Faint)
-            .right_aligned(&value_text(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
-            .right_aligned(
-                &value_text(|distribution| distribution.mean),
-                NUMBER_WIDTH,
-                Tone::Strong,
-            )
-            .right_aligned(&value_text(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
+            .right_aligned(&min, NUMBER_WIDTH, Tone::Plain)
+            .right_aligned(&mean, NUMBER_WIDTH, Tone::Strong)
+            .right_aligned(&max, NUMBER_WIDTH, Tone::Plain);
         if name_width > 0 {
             let name = worst_outlier(summary, metric).unwrap_or_default();
             line = line.gap(2).left_aligned(&name, name_width, Tone::Warn);
@@ -231,11 +217,8 @@ fn distribution_lines(
 fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
     let outliers = summary.outliers(metric)?;
     let first = outliers.first()?;
-    Some(if outliers.len() > 1 {
-        format!("{first} +{}", outliers.len() - 1)
-    } else {
-        first.clone()
-    })
+    let more = outliers.len() - 1;
+    Some(if more > 0 { format!("{first} +{more}") } else { first.clone() })
 }
 
 /// Lists excluded nodes, disputed nodes, idle-held devices and findings.
@@ -248,17 +231,16 @@ fn note_lines(
     let mut lines = Vec::new();
     if let Some((count, names)) = &summary.stale {
         let fresh = summary.rows.len() - count;
-        let nodes = if summary.rows.len() == 1 { "node" } else { "nodes" };
-        let line =
-            Line::styled(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
+        let nodes = counted(summary.rows.len(), "node");
+        let line = Line::styled(format!("{fresh} of {nodes} fresh"), Tone::Warn);
         let text = format!(" · {names} excluded from min, mean and max");
         lines.push(line.text(text, Tone::Faint).truncated(width));
     }
     if let Some(names) = &summary.disputed {
-        let text = " · showing the devices its processes use";
-        let line =
-            Line::styled(format!("processes contradict {} on {names}", words.name), Tone::Warn);
-        lines.push(line.text(text, Tone::Faint).truncated(width));
+        let text = format!("processes contradict {} on {names}", words.name);
+        let line = Line::styled(text, Tone::Warn);
+        let line = line.text(" · showing the devices its processes use", Tone::Faint);
+        lines.push(line.truncated(width));
     }
     let load = &summary.load;
     if let Some(shares) = load.utilization.as_ref().filter(|shares| shares.max < ACTIVE_PERCENT)
@@ -269,11 +251,10 @@ fn note_lines(
         lines.push(Line::styled(text, Tone::Warn).truncated(width));
     }
     let count = summary.findings.len();
-    let shown = if count > max_findings { max_findings } else { count };
+    let shown = count.min(max_findings);
     for (index, finding) in summary.findings.iter().take(shown).enumerate() {
-        let more = count - shown;
-        let more =
-            if index + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
+        let has_more = index + 1 == shown && count > shown;
+        let more = if has_more { format!("  +{} more", count - shown) } else { String::new() };
         let more = Line::styled(more, Tone::Faint);
         let line = Line::styled(format!("{} ", finding.device), finding.tone)
             .text(finding.text.as_str(), Tone::Plain);
@@ -292,10 +273,8 @@ pub(super) fn ended_lines(job: &Job, departure: &'static str, width: u16) -> Vec
         }
     }
     let line = line.gap(2).text(departure, Tone::Warn);
-    vec![
-        line.truncated(width),
-        Line::styled("↑ ↓ go to another job, o to the fleet", Tone::Faint).truncated(width),
-    ]
+    let hint = Line::styled("↑ ↓ go to another job, o to the fleet", Tone::Faint);
+    vec![line.truncated(width), hint.truncated(width)]
 }
 
 /// Draws a job whose nodes the filter hides.

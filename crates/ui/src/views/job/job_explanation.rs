@@ -3,22 +3,26 @@
 use crate::RenderContext;
 use crate::views::job::load::JobLoad;
 use crate::views::job::summary::JobSummary;
-use crate::views::job::summary::findings::Finding;
+
 use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::metrics::{JOB, JobAt};
 use gtop_model::Job;
 
-/// Maximum number of devices that are told one by one; the open job tells more.
+/// Maximum number of devices that are listed one by one; the open job lists more.
 const MAX_FINDINGS: usize = 4;
+
+const PROBLEM_HELP: &str = "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale";
+const FRESH_HELP: &str =
+    "of its nodes that match, those whose numbers are new; the above is counted on these";
 
 /// Explains a job, running, pending or ended.
 pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let fleet_view = context.view;
     let format = (context.options.units(), context.zone);
     let at = JobAt { job: job.clone(), now: fleet_view.now };
-    let facts = JOB.iter().map(|field| Fact::of_metric(field, &at, format)).collect();
+    let facts = Fact::of_metrics(JOB.iter(), &at, format);
     let listed_at = fleet_view.fleet.jobs.as_ref().and_then(|list| list.at);
     let entry = fleet_view.job_index().entry(&job.id);
     let is_listed = entry.is_none_or(|entry| entry.is_listed);
@@ -34,13 +38,13 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
 /// Tells which of its devices are faulty or differ from the others, and how.
 fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
     let summary = JobSummary::build(context.view, entry, context.options.units());
-    let remark = |found: &Finding| Remark {
+    let remarks = summary.findings.iter().take(MAX_FINDINGS).map(|found| Remark {
         note: format!("{} {}", found.device, found.text),
         tone: found.tone,
         meaning: String::new(),
         remedy: String::new(),
-    };
-    summary.findings.iter().take(MAX_FINDINGS).map(remark).collect()
+    });
+    remarks.collect()
 }
 
 /// Tells what places the job where it stands in the list, then what that is counted of.
@@ -49,50 +53,33 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
     let parts = if measured > load.reporting { "devices and slices" } else { "devices" };
     let problems: Vec<String> =
         load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
-    // Of a job whose nodes all have not answered, nothing is known.
-    let no_fault = || or_unknown((load.fresh > 0).then_some("no fault"), str::to_owned);
-    let problem = if problems.is_empty() { no_fault() } else { problems.join(" · ") };
-    let count =
-        |count: Option<usize>, all: usize| or_unknown(count, |count| format!("{count} of {all}"));
+    // Nothing is known of a job of which no node has answered.
+    let problem = if problems.is_empty() {
+        or_unknown((load.fresh > 0).then_some("no fault"), str::to_owned)
+    } else {
+        problems.join(" · ")
+    };
+    let [idle, outliers] = [(load.idle(), load.reporting), (load.outliers(), measured)]
+        .map(|(count, all)| or_unknown(count, |count| format!("{count} of {all}")));
     let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
     let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
     let devices = match (load.matching, load.device_total()) {
         (Some(matching), Some(all)) if matching < all => format!("{matching} of {all}"),
         (_, all) => or_unknown(all, |all| all.to_string()),
     };
-    vec![
-        Fact::of_cell(
-            "problem",
-            problem,
-            "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale",
-        ),
-        Fact::of_cell(
-            "idle",
-            count(load.idle(), load.reporting),
-            "devices below 5% utilization now",
-        ),
-        Fact::of_cell(
-            "outliers",
-            count(load.outliers(), measured),
-            format!("{parts} far from the utilization of the others"),
-        ),
-        Fact::of_cell(
-            "lowest",
-            lowest,
-            "the lowest utilization, and the node and device that has it",
-        ),
-        Fact::of_cell(
-            "util",
-            or_unknown(load.mean(), |mean| format!("{mean:.0}%")),
-            "mean utilization",
-        ),
-        Fact::of_cell("devices", devices, "devices of the job; with a filter, those that match"),
-        Fact::of_cell(
-            "fresh",
-            format!("{} of {}", load.fresh, load.matching_nodes),
-            "of its nodes that match, those whose numbers are new; the above is counted on these",
-        ),
-    ]
+    let mean = or_unknown(load.mean(), |mean| format!("{mean:.0}%"));
+    let fresh = format!("{} of {}", load.fresh, load.matching_nodes);
+    let of_outliers = format!("{parts} far from the utilization of the others");
+    let facts = [
+        ("problem", problem, PROBLEM_HELP),
+        ("idle", idle, "devices below 5% utilization now"),
+        ("outliers", outliers, &of_outliers),
+        ("lowest", lowest, "the lowest utilization, and the node and device that has it"),
+        ("util", mean, "mean utilization"),
+        ("devices", devices, "devices of the job; with a filter, those that match"),
+        ("fresh", fresh, FRESH_HELP),
+    ];
+    facts.map(|(name, text, meaning)| Fact::of_cell(name, text, meaning)).to_vec()
 }
 
 #[cfg(test)]

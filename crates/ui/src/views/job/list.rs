@@ -174,22 +174,18 @@ impl JobListState {
     /// Returns the row under the cursor: that of the job last selected here or elsewhere, or else the first.
     fn position(&mut self, context: RenderContext<'_>, selection: &SharedSelection) -> usize {
         let rows = self.refresh(context);
-        let id_of = |row: &JobRow| rows.job(context.view, row).map(|job| &job.shown_id);
-        if let Some(at) = self.cursor.find(&rows.list, |row, id| id_of(row) == Some(id)) {
-            return at;
-        }
-        let selected = selection.last_job().map(|job| &job.shown_id);
-        let found = selected.and_then(|id| rows.list.iter().position(|row| id_of(row) == Some(id)));
-        found.unwrap_or(0)
+        let found = self.cursor.find(&rows.list, |row, id| rows.has_id(context.view, row, id));
+        let selected = found.or_else(|| {
+            let id = &selection.last_job()?.shown_id;
+            rows.list.iter().position(|row| rows.has_id(context.view, row, id))
+        });
+        selected.unwrap_or(0)
     }
 
     fn select(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection, row: usize) {
         let rows = self.refresh(context);
-        let Some((found, job)) =
-            rows.list.get(row).and_then(|found| Some((found, rows.job(context.view, found)?)))
-        else {
-            return;
-        };
+        let Some(found) = rows.list.get(row) else { return };
+        let Some(job) = rows.job(context.view, found) else { return };
         self.cursor.select(row, Some(Arc::clone(&job.shown_id)));
         if found.load.is_some() {
             selection.set_job(Some(job.clone()));
@@ -206,14 +202,13 @@ impl JobListState {
     /// Returns the rows as they were when jobs began or ended last. While a job is shown in place of the list, their
     /// order stays and their loads are not needed.
     fn settled(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
-        match &self.rows {
-            Some((_, order, rows))
-                if *order == self.order && rows.has_jobs_of(context.view.job_index()) =>
-            {
-                Arc::clone(rows)
-            }
-            Some(_) | None => self.refresh(context),
+        if let Some((_, order, rows)) = &self.rows
+            && *order == self.order
+            && rows.has_jobs_of(context.view.job_index())
+        {
+            return Arc::clone(rows);
         }
+        self.refresh(context)
     }
 
     /// Returns the rows, cached until the data or the sort order changes.
@@ -234,11 +229,9 @@ impl JobListState {
     /// Appends to the sparklines of the visible rows, and forgets the others.
     fn update_series(&mut self, context: RenderContext<'_>, rows: &JobRows) {
         let mut before = std::mem::take(&mut self.series);
-        for row in rows.list.get(self.cursor.viewport.range(rows.list.len())).into_iter().flatten()
-        {
-            let Some(job) = rows.job(context.view, row).filter(|_| row.load.is_some()) else {
-                continue;
-            };
+        let visible = rows.list.get(self.cursor.viewport.range(rows.list.len()));
+        for row in visible.into_iter().flatten().filter(|row| row.load.is_some()) {
+            let Some(job) = rows.job(context.view, row) else { continue };
             let mut series = before.remove(&job.shown_id).unwrap_or_default();
             let FleetView { fleet, now, .. } = context.view;
             series.update_with(fleet, *now, rows.sampled_devices(row));
@@ -250,14 +243,11 @@ impl JobListState {
 /// Returns the lines above the table: how many jobs there are, and what is wrong with the list.
 fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line> {
     let list = context.view.fleet.jobs.as_deref();
-    let mut lines: Vec<Line> = list
-        .and_then(|list| context.options.selection.no_jobs_message(list))
-        .map(|sentence| Line::styled(sentence, Tone::Plain))
-        .into_iter()
-        .collect();
-    lines.extend(
-        list.iter().flat_map(|list| &list.notes).map(|note| Line::styled(&**note, Tone::Warn)),
-    );
+    let message = list.and_then(|list| context.options.selection.no_jobs_message(list));
+    let messages = message.into_iter().map(|sentence| Line::styled(sentence, Tone::Plain));
+    let notes = list.iter().flat_map(|list| &list.notes);
+    let notes = notes.map(|note| Line::styled(&**note, Tone::Warn));
+    let mut lines: Vec<Line> = messages.chain(notes).collect();
     if rows.list.is_empty() && lines.is_empty() {
         if rows.hidden > 0 || !context.view.job_index().entries.is_empty() {
             let line = Line::styled("no node of any job matches the filter", Tone::Warn);
@@ -287,20 +277,21 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
         let all = counted(fleet_view.job_index().entries.len(), "job");
         (format!("{shown} of {all} with nodes match"), Tone::Accent)
     };
-    let mut parts = vec![(shown > 0, jobs, tone)];
     let more = if has_more_tasks { "+" } else { "" };
-    parts.push((pending > 0, format!("{pending}{more} pending"), Tone::Plain));
-    parts.push((own > 0, format!("{own} yours"), Tone::Accent));
-    parts.push((idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn));
-    parts.push((outliers > 0, counted(outliers, "outlier"), Tone::Warn));
-    let hidden = format!("{} pending not shown", rows.hidden);
-    parts.push((rows.hidden > 0, hidden, Tone::Faint));
     let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
     let unknown = awaited.map_or(0, |list| list.jobs_without_devices());
-    parts.push((unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint));
     let watch = context.options.scheduler.watch;
     let unlisted = format!("known from processes; {watch} shows pending ones too");
-    parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));
+    let parts = [
+        (shown > 0, jobs, tone),
+        (pending > 0, format!("{pending}{more} pending"), Tone::Plain),
+        (own > 0, format!("{own} yours"), Tone::Accent),
+        (idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn),
+        (outliers > 0, counted(outliers, "outlier"), Tone::Warn),
+        (rows.hidden > 0, format!("{} pending not shown", rows.hidden), Tone::Faint),
+        (unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint),
+        (fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint),
+    ];
     let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
     Line::of_notes(&present.map(|(_, text, tone)| (text, tone)).collect::<Vec<_>>())
 }

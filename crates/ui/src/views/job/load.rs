@@ -75,12 +75,9 @@ impl JobLoad {
         let own = &job_node.holdings.devices;
         let (all, matching) = match node {
             _ if !job_node.holdings.is_known() => {
-                (asked_devices(allocation), asked_devices(allocation))
+                (allocation.devices.count(), allocation.devices.count())
             }
-            Some(node) => {
-                let matching = job_node.devices(node);
-                (Some(own.len()), Some(matching.count()))
-            }
+            Some(node) => (Some(own.len()), Some(job_node.devices(node).count())),
             None => (Some(own.len()), Some(own.len())),
         };
         match (all, &mut self.devices) {
@@ -190,11 +187,6 @@ impl DeviceProblem {
             }
         }
     }
-}
-
-/// Returns how many devices a job was given on a node, as far as its scheduler tells.
-pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
-    allocation.devices.count()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The metrics of a job's devices.
 
 use crate::views::job::distribution::Tolerance;
-use crate::widgets::number_format::Units;
+use crate::widgets::number_format::{Units, gib};
 use gtop_fleet::metrics::utilization;
-use gtop_model::Device;
+use gtop_model::{Celsius, Device, Watts};
 
 /// The metric shown in the device columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,13 +46,11 @@ impl JobMetric {
 
     /// Reads the metric of a device.
     pub(crate) fn read(self, device: &Device) -> Option<f32> {
-        #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
-        let memory = || device.memory_used.get().map(|bytes| bytes.gib() as f32);
         match self {
             Self::Utilization => utilization(device),
-            Self::Memory => memory(),
-            Self::Power => device.power.get().map(gtop_model::Watts::get),
-            Self::Temperature => device.temperature.get().map(gtop_model::Celsius::get),
+            Self::Memory => device.memory_used.get().map(gib),
+            Self::Power => device.power.get().map(Watts::get),
+            Self::Temperature => device.temperature.get().map(Celsius::get),
         }
     }
 
@@ -62,9 +60,7 @@ impl JobMetric {
             Self::Utilization => format!("{value:.0}%"),
             Self::Memory => units.amount_of_gib(value),
             Self::Power => format!("{value:.0} W"),
-            Self::Temperature => {
-                format!("{:.0}{}", units.convert_celsius(value), units.temperature_unit())
-            }
+            Self::Temperature => units.temperature_text(value),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::views::job::summary::{JobSummary, NodeRow};
+use crate::views::job::summary::JobSummary;
 use crate::widgets::series::Means;
 use gtop_fleet::{Fleet, Metric, Node};
 use gtop_local::time::Timestamp;
@@ -28,11 +28,10 @@ pub(crate) struct MeanSeries {
 impl MeanSeries {
     /// Appends the means of all devices of a job up to `now`.
     pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
-        let of_row = |row: &NodeRow| {
-            let cells = row.cells.iter().map(|cell| cell.device);
-            row.node_index.map(|node| cells.map(move |device| (node, device)).collect::<Vec<_>>())
-        };
-        self.update_with(fleet, now, summary.rows.iter().filter_map(of_row).flatten());
+        let devices = summary.rows.iter().flat_map(|row| {
+            row.cells.iter().filter_map(|cell| Some((row.node_index?, cell.device)))
+        });
+        self.update_with(fleet, now, devices);
     }
 
     /// Appends the means of these devices up to `now`: the indices of their node and of the device.
@@ -42,11 +41,11 @@ impl MeanSeries {
         now: Timestamp,
         devices: impl IntoIterator<Item = (usize, usize)>,
     ) {
-        let device = |(node, device): (usize, usize)| {
+        let devices = devices.into_iter().filter_map(|(node, device)| {
             let node = fleet.nodes.get(node)?;
             Some((&**node, &node.devices.get(device)?.uuid))
-        };
-        let devices: Vec<(&Node, &Arc<str>)> = devices.into_iter().filter_map(device).collect();
+        });
+        let devices: Vec<(&Node, &Arc<str>)> = devices.collect();
         let known = self.devices.iter().map(|(node, uuid)| (node, uuid));
         let is_same = known.eq(devices.iter().map(|(node, uuid)| (&node.name, *uuid)));
         let second = now.second();

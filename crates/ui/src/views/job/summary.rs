@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::views::job::distribution::Distribution;
-use crate::views::job::load::{JobLoad, asked_devices};
+use crate::views::job::load::JobLoad;
 use crate::views::job::metric::JobMetric;
 use crate::views::job::summary::findings::{Finding, Outliers, findings};
 use crate::widgets::line::truncate;
@@ -15,7 +15,7 @@ use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::{Certainty, Evidence, Node};
 use gtop_local::text::width_of;
 use gtop_model::nodeset;
-use gtop_model::{Allocation, Device, Job, NodeName};
+use gtop_model::{Device, Job, NodeName};
 
 pub(super) mod findings;
 
@@ -88,58 +88,58 @@ pub(crate) struct DeviceCell {
     pub(crate) is_marked: bool,
 }
 
+/// The row and the cell of a device.
+pub(super) type CellPlace = (usize, usize);
+
 /// Device index, slice index, and a counter for devices of a node that share both.
 type DeviceLabel = (u32, Option<u32>, usize);
 
 impl JobSummary {
     pub(crate) fn build(fleet_view: &FleetView, entry: &JobEntry, units: Units) -> Self {
-        let nodes = || {
-            entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, job_node)| job_node.is_shown)
-        };
+        let nodes = entry.job.allocations.iter().zip(&entry.nodes);
+        let nodes = nodes.filter(|(_, job_node)| job_node.is_shown);
         let labelled: Vec<Vec<(DeviceLabel, usize)>> =
-            nodes().map(|(_, job_node)| device_labels(fleet_view, job_node)).collect();
+            nodes.clone().map(|(_, job_node)| device_labels(fleet_view, job_node)).collect();
         let device_labels: BTreeSet<DeviceLabel> =
             labelled.iter().flatten().map(|(label, _)| *label).collect();
         let columns: BTreeMap<DeviceLabel, usize> = device_labels.into_iter().zip(0..).collect();
-        let rows = nodes().zip(&labelled).map(|((allocation, job_node), labelled)| {
-            let node = job_node.node_index.and_then(|index| fleet_view.fleet.nodes.get(index));
-            let cell = |(label, device): &(DeviceLabel, usize)| DeviceCell {
+        let rows = nodes.clone().zip(&labelled).map(|((allocation, job_node), labelled)| {
+            let node = job_node.node(fleet_view);
+            let cells = labelled.iter().map(|(label, device)| DeviceCell {
                 column: columns.get(label).copied().unwrap_or(0),
                 device: *device,
                 is_marked: false,
-            };
+            });
             NodeRow {
                 name: allocation.node.clone(),
                 node_index: job_node.node_index,
                 is_fresh: node.is_some_and(|node| NodeStatus::of(node, fleet_view.now).is_fresh()),
                 has_unknown_devices: !job_node.holdings.is_known(),
-                cells: labelled.iter().map(cell).collect(),
+                cells: cells.collect(),
             }
         });
         let rows: Vec<NodeRow> = rows.collect();
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         // A node that has not reported its devices counts with the number it was asked for.
-        let device_count = |(row, (allocation, _)): (&NodeRow, (&Allocation, &JobNode))| {
-            let asked = asked_devices(allocation).filter(|_| row.has_unknown_devices);
+        let device_counts = rows.iter().zip(nodes.clone()).map(|(row, (allocation, _))| {
+            let asked = allocation.devices.count().filter(|_| row.has_unknown_devices);
             asked.unwrap_or(row.cells.len())
-        };
-        let device_total: usize = rows.iter().zip(nodes()).map(device_count).sum();
-        let disputed: Vec<&str> = nodes()
-            .filter(|(_, job_node)| job_node.holdings.certainty == Certainty::Disputed)
-            .map(|(allocation, _)| allocation.node.label())
-            .collect();
+        });
+        let device_total: usize = device_counts.sum();
+        let disputed =
+            nodes.filter(|(_, job_node)| job_node.holdings.certainty == Certainty::Disputed);
+        let disputed: Vec<&str> = disputed.map(|(allocation, _)| allocation.node.label()).collect();
         let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
-        let holdings = || entry.nodes.iter().map(|job_node| &job_node.holdings);
+        let mut holdings = entry.nodes.iter().map(|job_node| &job_node.holdings);
+        let evidence = holdings.clone().map(|known| known.evidence);
         let mut summary = Self {
             job: entry.job.clone(),
             units,
             is_listed: entry.is_listed,
-            evidence: holdings()
-                .map(|known| known.evidence)
-                .fold(Evidence::default(), Evidence::and),
-            is_likely: holdings().any(|known| known.certainty == Certainty::Likely),
-            unplaced: holdings().filter_map(|known| known.unplaced).sum(),
+            evidence: evidence.fold(Evidence::default(), Evidence::and),
+            unplaced: holdings.clone().filter_map(|known| known.unplaced).sum(),
+            is_likely: holdings.any(|known| known.certainty == Certainty::Likely),
             columns: columns.keys().map(|label| label_text(*label)).collect(),
             hidden: entry.nodes.len() - rows.len(),
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
@@ -160,10 +160,8 @@ impl JobSummary {
 
     /// Returns the distribution of a metric over the job's devices on fresh nodes.
     pub(crate) fn distribution(&self, metric: JobMetric) -> Option<&Distribution> {
-        self.distributions
-            .iter()
-            .find(|(known, _)| *known == metric)
-            .map(|(_, distribution)| distribution)
+        let found = self.distributions.iter().find(|(known, _)| *known == metric);
+        found.map(|(_, distribution)| distribution)
     }
 
     /// Names the outliers, furthest first.
@@ -171,12 +169,8 @@ impl JobSummary {
         self.outliers.iter().find(|(known, _)| *known == metric).map(|(_, names)| names.as_slice())
     }
 
-    /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `most` columns.
-    pub(super) fn device_name(
-        &self,
-        (row, cell): (usize, usize),
-        max_width: u16,
-    ) -> Option<String> {
+    /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `max_width` columns.
+    pub(super) fn device_name(&self, (row, cell): CellPlace, max_width: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
         Some(format!("{}:{column}", truncate(row.name.label(), max_width)))
@@ -186,25 +180,15 @@ impl JobSummary {
     fn find_outliers(&mut self, fleet_view: &FleetView) {
         let mut outliers: Outliers = Outliers::new();
         for metric in JobMetric::ALL {
-            let mut values = Vec::new();
-            let mut cells = Vec::new();
-            for (row, node_row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-                let Some(node) = node_row.node(fleet_view) else { continue };
-                for (cell_index, cell) in node_row.cells.iter().enumerate() {
-                    let device = node.devices.get(cell.device);
-                    if let Some(value) = device.and_then(|device| metric.read(device)) {
-                        values.push(value);
-                        cells.push((row, cell_index));
-                    }
-                }
-            }
+            let known = self.fresh_devices(fleet_view);
+            let known = known.filter_map(|(cell, _, device)| Some((cell, metric.read(device)?)));
+            let (cells, values): (Vec<_>, Vec<f32>) = known.unzip();
             let Some(distribution) = Distribution::of(&values, metric.tolerance()) else {
                 continue;
             };
-            let names = distribution
-                .outliers
-                .iter()
-                .filter_map(|index| self.device_name(*cells.get(*index)?, MAX_NAME_WIDTH));
+            let indices = distribution.outliers.iter();
+            let names =
+                indices.filter_map(|index| self.device_name(*cells.get(*index)?, MAX_NAME_WIDTH));
             self.outliers.push((metric, names.collect()));
             for index in &distribution.outliers {
                 if let Some((cell, value)) = cells.get(*index).zip(values.get(*index)) {
@@ -213,17 +197,11 @@ impl JobSummary {
             }
             self.distributions.push((metric, distribution));
         }
-        let mut with_flags: Vec<(usize, usize)> = Vec::new();
-        for (row, node_row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-            let Some(node) = node_row.node(fleet_view) else { continue };
-            for (cell_index, cell) in node_row.cells.iter().enumerate() {
-                let device = node.devices.get(cell.device);
-                if device.is_some_and(|device| !DeviceFlag::of(node, device).is_empty()) {
-                    with_flags.push((row, cell_index));
-                }
-            }
-        }
-        let marked: BTreeSet<_> = outliers.keys().copied().chain(with_flags).collect();
+        let flagged = self
+            .fresh_devices(fleet_view)
+            .filter(|(_, node, device)| !DeviceFlag::of(node, device).is_empty());
+        let flagged = flagged.map(|(cell, ..)| cell);
+        let marked: BTreeSet<CellPlace> = outliers.keys().copied().chain(flagged).collect();
         self.findings = findings(fleet_view, self, &outliers, &marked);
         for (row, cell_index) in marked {
             let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(cell_index));
@@ -232,14 +210,26 @@ impl JobSummary {
             }
         }
     }
+
+    /// Returns the devices of the job on fresh nodes, each with its place and its node.
+    fn fresh_devices<'a>(
+        &'a self,
+        fleet_view: &'a FleetView,
+    ) -> impl Iterator<Item = (CellPlace, &'a Node, &'a Device)> {
+        let fresh = self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh);
+        let nodes = fresh.filter_map(|(at, row)| Some((at, row, row.node(fleet_view)?)));
+        nodes.flat_map(|(at, row, node)| {
+            let cells = row.cells.iter().enumerate();
+            cells.filter_map(move |(index, cell)| {
+                Some(((at, index), node, node.devices.get(cell.device)?))
+            })
+        })
+    }
 }
 
 /// Labels the matching devices of a job on a node, in the order in which the node lists them.
 fn device_labels(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
     let Some(node) = job_node.node(fleet_view) else { return Vec::new() };
-    let number = |device: &Device, index: usize| {
-        device.index.get().unwrap_or_else(|| u32::try_from(index).unwrap_or(u32::MAX))
-    };
     let mut device_labels: Vec<(DeviceLabel, usize)> = Vec::new();
     for (index, device) in job_node.devices(node) {
         let parent_number = device.parent.as_ref().and_then(|parent| {
@@ -247,13 +237,18 @@ fn device_labels(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel
             Some(number(node.devices.get(at)?, at))
         });
         let own_number = number(device, index);
-        let (number, slice) = parent_number
-            .map_or((own_number, None), |parent_number| (parent_number, Some(own_number)));
-        let same =
-            device_labels.iter().filter(|((one, other, _), _)| (*one, *other) == (number, slice));
-        device_labels.push(((number, slice, same.count()), index));
+        let (number, slice) =
+            parent_number.map_or((own_number, None), |parent| (parent, Some(own_number)));
+        let known = device_labels.iter().map(|((number, slice, _), _)| (*number, *slice));
+        let same = known.filter(|known| *known == (number, slice)).count();
+        device_labels.push(((number, slice, same), index));
     }
     device_labels
+}
+
+/// Returns the number of a device, that of its position if it reports none.
+fn number(device: &Device, position: usize) -> u32 {
+    device.index.get().unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX))
 }
 
 fn label_text((number, slice, _): DeviceLabel) -> String {

@@ -8,14 +8,12 @@ use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Viewport;
 use crate::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::Node;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{NodeStatus, status_notes};
 use gtop_fleet::metrics::{HOST, help_of};
 use gtop_fleet::settings::ColumnSpec;
-use gtop_fleet::{Node, Traffic};
-use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age};
-use gtop_model::Bytes;
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;
@@ -60,7 +58,7 @@ pub(super) fn draw_below(
 
 /// A node, and whether its values are fresh.
 type HostRow<'a> = (&'a Node, bool);
-type HostColumn<'a> = TableColumn<DeviceColumns, HostRow<'a>>;
+type Column<'a> = TableColumn<DeviceColumns, HostRow<'a>>;
 
 /// The columns in front of those of the host.
 #[derive(Clone, Copy)]
@@ -98,23 +96,23 @@ struct JobTable<'a> {
 
 impl<'a> JobTable<'a> {
     /// Most important are the age and then the devices.
-    const HOST_COLUMNS: [HostColumn<'a>; 4] = [
-        HostColumn::right("CPU", 4, |_, (node, _), _| with_sign(percent_value(node.host.cpu)))
+    const HOST_COLUMNS: [Column<'a>; 4] = [
+        Column::right("CPU", 4, |_, (node, _), _| with_sign(percent_value(node.host.cpu)))
             .named("cpu", "", help_of(HOST, "cpu"))
             .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
             .rank(2),
-        HostColumn::right("MEM", 4, |_, (node, _), _| {
+        Column::right("MEM", 4, |_, (node, _), _| {
             let fast = &node.host.fast;
             with_sign(used_percent(fast.memory_total.get(), fast.memory_available.get()))
         })
         .named("hostmem", "", "host memory in use, of the total")
         .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
         .rank(4),
-        HostColumn::right("NET/s", 5, |_, (node, _), _| network(node).into())
+        Column::right("NET/s", 5, |_, (node, _), _| network(node).into())
             .named("net", "", "bytes per second over the network, received and sent")
             .sized(|devices, room| if room >= 5 + devices.wanted_width { 5 } else { 0 })
             .rank(3),
-        HostColumn::right("AGE", 6, |devices, (node, is_fresh), _| {
+        Column::right("AGE", 6, |devices, (node, is_fresh), _| {
             let tone = if *is_fresh { Tone::Faint } else { Tone::Warn };
             let age = or_unknown(node.taken_at(), |at| format_age(devices.now.since(at)));
             Cell::toned(age, tone)
@@ -168,15 +166,13 @@ impl<'a> JobTable<'a> {
 
     fn row(&self, row: &'a NodeRow) -> Line {
         let fleet_view = self.context.fleet_view;
-        let name_of =
-            |tone| Line::new().left_aligned(row.name.label(), self.host.context.name_width, tone);
-        let Some(node) = row.node(fleet_view) else {
-            return name_of(Tone::Faint).gap(1).text("not monitored", Tone::Faint);
-        };
-        let name = name_of(NodeStatus::of(node, fleet_view.now).into());
-        let notes = || Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now));
+        let node = row.node(fleet_view);
+        let tone = node.map_or(Tone::Faint, |node| NodeStatus::of(node, fleet_view.now).into());
+        let name_width = self.host.context.name_width;
+        let name = Line::new().left_aligned(row.name.label(), name_width, tone);
+        let Some(node) = node else { return name.gap(1).text("not monitored", Tone::Faint) };
         if node.taken_at().is_none() {
-            return name.gap(1).append(notes());
+            return name.gap(1).append(notes(fleet_view, node));
         }
         let text = match row.has_unknown_devices {
             true if node.devices.is_empty() => Some("devices not reported"),
@@ -184,17 +180,16 @@ impl<'a> JobTable<'a> {
             false if row.cells.is_empty() => Some("no devices"),
             false => None,
         };
-        let numbers = match text {
-            Some(text) => {
-                Line::new().gap(1).left_aligned(text, self.numbers.max(1) - 1, Tone::Faint)
-            }
-            None => self.devices(node, row),
-        };
+        let width = self.numbers.max(1) - 1;
+        let numbers = text.map_or_else(
+            || self.devices(node, row),
+            |text| Line::new().gap(1).left_aligned(text, width, Tone::Faint),
+        );
         let numbers = if row.is_fresh { numbers } else { numbers.dimmed() };
         let fade = Fade::if_old(!row.is_fresh);
         let host = self.host.row(Line::new(), &(node, row.is_fresh), fade);
         let line = beside(name.append(numbers), host, fade);
-        if row.is_fresh { line } else { line.gap(2).append(notes()) }
+        if row.is_fresh { line } else { line.gap(2).append(notes(fleet_view, node)) }
     }
 
     fn devices(&self, node: &Node, row: &NodeRow) -> Line {
@@ -213,9 +208,12 @@ impl<'a> JobTable<'a> {
                 None => line.gap(width),
             };
         }
-        let rest = self.numbers.saturating_sub(line.width());
-        line.gap(rest)
+        line.append_at(self.numbers, Line::new())
     }
+}
+
+fn notes(fleet_view: &FleetView, node: &Node) -> Line {
+    Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now))
 }
 
 pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
@@ -255,11 +253,8 @@ fn with_sign(share: Option<f32>) -> Cell {
 
 /// Sums the receive and transmit rates over network and InfiniBand.
 fn network(node: &Node) -> String {
-    let all = || node.host.network.iter().chain(node.host.infiniband.iter());
-    if all().next().is_none() {
-        return UNKNOWN.to_owned();
-    }
-    let total = |traffic: &Traffic| traffic.inward.0.saturating_add(traffic.outward.0);
-    let sum = all().fold(Bytes(0), |sum, traffic| Bytes(sum.0.saturating_add(total(traffic))));
-    rate(sum.0)
+    let all = node.host.network.iter().chain(node.host.infiniband.iter());
+    let totals = all.map(|traffic| traffic.inward.0.saturating_add(traffic.outward.0));
+    let sum = totals.reduce(u64::saturating_add);
+    or_unknown(sum, rate)
 }

@@ -15,7 +15,7 @@ use gtop_fleet::metrics::{PROCESS, help_of};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::width_of;
 use gtop_local::time::{Timestamp, format_age};
-use gtop_model::{Freshness, JobList, Link, Source, UnseenReason};
+use gtop_model::{Freshness, Link, Source, UnseenReason};
 
 /// The command keeps this width before a further column is added.
 const MIN_COMMAND_WIDTH: u16 = 20;
@@ -34,7 +34,7 @@ pub(super) struct ProcessTable<'a> {
     width: u16,
 }
 
-type ProcessColumn<'a> = TableColumn<ProcessTable<'a>, ProcessEntry<'a>>;
+type Column<'a> = TableColumn<ProcessTable<'a>, ProcessEntry<'a>>;
 pub(super) type LaidOutProcesses<'a> = Table<'a, ProcessTable<'a>, ProcessEntry<'a>>;
 
 /// Returns the columns that can be chosen, and the fixed one.
@@ -43,45 +43,45 @@ pub fn column_specs() -> Vec<ColumnSpec> {
 }
 
 impl<'a> ProcessTable<'a> {
-    const COLUMNS: [ProcessColumn<'a>; 16] = [
-        ProcessColumn::left("NODE", 0, |_, entry, _| entry.node.name.label().to_owned().into())
+    const COLUMNS: [Column<'a>; 16] = [
+        Column::left("NODE", 0, |_, entry, _| entry.node.name.label().to_owned().into())
             .named("node", "node", "the node, if there are several")
             .rank(4)
             .sized(|table, _| {
                 let widest = (table.width / 8).clamp(4, 20);
                 if table.has_node { table.rows.name_width.clamp(4, widest) } else { 0 }
             }),
-        ProcessColumn::right("GPU", 4, |_, entry, _| {
+        Column::right("GPU", 4, |_, entry, _| {
             Cell::of(entry.device, |device| device_label(entry.node, device))
         })
         .named("gpu", "gpu", "number of the device")
         .or_titled(&["TPU", "DEV"])
         .rank(3)
         .titled(|table, _| table.device_titles()[0].into()),
-        ProcessColumn::right("PID", 7, |_, entry, _| {
+        Column::right("PID", 7, |_, entry, _| {
             Cell::toned(entry.used.pid.to_string(), Tone::Strong)
         })
         .named("pid", "pid", "the process id")
         .rank(1),
-        ProcessColumn::left("TYPE", 4, |_, entry, _| {
+        Column::left("TYPE", 4, |_, entry, _| {
             Cell::of(entry.used.kind.get(), |kind| kind.as_str().to_owned())
         })
         .named("type", "type", help_of(PROCESS, "type"))
         .rank(11),
-        ProcessColumn::left("USER", 0, |_, entry, _| Cell::of(entry.user(), str::to_owned))
+        Column::left("USER", 0, |_, entry, _| Cell::of(entry.user(), str::to_owned))
             .named("user", "user", help_of(PROCESS, "user"))
             .rank(2)
             .sized(|table, _| {
                 table.rows.user_width.clamp(4, if table.width >= 110 { 16 } else { 9 })
             }),
-        ProcessColumn::right("GPU-MEM", 7, |table, entry, _| {
+        Column::right("GPU-MEM", 7, |table, entry, _| {
             Cell::of(entry.used.memory.get(), |bytes| table.units.amount(bytes))
         })
         .named("gpumem", "gpumem", help_of(PROCESS, "gpumem"))
         .or_titled(&["TPU-MEM", "DEV-MEM"])
         .rank(5)
         .titled(|table, _| table.device_titles()[1].into()),
-        ProcessColumn::right("%SM", 4, |_, entry, _| {
+        Column::right("%SM", 4, |_, entry, _| {
             let mark = if entry.is_whole_device_load() { "*" } else { "" };
             format!("{}{mark}", percent(entry.load())).into()
         })
@@ -89,48 +89,44 @@ impl<'a> ProcessTable<'a> {
         .or_titled(&["%TPU", "%DEV"])
         .rank(6)
         .titled(|table, _| table.device_titles()[2].into()),
-        ProcessColumn::right("%GMBW", 5, |_, entry, _| {
+        Column::right("%GMBW", 5, |_, entry, _| {
             Cell::percent(percent_value(entry.used.memory_utilization))
         })
         .named("pmembw", "pmembw", help_of(PROCESS, "pmembw"))
         .rank(13),
-        ProcessColumn::right("%ENC", 0, |_, entry, _| {
-            Cell::percent(percent_value(entry.used.encoder))
-        })
-        .named("penc", "penc", help_of(PROCESS, "penc"))
-        .rank(14)
-        .sized(Self::video_width),
-        ProcessColumn::right("%DEC", 0, |_, entry, _| {
-            Cell::percent(percent_value(entry.used.decoder))
-        })
-        .named("pdec", "pdec", help_of(PROCESS, "pdec"))
-        .rank(15)
-        .sized(Self::video_width),
-        ProcessColumn::right("%CPU", 5, |_, entry, _| {
+        Column::right("%ENC", 0, |_, entry, _| Cell::percent(percent_value(entry.used.encoder)))
+            .named("penc", "penc", help_of(PROCESS, "penc"))
+            .rank(14)
+            .sized(Self::video_width),
+        Column::right("%DEC", 0, |_, entry, _| Cell::percent(percent_value(entry.used.decoder)))
+            .named("pdec", "pdec", help_of(PROCESS, "pdec"))
+            .rank(15)
+            .sized(Self::video_width),
+        Column::right("%CPU", 5, |_, entry, _| {
             Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
         })
         .named("pcpu", "pcpu", help_of(PROCESS, "pcpu"))
         .rank(7),
-        ProcessColumn::right("%MEM", 4, |_, entry, _| {
+        Column::right("%MEM", 4, |_, entry, _| {
             let share = entry.process.and_then(|process| percent_value(process.resident_share));
             Cell::of(share, |share| format!("{share:.1}"))
         })
         .named("prss", "prss", help_of(PROCESS, "prss"))
         .rank(10),
-        ProcessColumn::right("RSS", 0, |table, entry, _| {
+        Column::right("RSS", 0, |table, entry, _| {
             let resident = entry.process.and_then(|process| process.resident.get());
             Cell::of(resident, |bytes| table.units.amount(bytes))
         })
         .named("rss", "rss", help_of(PROCESS, "rss"))
         .rank(9)
         .sized(|table, _| table.units.amount_width()),
-        ProcessColumn::right("TIME", 8, |_, entry, _| {
+        Column::right("TIME", 8, |_, entry, _| {
             let seconds = entry.process.and_then(|process| process.running_seconds.get());
             Cell::of(seconds.map(Duration::from_secs), format_run_time)
         })
         .named("time", "time", help_of(PROCESS, "time"))
         .rank(8),
-        ProcessColumn::left("JOB", 0, |table, entry, _| {
+        Column::left("JOB", 0, |table, entry, _| {
             let jobs = table.rows.jobs().map(|jobs| &**jobs);
             Cell::of(entry.job(), |job| shown_id(jobs, job).into_owned())
         })
@@ -142,7 +138,7 @@ impl<'a> ProcessTable<'a> {
             false => 8,
         }),
         // Drawn behind the other columns, with the status of the process.
-        ProcessColumn::rest("COMMAND", MIN_COMMAND_WIDTH, |_, _, _| "".into()).named(
+        Column::rest("COMMAND", MIN_COMMAND_WIDTH, |_, _, _| "".into()).named(
             "command",
             "command",
             "the command line; always shown last",
@@ -177,9 +173,9 @@ impl<'a> ProcessTable<'a> {
 
     /// Returns true if job ids are such as `2000_17`, `12+1` and `raw 12345`.
     fn has_long_ids(&self) -> bool {
-        let mut lists = self.rows.jobs().into_iter();
-        let has_long = |list: &JobList| list.with_nodes().any(|job| job.shown_id.len() > 8);
-        lists.any(|list| self.rows.job_id_len > 4 || has_long(list))
+        self.rows.jobs().is_some_and(|list| {
+            self.rows.job_id_len > 4 || list.with_nodes().any(|job| job.shown_id.len() > 8)
+        })
     }
 
     /// Returns the titles of the device, its memory and its load.
@@ -228,16 +224,15 @@ pub(super) struct RowStatus {
 
 /// Describes what is unusual about a process, if anything.
 pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowStatus> {
-    let status =
-        |text: &str, tone, is_stale| Some(RowStatus { text: text.to_owned(), tone, is_stale });
     if entry.has_ended {
-        return status("gone", Tone::Bad, true);
+        return Some(RowStatus { text: "gone".to_owned(), tone: Tone::Bad, is_stale: true });
     }
-    if let Some(age) = staleness(entry, now) {
-        return status(&age, Tone::Warn, true);
+    if let Some(text) = staleness(entry, now) {
+        return Some(RowStatus { text, tone: Tone::Warn, is_stale: true });
     }
     let (text, tone) = unusual_state(entry.process, entry.unseen)?;
-    status(text, tone, entry.unseen.is_some_and(|unseen| unseen.why == UnseenReason::Gone))
+    let is_stale = entry.unseen.is_some_and(|unseen| unseen.why == UnseenReason::Gone);
+    Some(RowStatus { text: text.to_owned(), tone, is_stale })
 }
 
 /// Returns true if the values of a process are old.

@@ -11,12 +11,14 @@ use crate::views::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Movement;
-use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
+use crate::widgets::number_format::{
+    Units, format_run_time, gib, or_unknown, percent, percent_value,
+};
 use gtop_fleet::insight::node_status::{device_label, shown_id};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::{
-    Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
+    IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
 
 /// Interval at which the details are queried.
@@ -152,20 +154,12 @@ impl DetailPage {
         add("program", text(&detail.program), plain);
         add("directory", text(&detail.directory), plain);
         let state = detail.process.state.get().map_or(UNKNOWN, state_text);
-        let wait_channel = match detail.wchan.known().filter(|name| !matches!(&***name, "" | "0")) {
-            Some(name) => format!(", in {name}"),
-            None => String::new(),
-        };
-        let run_time_text = node.and_then(|node| node.run_time(self.target.key));
-        let run_time_text = or_unknown(run_time_text, format_run_time);
-        add(
-            "state",
-            format!(
-                "{state}{wait_channel}; running {run_time_text}; parent {}",
-                detail.process.parent_pid
-            ),
-            plain,
-        );
+        let wait_channel = detail.wchan.known().filter(|name| !matches!(&***name, "" | "0"));
+        let place = wait_channel.map(|name| format!(", in {name}")).unwrap_or_default();
+        let run_time = node.and_then(|node| node.run_time(self.target.key));
+        let run_time = or_unknown(run_time, format_run_time);
+        let parent = detail.process.parent_pid;
+        add("state", format!("{state}{place}; running {run_time}; parent {parent}"), plain);
         let threads = reading_text(&detail.threads, u32::to_string);
         let niceness = reading_text(&detail.niceness, i8::to_string);
         let [voluntary, involuntary] = [&detail.voluntary_switches, &detail.involuntary_switches]
@@ -174,23 +168,17 @@ impl DetailPage {
             format!("context switches: {voluntary} voluntary, {involuntary} involuntary");
         add("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
         let units = context.options.units();
-        let bytes = |value: &Reading<Bytes>| reading_text(value, |bytes| units.amount(*bytes));
-        let memory = format!(
-            "{} in use, {} peak, {} swapped, {} reserved",
-            bytes(&detail.process.resident),
-            bytes(&detail.peak_resident),
-            bytes(&detail.swapped),
-            bytes(&detail.virtual_memory)
-        );
+        let ProcessDetail { process, peak_resident, swapped, virtual_memory, .. } = detail;
+        let [used, peak, swapped, reserved] =
+            [&process.resident, peak_resident, swapped, virtual_memory]
+                .map(|value| reading_text(value, |bytes| units.amount(*bytes)));
+        let memory = format!("{used} in use, {peak} peak, {swapped} swapped, {reserved} reserved");
         add("memory", memory, plain);
         add("storage", reading_text(&detail.io, |all| io_text(all, units)), plain);
         add("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
-            add(
-                "limit",
-                format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard),
-                plain,
-            );
+            let text = format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard);
+            add("limit", text, plain);
         }
         lines
     }
@@ -209,14 +197,9 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
 }
 
 fn io_text(io: &IoCounters, units: Units) -> String {
-    let amount = |bytes| units.amount(bytes);
-    format!(
-        "read {}, wrote {}; of it {} from disk and {} to disk",
-        amount(io.read),
-        amount(io.written),
-        amount(io.storage_read),
-        amount(io.storage_written)
-    )
+    let [read, written, from_disk, to_disk] =
+        [io.read, io.written, io.storage_read, io.storage_written].map(|bytes| units.amount(bytes));
+    format!("read {read}, wrote {written}; of it {from_disk} from disk and {to_disk} to disk")
 }
 
 pub(super) const fn state_text(state: ProcessState) -> &'static str {
@@ -235,24 +218,22 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
 /// Draws the current values in one line.
 fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
-    let device =
-        entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(entry.node, device));
+    let device = or_unknown(entry.device, |device| device_label(entry.node, device));
     let kind = if entry.is_tpu() { "TPU" } else { "GPU" };
     let mut line = Line::styled(format!("{kind} {device}"), Tone::Strong);
-    let mut add = |name: &str, value: String| {
-        line = std::mem::take(&mut line)
-            .gap(2)
-            .text(format!("{name} "), Tone::Faint)
-            .text(value, Tone::Plain);
-    };
-    add("job", or_unknown(entry.job(), |job| shown_id(jobs, job).into_owned()));
-    add("%GMBW", percent(percent_value(entry.used.memory_utilization)));
-    add("%ENC", percent(percent_value(entry.used.encoder)));
-    add("%DEC", percent(percent_value(entry.used.decoder)));
     let memory = process.and_then(|process| percent_value(process.resident_share));
-    add("%MEM", or_unknown(memory, |percent| format!("{percent:.1}")));
     let seconds = process.and_then(|process| process.running_seconds.get());
-    add("TIME", or_unknown(seconds.map(Duration::from_secs), format_run_time));
+    let values = [
+        ("job", or_unknown(entry.job(), |job| shown_id(jobs, job).into_owned())),
+        ("%GMBW", percent(percent_value(entry.used.memory_utilization))),
+        ("%ENC", percent(percent_value(entry.used.encoder))),
+        ("%DEC", percent(percent_value(entry.used.decoder))),
+        ("%MEM", or_unknown(memory, |percent| format!("{percent:.1}"))),
+        ("TIME", or_unknown(seconds.map(Duration::from_secs), format_run_time)),
+    ];
+    for (name, value) in values {
+        line = line.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
+    }
     line
 }
 
@@ -272,26 +253,14 @@ fn graphs(
 ) -> Vec<Line> {
     let is_wide = width >= TWO_COLUMN_WIDTH;
     let graph_width = graph_width(width);
-    let mut graphs = ProcessMetric::ALL
-        .map(|metric| graph(series, (metric, units), entry, graph_width, height))
-        .into_iter();
-    let mut lines = Vec::new();
-    while let Some(left) = graphs.next() {
-        match graphs.next().filter(|_| is_wide) {
-            Some(right) => {
-                let rows = left.into_iter().zip(right);
-                lines.extend(rows.map(|(left, right)| {
-                    let gap = graph_width.saturating_sub(left.width()) + 2;
-                    left.gap(gap).append(right)
-                }));
-            }
-            None => lines.extend(left),
-        }
-        if !is_wide && lines.len() > 8 * (height + 1) {
-            break;
-        }
+    let graphs =
+        ProcessMetric::ALL.map(|metric| graph(series, (metric, units), entry, graph_width, height));
+    if !is_wide {
+        return graphs.into_iter().flatten().collect();
     }
-    lines
+    let [cpu, device_memory, host_memory, load] = graphs;
+    let rows = cpu.into_iter().zip(device_memory).chain(host_memory.into_iter().zip(load));
+    rows.map(|(left, right)| left.append_at(graph_width + 2, right)).collect()
 }
 
 const fn graph_width(width: u16) -> u16 {
@@ -324,8 +293,7 @@ fn graph(
 ) -> Vec<Line> {
     let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
     let highest = series.highest(metric);
-    let value_or_unknown =
-        |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
+
     let [usual, of_chip] = metric.names();
     let name = if entry.is_some_and(ProcessEntry::is_tpu) { of_chip } else { usual };
     let now = points.last().copied().flatten();
@@ -333,13 +301,15 @@ fn graph(
     let share = now.zip(total).map_or_else(String::new, |(now, total)| {
         format!(" of {}, {:.0}%", value_text(metric, total, units), now / total * 100.0)
     });
+    let [now, max] =
+        [now, highest].map(|value| or_unknown(value, |value| value_text(metric, value, units)));
     let title = Line::styled(format!("{name} "), Tone::Faint)
-        .text(value_or_unknown(now), Tone::Strong)
+        .text(now, Tone::Strong)
         .text(share, Tone::Plain)
-        .text(format!("  max {}", value_or_unknown(highest)), Tone::Faint);
+        .text(format!("  max {max}"), Tone::Faint);
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
-    let title = title
-        .with_right(Line::styled(format!("last {}", format_duration(span)), Tone::Faint), width);
+    let span = Line::styled(format!("last {}", format_duration(span)), Tone::Faint);
+    let title = title.with_right(span, width);
     let max = axis_max(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {
@@ -371,11 +341,6 @@ fn memory_total(metric: ProcessMetric, entry: Option<ProcessEntry<'_>>) -> Optio
     (metric == ProcessMetric::DeviceMemory).then(|| gib(total))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
-fn gib(bytes: Bytes) -> f32 {
-    bytes.gib() as f32
-}
-
 fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
     match metric {
         ProcessMetric::Cpu | ProcessMetric::Load => format!("{value:.0}%"),
@@ -393,12 +358,8 @@ fn graph_row(
     (metric, units): (ProcessMetric, Units),
 ) -> Line {
     let (low, row_count) = (row as f32, rows.max(1) as f32);
-    // Returns how much of this row a value fills, in percent; 0 or less if it does not reach the row.
+    // How much of this row a value fills, in percent; 0 or less if it does not reach the row.
     let filled = |value: f32| (value / max * row_count - low) * 100.0;
-    let filled_part = |point: Option<f32>| {
-        let part = filled(point?);
-        (part > 0.0 || row == 0).then(|| part.clamp(0.0, 100.0))
-    };
     let has_line = highest.is_some_and(|highest| {
         let part = filled(highest);
         (part > 0.0 || row == 0) && part <= 100.0 && highest > 0.0
@@ -411,18 +372,18 @@ fn graph_row(
         String::new()
     };
     let mut line = Line::new().right_aligned(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
-    let mut rest = points;
-    // Where nothing is known, there is no rule either.
-    let is_below = |point: Option<f32>| point.is_some() && filled_part(point).is_none();
-    while let Some(first) = rest.first() {
-        let is_rule = is_below(*first);
-        let length = rest.iter().take_while(|point| is_below(**point) == is_rule).count();
-        let (run, after) = rest.split_at(length.max(1));
-        rest = after;
-        line = if is_rule && has_line {
+    let cells = points.iter().map(|point| {
+        let part = point.map(filled).filter(|part| *part > 0.0 || row == 0);
+        // Where nothing is known, there is no rule either.
+        let is_rule = has_line && point.is_some() && part.is_none();
+        (is_rule, part.map(|part| part.clamp(0.0, 100.0)))
+    });
+    let cells: Vec<(bool, Option<f32>)> = cells.collect();
+    for run in cells.chunk_by(|(one, _), (other, _)| one == other) {
+        line = if matches!(run, [(true, _), ..]) {
             line.rule(u16::try_from(run.len()).unwrap_or(0))
         } else {
-            line.area(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
+            line.area(run.iter().map(|(_, part)| *part).collect(), Tone::Mid)
         };
     }
     line

@@ -60,9 +60,10 @@ impl EnvironPage {
     pub(super) fn scroll_to_end(&mut self, width: u16) {
         let range = self.viewport.range(self.variables().len());
         let shown = self.variables().get(range).unwrap_or_default();
-        let longest =
-            shown.iter().map(|one| width_of(&one.name).saturating_add(width_of(&one.value))).max();
-        self.shift = usize::from(longest.unwrap_or(0).saturating_add(1).saturating_sub(width));
+        let widths = shown.iter().map(|Variable { name, value }| {
+            width_of(name).saturating_add(width_of(value)).saturating_add(1)
+        });
+        self.shift = usize::from(widths.max().unwrap_or(1).saturating_sub(width));
     }
 
     fn variables(&self) -> &[Variable] {

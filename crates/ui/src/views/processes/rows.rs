@@ -1,8 +1,9 @@
 //! The rows of the process table, collected and sorted once per fleet snapshot.
 //!
-//! A fleet may have 40,000 processes. They are visited only when the snapshot, the scope, the order or the
-//! filter changes; a frame touches only the visible rows.
+//! A fleet may have 40,000 processes. They are read only when the snapshot, the scope, the order or the filter
+//! changes; a frame reads only the visible rows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use gtop_fleet::query::SortOrder;
 use gtop_fleet::{Fleet, Node};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
-use gtop_model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};
+use gtop_model::{Bytes, DeviceUse, JobId, JobList, Link, NodeName, Reason, UnseenReason};
 
 /// An ended process stays on the screen for this long.
 const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);
@@ -103,13 +104,10 @@ impl ProcessRows {
         let filtered_at = (!fleet_view.filter.is_empty()).then_some(fleet_view.now);
         let selection = Arc::clone(&fleet_view.selection);
         let inputs = RowInputs { scope, order, filter, filtered_at, selection };
-        let is_expired = |row: &ProcessRow| {
-            row.ended_at
-                .is_none_or(|at| fleet_view.now.since(at) >= ENDED_SHOWN_FOR || fleet_view.now < at)
-        };
+        let now = fleet_view.now;
         let is_same = Arc::ptr_eq(&self.fleet.nodes, &fleet_view.fleet.nodes)
             && self.inputs.as_ref() == Some(&inputs);
-        if is_same && !self.ended.iter().any(is_expired) {
+        if is_same && !self.ended.iter().any(|row| is_expired(row, now)) {
             return;
         }
         let old_fleet = std::mem::take(&mut self.fleet);
@@ -117,9 +115,9 @@ impl ProcessRows {
             known.scope == inputs.scope
                 && known.filter == inputs.filter
                 && known.selection == inputs.selection
-        }) && fleet_view.now.since(self.built_at) < ENDED_SHOWN_FOR
-            && fleet_view.now >= self.built_at;
-        self.ended.retain(|row| is_continued && !is_expired(row));
+        }) && now.since(self.built_at) < ENDED_SHOWN_FOR
+            && now >= self.built_at;
+        self.ended.retain(|row| is_continued && !is_expired(row, now));
         if !is_continued {
             // While the inputs stay the same, columns only grow, so that they do not jump when a process
             // ends.
@@ -131,7 +129,7 @@ impl ProcessRows {
         self.list = positions.iter().filter_map(|at| self.list.get(*at).cloned()).collect();
         self.list.extend(self.ended.iter().cloned());
         self.fleet = fleet_view.fleet.clone();
-        self.built_at = fleet_view.now;
+        self.built_at = now;
         self.inputs = Some(inputs);
     }
 
@@ -168,11 +166,9 @@ impl ProcessRows {
             }
             let first = self.list.len();
             self.add_node(node, fleet_view, inputs);
-            let entries =
-                self.list.get(first..).unwrap_or_default().iter().filter_map(ProcessRow::entry);
-            let mut pids: Vec<u32> = entries.map(|entry| entry.used.pid).collect();
-            pids.sort_unstable();
-            pids.dedup();
+            let rows = self.list.get(first..).unwrap_or_default().iter();
+            let entries = rows.filter_map(ProcessRow::entry);
+            let pids: BTreeSet<u32> = entries.map(|entry| entry.used.pid).collect();
             self.process_count += pids.len();
         }
     }
@@ -191,14 +187,11 @@ impl ProcessRows {
         for row in node_rows(old) {
             let Some(entry) = row.entry() else { continue };
             let Some(start) = entry.start_ticks() else { continue };
-            let is_running =
-                node.process(entry.used.pid).is_some_and(|now| now.key.start_ticks == start)
-                    && node
-                        .uses
-                        .iter()
-                        .any(|used| used.pid == entry.used.pid && used.device == entry.used.device);
+            let DeviceUse { pid, device, .. } = entry.used;
+            let is_running = node.process(*pid).is_some_and(|now| now.key.start_ticks == start);
+            let is_user = node.uses_of(device).any(|used| used.pid == *pid);
             let key = entry.key();
-            if !is_running
+            if !(is_running && is_user)
                 && self.ended.len() < MAX_ENDED
                 && is_included(entry, fleet_view, inputs)
                 && !self.ended.iter().any(|known| known.has_key(&key))
@@ -229,11 +222,7 @@ impl ProcessRows {
             let video = [entry.used.encoder, entry.used.decoder];
             let is_used = video.into_iter().filter_map(percent_value).any(|share| share > 0.0);
             self.video_count += usize::from(is_used);
-            if entry.is_tpu() {
-                self.has_tpus = true;
-            } else {
-                self.has_gpus = true;
-            }
+            *if entry.is_tpu() { &mut self.has_tpus } else { &mut self.has_gpus } = true;
             self.list.push(row);
         }
         if self.list.len() > before {
@@ -243,8 +232,8 @@ impl ProcessRows {
         if !matches!(inputs.scope, ResolvedScope::Job(..)) {
             self.count_hidden(node);
             // A faulty device is not expected to report processes.
-            let without_fault =
-                node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
+            let devices = node.devices.iter().enumerate();
+            let without_fault = devices.filter(|(_, device)| device.fault.is_none());
             let mut reasons =
                 without_fault.filter_map(|(index, _)| node.users_unknown_reason(index));
             if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
@@ -256,14 +245,18 @@ impl ProcessRows {
 
     fn count_hidden(&mut self, node: &Node) {
         for (_, device) in node.whole_devices() {
-            let Some(count) = device.hidden_processes.get().filter(|count| *count > 0) else {
-                continue;
-            };
-            let memory = device.hidden_memory.get().unwrap_or_default();
-            self.hidden.count += u64::from(count);
-            self.hidden.memory = Bytes(self.hidden.memory.0.saturating_add(memory.0));
+            if let Some(count) = device.hidden_processes.get().filter(|count| *count > 0) {
+                let memory = device.hidden_memory.get().unwrap_or_default();
+                self.hidden.count += u64::from(count);
+                self.hidden.memory = Bytes(self.hidden.memory.0.saturating_add(memory.0));
+            }
         }
     }
+}
+
+/// Returns true if an ended process is no longer shown.
+fn is_expired(row: &ProcessRow, now: Timestamp) -> bool {
+    row.ended_at.is_none_or(|at| now.since(at) >= ENDED_SHOWN_FOR || now < at)
 }
 
 /// Returns true if no process started or ended, the common case.
@@ -279,20 +272,15 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
     let mut pids: Vec<(u32, usize)> =
         node.processes.iter().map(|process| process.key.pid).zip(0..).collect();
     pids.sort_unstable();
-    let mut all: Vec<_> = node
-        .uses
-        .iter()
-        .enumerate()
-        .map(|(used, device_use)| {
-            let device = node.devices.iter().position(|device| device.uuid == device_use.device);
-            let found = pids.binary_search_by_key(&device_use.pid, |(pid, _)| *pid).ok();
-            let process = found.and_then(|at| pids.get(at)).map(|(_, index)| *index);
-            let memory = device_use.memory.get().map_or(0, |bytes| bytes.0);
-            let rank =
-                (device.unwrap_or(usize::MAX), std::cmp::Reverse(memory), device_use.pid, used);
-            (rank, device, process, used)
-        })
-        .collect();
+    let uses = node.uses.iter().enumerate().map(|(used, DeviceUse { pid, device, memory, .. })| {
+        let device = node.devices.iter().position(|known| known.uuid == *device);
+        let found = pids.binary_search_by_key(pid, |(pid, _)| *pid).ok();
+        let process = found.and_then(|at| pids.get(at)).map(|(_, index)| *index);
+        let memory = std::cmp::Reverse(memory.get().map_or(0, |bytes| bytes.0));
+        let rank = (device.unwrap_or(usize::MAX), memory, *pid, used);
+        (rank, device, process, used)
+    });
+    let mut all: Vec<_> = uses.collect();
     all.sort_unstable_by_key(|(rank, ..)| *rank);
     let node = Arc::clone(node);
     all.into_iter().map(move |(_, device, process, used)| ProcessRow {
@@ -335,10 +323,6 @@ pub(super) fn is_hidden(target: &ProcessTarget, fleet_view: &FleetView) -> bool 
         return false;
     }
     let Some(node) = fleet_view.fleet.node(&target.node) else { return true };
-    !node_rows(node).any(|row| {
-        row.entry().is_some_and(|entry| {
-            entry.process.is_some_and(|process| process.key == target.key)
-                && matches_filter(entry, fleet_view)
-        })
-    })
+    let mut rows = node_rows(node).filter(|row| row.is_of(&node.name, target.key));
+    !rows.any(|row| row.entry().is_some_and(|entry| matches_filter(entry, fleet_view)))
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
-use crate::widgets::number_format::percent_value;
+use crate::widgets::number_format::{gib, percent_value};
 use crate::widgets::series::TimeSeries;
 use gtop_local::time::Timestamp;
-use gtop_model::Bytes;
+
 use gtop_model::table;
 
 /// Points per series, which is 10 minutes.
@@ -31,9 +31,7 @@ table! {
 }
 
 impl ProcessMetric {
-    #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
     fn read(self, entry: ProcessEntry<'_>) -> Option<f32> {
-        let gib = |bytes: Bytes| bytes.gib() as f32;
         match self {
             Self::Cpu => entry.process?.cpu_percent.get(),
             Self::DeviceMemory => entry.used.memory.get().map(gib),
@@ -81,11 +79,11 @@ impl ProcessSeries {
             return;
         }
         let pids: BTreeSet<u32> = self.series.keys().map(|key| key.pid).collect();
-        let is_known = |row: &&ProcessRow| {
+        let known = rows.iter().filter(|row| {
             let entry = row.entry().filter(|entry| pids.contains(&entry.used.pid));
             entry.is_some_and(|entry| self.series.contains_key(&entry.key()))
-        };
-        let known: Vec<&ProcessRow> = rows.iter().filter(is_known).collect();
+        });
+        let known: Vec<&ProcessRow> = known.collect();
         self.record(known.into_iter(), now);
     }
 

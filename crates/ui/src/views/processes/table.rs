@@ -17,7 +17,7 @@ use gtop_fleet::Fleet;
 use gtop_fleet::insight::node_status::shown_id;
 use gtop_local::text::counted;
 use gtop_local::time::format_duration;
-use gtop_model::{JobId, Reading};
+use gtop_model::JobId;
 
 pub(super) fn lines(
     context: RenderContext<'_>,
@@ -39,11 +39,11 @@ pub(super) fn lines(
     let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
     let room = height.saturating_sub(lines.len() + usize::from(has_detail));
+    let titles =
+        table.sorted_titles(|spec| spec.name == order.column, process_order::is_rising(*order));
     list_cursor.viewport.draw_below(
         &mut lines,
-        Some(
-            table.sorted_titles(|spec| spec.name == order.column, process_order::is_rising(*order)),
-        ),
+        Some(titles),
         (count, cursor),
         (width, room),
         |at| {
@@ -65,8 +65,8 @@ pub(super) fn lines(
     );
     if has_detail {
         lines.resize(height - 1, Line::new());
-        let entry =
-            cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::entry);
+        let row = cursor.and_then(|cursor| state.rows.list.get(cursor));
+        let entry = row.and_then(ProcessRow::entry);
         lines.push(entry.map(|entry| detail(context, entry).truncated(width)).unwrap_or_default());
     }
     lines.truncate(height);
@@ -81,9 +81,8 @@ pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> us
     let range = state.cursor.viewport.range(state.rows.list.len());
     let shown = state.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
-    let shifts =
-        commands.map(|command| max_shift(&short_command(command, density == Density::Full), room));
-    shifts.max().unwrap_or(0)
+    let commands = commands.map(|command| short_command(command, density == Density::Full));
+    commands.map(|command| max_shift(&command, room)).max().unwrap_or(0)
 }
 
 fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
@@ -107,13 +106,13 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     }
     line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
-        let memory = if rows.hidden.memory.0 > 0 {
-            let units = context.options.units();
-            format!(", {:.1} {}", units.convert_gib(rows.hidden.memory.gib()), units.unit_name())
-        } else {
-            String::new()
-        };
-        line = line.gap(2).text(format!("{} hidden{memory}", rows.hidden.count), Tone::Warn);
+        let (units, memory) = (context.options.units(), rows.hidden.memory);
+        let mut text = format!("{} hidden", rows.hidden.count);
+        if memory.0 > 0 {
+            let (amount, unit) = (units.convert_gib(memory.gib()), units.unit_name());
+            text = format!("{text}, {amount:.1} {unit}");
+        }
+        line = line.gap(2).text(text, Tone::Warn);
     }
     if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
         let text = format!("{} unknown: {}", counted(nodes, "node"), reason.text());
@@ -156,13 +155,11 @@ fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Lin
         lines.push(format!("device users of {nodes_text} unknown: {}", reason.text()));
     }
     if !fleet_view.filter.is_empty() {
-        lines.push(format!(
-            "no process matches /{}; Esc clears the filter",
-            fleet_view.filter.text()
-        ));
+        let filter = fleet_view.filter.text();
+        lines.push(format!("no process matches /{filter}; Esc clears the filter"));
     } else if lines.is_empty() {
-        let has_fresh_node =
-            fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
+        let mut nodes = fleet_view.nodes();
+        let has_fresh_node = nodes.any(|node| node.freshness(fleet_view.now).is_fresh());
         let jobs = fleet_view.fleet.jobs.as_deref();
         let selection = fleet_view.selection.no_processes_message(jobs);
         lines.push(match state.scope {
@@ -179,35 +176,27 @@ fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Lin
 
 /// Describes one process, with its full command line at the end.
 fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
-    let faint = Tone::Faint;
     let mut line = Line::styled(format!("{} ", entry.used.pid), Tone::Strong)
         .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
-    if let Some(state) = row_status(entry, context.view.now) {
-        line = line.gap(2).text(state.text, state.tone);
-    } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
-        line = line.text(format!("  {}", state_text(state)), faint);
+    let status = row_status(entry, context.view.now);
+    let process = entry.process;
+    let state = process.and_then(|process| process.state.get()).filter(|_| status.is_none());
+    if let Some(status) = status {
+        line = line.gap(2).text(status.text, status.tone);
     }
-    if let Some(process) = entry.process {
-        if let Some(parent) = process.statics.parent_pid.get() {
-            line = line.text(format!("  parent {parent}"), faint);
-        }
-        if let Some(seconds) = process.running_seconds.get() {
-            line = line.text(
-                format!("  running {}", format_duration(Duration::from_secs(seconds))),
-                faint,
-            );
-        }
-        if let Some(container) = &process.statics.container {
-            line = line.text(format!("  {} {}", container.kind.as_str(), container.id), faint);
-        }
-    }
+    let parent = process.and_then(|process| process.statics.parent_pid.get());
+    let seconds = process.and_then(|process| process.running_seconds.get());
+    let run_time = seconds.map(|seconds| format_duration(Duration::from_secs(seconds)));
+    let container = process.and_then(|process| process.statics.container.as_ref());
     let jobs = context.view.fleet.jobs.as_deref();
-    if let Some(job) = entry.job().map(|job| shown_id(jobs, job)) {
-        line = line.text(format!("  job {job}"), faint);
-    }
-    if let Reading::Unknown(reason) = &entry.used.memory {
-        line = line.text(format!("  memory: {}", reason.text()), faint);
-    }
-    line.text(format!("  {}", entry.command()), Tone::Plain)
+    let details = [
+        state.map(|state| state_text(state).to_owned()),
+        parent.map(|parent| format!("parent {parent}")),
+        run_time.map(|run_time| format!("running {run_time}")),
+        container.map(|container| format!("{} {}", container.kind.as_str(), container.id)),
+        entry.job().map(|job| format!("job {}", shown_id(jobs, job))),
+        entry.used.memory.reason().map(|reason| format!("memory: {}", reason.text())),
+    ];
+    line.details(details.into_iter().flatten()).text(format!("  {}", entry.command()), Tone::Plain)
 }

@@ -104,25 +104,17 @@ impl Tree {
         ticks: u32,
     ) {
         self.is_waiting = false;
-        let tree = match answer {
-            Ok(tree) => tree,
-            Err(error) => {
-                self.error = Some(error.clone());
-                return;
-            }
-        };
+        self.error = answer.err().cloned();
+        let Ok(tree) = answer else { return };
         let seconds = self.replied_at.map(|replied_at| at.since(replied_at).as_secs_f64());
-        let old_ticks: BTreeMap<ProcessKey, u64> = self
-            .rows
-            .iter()
-            .filter_map(|row| Some((row.process.key, row.process.cpu_ticks.get()?)))
-            .collect();
-        let cpu = |process: &TreeProcess| {
+        let processes = self.rows.iter().map(|row| &row.process);
+        let old_ticks: BTreeMap<ProcessKey, u64> =
+            processes.filter_map(|known| Some((known.key, known.cpu_ticks.get()?))).collect();
+        self.rows = build_rows(tree, |process| {
             let spent = process.cpu_ticks.get()?.checked_sub(*old_ticks.get(&process.key)?)?;
             cpu_percent(spent, ticks, seconds?)
-        };
-        self.rows = build_rows(tree, cpu);
-        (self.error, self.is_truncated, self.replied_at) = (None, tree.is_truncated, Some(at));
+        });
+        (self.is_truncated, self.replied_at) = (tree.is_truncated, Some(at));
     }
 
     pub(super) fn selected(&mut self, context: RenderContext<'_>) -> Option<ProcessTarget> {
@@ -190,8 +182,8 @@ impl Tree {
         }
         let is_stale = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
-        let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
-        let has_ours = self.rows.iter().any(is_ours);
+        let mut users = self.rows.iter().map(|row| row.process.user.known());
+        let has_ours = login.is_some() && users.any(|user| user == login);
         let cursor = self.find_cursor();
         let is_wide = width >= 110;
         let table = TreeTable { node, is_wide, shift: self.shift, is_full: self.is_full };
@@ -322,7 +314,7 @@ struct DrawnProcess<'a> {
     tone: Tone,
 }
 
-type TreeColumn<'a> = TableColumn<TreeTable<'a>, DrawnProcess<'a>>;
+type Column<'a> = TableColumn<TreeTable<'a>, DrawnProcess<'a>>;
 
 /// Returns the columns of the tree.
 pub(super) fn column_specs() -> Vec<ColumnSpec> {
@@ -330,45 +322,45 @@ pub(super) fn column_specs() -> Vec<ColumnSpec> {
 }
 
 impl<'a> TreeTable<'a> {
-    const COLUMNS: [TreeColumn<'a>; 8] = [
-        TreeColumn::right("PID", 7, |_, drawn, _| {
+    const COLUMNS: [Column<'a>; 8] = [
+        Column::right("PID", 7, |_, drawn, _| {
             Cell::toned(drawn.row.process.key.pid.to_string(), drawn.tone)
         })
         .named("", "", "process id of the node"),
-        TreeColumn::left("USER", 8, |_, drawn, _| {
+        Column::left("USER", 8, |_, drawn, _| {
             drawn.row.process.user.known().map_or(UNKNOWN, |user| user).to_owned().into()
         })
         .named("", "", help_of(PROCESS, "user"))
         .sized(|table, _| if table.is_wide { 12 } else { 8 }),
-        TreeColumn::left("DEVICE", 8, |_, drawn, _| {
+        Column::left("DEVICE", 8, |_, drawn, _| {
             drawn.devices.as_deref().unwrap_or("host").to_owned().into()
         })
         .named("", "", "the device that it uses; host for a process without one")
         .sized(|table, _| if table.is_wide { 12 } else { 8 }),
-        TreeColumn::right("THREADS", 7, |_, drawn, _| {
+        Column::right("THREADS", 7, |_, drawn, _| {
             let threads = drawn.known.and_then(|known| known.threads.get());
             Cell::of(threads, |threads| threads.to_string())
         })
         .named("", "", help_of(PROCESS, "threads"))
         .shown_from(70),
-        TreeColumn::right("%CPU", 5, |_, drawn, _| {
+        Column::right("%CPU", 5, |_, drawn, _| {
             let sampled = drawn.known.and_then(|known| known.cpu_percent.get());
             Cell::percent(sampled.or(drawn.row.cpu))
         })
         .named("", "", help_of(PROCESS, "pcpu")),
-        TreeColumn::right("%MEM", 4, |table, drawn, _| {
+        Column::right("%MEM", 4, |table, drawn, _| {
             let total = table.node.and_then(|node| node.host.fast.memory_total.get());
             let share = drawn.row.process.resident.get().zip(total.filter(|total| total.0 > 0));
             Cell::of(share, |(used, total)| format!("{:.1}", used.gib() / total.gib() * 100.0))
         })
         .named("", "", help_of(PROCESS, "prss")),
-        TreeColumn::right("TIME", 8, |table, drawn, _| {
+        Column::right("TIME", 8, |table, drawn, _| {
             let run_time = table.node.and_then(|node| node.run_time(drawn.row.process.key));
             Cell::of(run_time, format_run_time)
         })
         .named("", "", help_of(PROCESS, "time"))
         .shown_from(60),
-        TreeColumn::rest("COMMAND", 1, |table, drawn, _| Cell::Line(table.command(drawn)))
+        Column::rest("COMMAND", 1, |table, drawn, _| Cell::Line(table.command(drawn)))
             .named("", "", help_of(PROCESS, "command"))
             .keeps_tone(),
     ];

@@ -8,7 +8,7 @@ use crate::RenderContext;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::node_status::shown_id;
-use gtop_fleet::insight::runs::{Liveness, RunRow, RunTime};
+use gtop_fleet::insight::runs::{Liveness, RunRow, RunTimes};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::format_duration;
@@ -34,26 +34,28 @@ pub(super) struct RunColumn {
 
 /// What a column shows.
 pub(super) enum ColumnKind {
-    Value(fn(RenderContext<'_>, &RunRow) -> (String, Tone)),
+    Value(ReadCell),
+    Time(ReadTime),
     /// A metric of this name.
     Metric(String),
 }
 
+type ReadCell = fn(RenderContext<'_>, &RunRow) -> (String, Tone);
+type ReadTime = fn(&RunTimes) -> Option<Duration>;
+
 impl RunColumn {
-    const fn left(
-        title: &'static str,
-        help: &'static str,
-        cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
-    ) -> Self {
+    const fn left(title: &'static str, help: &'static str, cell: ReadCell) -> Self {
         Self { title: Cow::Borrowed(title), help, is_right: false, kind: ColumnKind::Value(cell) }
     }
 
-    const fn right(
-        title: &'static str,
-        help: &'static str,
-        cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
-    ) -> Self {
+    const fn right(title: &'static str, help: &'static str, cell: ReadCell) -> Self {
         Self { title: Cow::Borrowed(title), help, is_right: true, kind: ColumnKind::Value(cell) }
+    }
+
+    /// Declares a column of a time of the run.
+    const fn time(title: &'static str, help: &'static str, time: ReadTime) -> Self {
+        let kind = ColumnKind::Time(time);
+        Self { title: Cow::Borrowed(title), help, is_right: true, kind }
     }
 
     pub(super) fn metric(name: &str) -> Self {
@@ -70,6 +72,7 @@ impl RunColumn {
     pub(super) fn cell(&self, context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
         match &self.kind {
             ColumnKind::Value(cell) => cell(context, row),
+            ColumnKind::Time(time) => plain(time(&row.times).map(format_duration)),
             ColumnKind::Metric(name) => {
                 let metrics = row.run.progress.as_ref().map(|progress| &progress.metrics);
                 let found = metrics.and_then(|all| all.iter().find(|(known, _)| **known == **name));
@@ -104,15 +107,9 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
         let loss = row.run.progress.as_ref().and_then(|progress| progress.loss.as_ref());
         plain(loss.map(|loss| metric_text(loss, 4)))
     }),
-    RunColumn::right("LEFT", "time left for the whole run", |_, row| {
-        plain(remaining(&row.times.run))
-    }),
-    RunColumn::right("ELAPSED", "time since the run started", |_, row| {
-        plain(elapsed(&row.times.run))
-    }),
-    RunColumn::right("TOTAL", "expected time of the whole run", |_, row| {
-        plain(total(&row.times.run))
-    }),
+    RunColumn::time("LEFT", "time left for the whole run", |times| times.run.remaining),
+    RunColumn::time("ELAPSED", "time since the run started", |times| times.run.elapsed),
+    RunColumn::time("TOTAL", "expected time of the whole run", |times| times.run.total),
     RunColumn::right("LR", "learning rate", |_, row| {
         let rate = row.run.progress.as_ref().and_then(|progress| progress.learning_rate.as_ref());
         plain(rate.map(|rate| metric_text(rate, 6)))
@@ -126,38 +123,24 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
             Some(of_total(progress.validation_batch?, progress.total_validation_batches))
         }))
     }),
-    RunColumn::right("EP ELAPSED", "time since the epoch started", |_, row| {
-        plain(elapsed(&row.times.epoch))
+    RunColumn::time("EP ELAPSED", "time since the epoch started", |times| times.epoch.elapsed),
+    RunColumn::time("EP LEFT", "time left for the epoch", |times| times.epoch.remaining),
+    RunColumn::time("EP TOTAL", "expected time of the epoch", |times| times.epoch.total),
+    RunColumn::time("TR ELAPSED", "time since the training part of the epoch started", |times| {
+        times.training.elapsed
     }),
-    RunColumn::right("EP LEFT", "time left for the epoch", |_, row| {
-        plain(remaining(&row.times.epoch))
+    RunColumn::time("TR LEFT", "time left for the training part of the epoch", |times| {
+        times.training.remaining
     }),
-    RunColumn::right("EP TOTAL", "expected time of the epoch", |_, row| {
-        plain(total(&row.times.epoch))
+    RunColumn::time("TR TOTAL", "expected time of the training part of the epoch", |times| {
+        times.training.total
     }),
-    RunColumn::right(
-        "TR ELAPSED",
-        "time since the training part of the epoch started",
-        |_, row| plain(elapsed(&row.times.training)),
-    ),
-    RunColumn::right("TR LEFT", "time left for the training part of the epoch", |_, row| {
-        plain(remaining(&row.times.training))
+    RunColumn::time("VAL TIME", "mean time of a validation", |times| times.validation_mean),
+    RunColumn::time("VAL ELAPSED", "time since the validation started", |times| {
+        times.validation.elapsed
     }),
-    RunColumn::right("TR TOTAL", "expected time of the training part of the epoch", |_, row| {
-        plain(total(&row.times.training))
-    }),
-    RunColumn::right("VAL TIME", "mean time of a validation", |_, row| {
-        plain(row.times.validation_mean.map(format_duration))
-    }),
-    RunColumn::right("VAL ELAPSED", "time since the validation started", |_, row| {
-        plain(elapsed(&row.times.validation))
-    }),
-    RunColumn::right("VAL LEFT", "time left for the validation", |_, row| {
-        plain(remaining(&row.times.validation))
-    }),
-    RunColumn::right("VAL TOTAL", "expected time of the validation", |_, row| {
-        plain(total(&row.times.validation))
-    }),
+    RunColumn::time("VAL LEFT", "time left for the validation", |times| times.validation.remaining),
+    RunColumn::time("VAL TOTAL", "expected time of the validation", |times| times.validation.total),
     RunColumn::right("CPU%", "CPU use of its processes; 100 is one core", |_, row| {
         resource(row, row.resources.cpu_percent.map(|percent| number(percent, 0)))
     }),
@@ -220,15 +203,19 @@ pub(super) const NOTE: RunColumn = RunColumn::left("NOTE", "problems, and what i
 
 /// Returns the columns for help; those of metrics as one.
 pub(super) fn column_specs() -> Vec<ColumnSpec> {
-    let name = ColumnSpec::new("run", "RUN", "", "name of the run");
-    let of = |column: &RunColumn| match column.title {
-        Cow::Borrowed(title) => Some(ColumnSpec::new(title, title, "", column.help)),
-        Cow::Owned(_) => None,
-    };
-    let metrics = ColumnSpec::new("metrics", "others", "", METRIC_HELP);
-    let all = [STATUS].into_iter().chain(COLUMNS).chain([NOTE]);
-    let own: Vec<ColumnSpec> = all.filter_map(|column| of(&column)).collect();
-    [name].into_iter().chain(own).chain([metrics]).collect()
+    let mut specs = vec![ColumnSpec::new("run", "RUN", "", "name of the run")];
+    for column in all() {
+        if let Cow::Borrowed(title) = column.title {
+            specs.push(ColumnSpec::new(title, title, "", column.help));
+        }
+    }
+    specs.push(ColumnSpec::new("metrics", "others", "", METRIC_HELP));
+    specs
+}
+
+/// Returns the columns but those of metrics.
+pub(super) fn all() -> impl Iterator<Item = RunColumn> {
+    [STATUS].into_iter().chain(COLUMNS).chain([NOTE])
 }
 
 /// Returns a number of columns wide enough for usual values, so that the table does not jump.
@@ -239,13 +226,7 @@ pub(super) fn min_width(title: &str) -> u16 {
         "EPOCH" | "LOSS" => 6,
         "BATCH" => 9,
         "CPU%" | "IT/S" | "RAM" => 5,
-        title
-            if title.ends_with("ELAPSED")
-                || title.ends_with("LEFT")
-                || title.ends_with("TOTAL") =>
-        {
-            6
-        }
+        title if ["ELAPSED", "LEFT", "TOTAL"].iter().any(|end| title.ends_with(end)) => 6,
         _ => 0,
     }
 }
@@ -266,18 +247,6 @@ fn amount(context: RenderContext<'_>, bytes: Bytes) -> String {
 
 fn of_total(count: u64, total: Option<u64>) -> String {
     total.map_or_else(|| count.to_string(), |total| format!("{count}/{total}"))
-}
-
-fn elapsed(span: &RunTime) -> Option<String> {
-    span.elapsed.map(format_duration)
-}
-
-fn remaining(span: &RunTime) -> Option<String> {
-    span.remaining.map(format_duration)
-}
-
-fn total(span: &RunTime) -> Option<String> {
-    span.total.map(format_duration)
 }
 
 /// Formats a number that may be of any size.
@@ -335,7 +304,7 @@ fn phase_tone(row: &RunRow) -> Tone {
     let phase = row.run.progress.as_ref().and_then(|progress| progress.phase.as_deref());
     match phase {
         Some(phase) if phase.contains("valid") => Tone::Low,
-        Some(phase) if ["loading", "batch", "training"].iter().any(|one| phase.contains(one)) => {
+        Some(phase) if ["loading", "batch", "training"].iter().any(|part| phase.contains(part)) => {
             Tone::Mid
         }
         _ => Tone::High,
@@ -346,10 +315,9 @@ fn phase_tone(row: &RunRow) -> Tone {
 fn note(context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
     let now = context.view.now;
     if let Some(fault) = &row.run.fault {
-        let age = row.run.written_at.map(|at| now.since(at)).filter(|_| row.run.progress.is_some());
-        let old = age.map_or_else(String::new, |age: Duration| {
-            format!("; shown as of {} ago", format_duration(age))
-        });
+        let written_at = row.run.written_at.filter(|_| row.run.progress.is_some());
+        let age = written_at.map(|at| format_duration(now.since(at)));
+        let old = age.map(|age| format!("; shown as of {age} ago")).unwrap_or_default();
         return (format!("progress file: {fault}{old}"), Tone::Bad);
     }
     let error = row.run.progress.as_ref().and_then(|progress| progress.error.as_deref());

@@ -9,7 +9,7 @@ use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Bytes, RunFolder, RunStatus};
 
-/// A folder that has told nothing for this long is shown as old.
+/// A folder that has not answered for this long is shown as old.
 const OLD_AFTER: Duration = Duration::from_secs(15);
 
 /// Returns the lines, at most a third of the height.
@@ -90,10 +90,9 @@ fn resources(context: RenderContext<'_>, runs: &Runs) -> Line {
         .text(units.amount(Bytes(resident)), Tone::Plain)
         .text(format!("/{}{}", units.amount(memory), share_of(resident, memory)), Tone::Faint);
     if gpu_total.0 > 0 {
-        line = line.text("  GPU ", Tone::Faint).text(units.amount(gpu), Tone::Plain).text(
-            format!("/{}{}", units.amount(gpu_total), share_of(gpu.0, gpu_total)),
-            Tone::Faint,
-        );
+        let total = format!("/{}{}", units.amount(gpu_total), share_of(gpu.0, gpu_total));
+        line = line.text("  GPU ", Tone::Faint).text(units.amount(gpu), Tone::Plain);
+        line = line.text(total, Tone::Faint);
     }
     if hosts > 1 { line.text(format!("  on {hosts} hosts"), Tone::Faint) } else { line }
 }
@@ -107,14 +106,14 @@ fn share_of(part: u64, total: Bytes) -> String {
     share(part as f64, total.0 as f64)
 }
 
-/// Returns true if a folder has told nothing for a while.
+/// Returns true if a folder has not answered for a while.
 pub(super) fn is_old(folder: &RunFolder, now: Timestamp) -> bool {
     folder.answered_at.is_some_and(|at| now.since(at) >= OLD_AFTER)
 }
 
 fn folder_faults(context: RenderContext<'_>, runs: &Runs) -> Vec<Line> {
     let now = context.view.now;
-    let fault = |folder: &RunFolder| {
+    let faults = runs.list.folders.iter().filter_map(|folder| {
         let age = folder.answered_at.filter(|_| is_old(folder, now)).map(|at| now.since(at));
         let old = age.map(format_age);
         let text = match (&folder.fault, old) {
@@ -124,6 +123,6 @@ fn folder_faults(context: RenderContext<'_>, runs: &Runs) -> Vec<Line> {
             (None, None) => return None,
         };
         Some(Line::styled(format!("{}: ", folder.label), Tone::Strong).text(text, Tone::Warn))
-    };
-    runs.list.folders.iter().filter_map(fault).collect()
+    });
+    faults.collect()
 }

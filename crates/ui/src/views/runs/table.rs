@@ -39,13 +39,12 @@ impl SeenColumns {
         self.add_metrics(runs);
         let metrics = self.metrics.iter().map(|name| RunColumn::metric(name));
         let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
-        let is_empty =
-            |column: &RunColumn| runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN);
+
         let mut seen = Vec::new();
         for column in all {
             let title = &*column.title;
             if !ALWAYS.contains(&title) && !self.titles.contains(title) {
-                if is_empty(&column) {
+                if runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN) {
                     continue;
                 }
                 self.titles.insert(title.to_owned());
@@ -79,7 +78,7 @@ pub(super) struct RunTable<'a> {
     first_column: usize,
     /// The number of columns on the left and on the right that do not fit.
     hidden: (usize, usize),
-    /// The folders that have told nothing for a while.
+    /// The folders that have not answered for a while.
     old_folders: Vec<Arc<str>>,
     width: u16,
 }
@@ -96,16 +95,11 @@ impl<'a> RunTable<'a> {
         let names = visible.iter().map(|row| width_of(&name(row)));
         let limit = MAX_NAME_WIDTH.min((width / 4).max(8));
         let name_width = names.max().unwrap_or(0).clamp(4, limit);
-        let width_in = |column: &RunColumn, rows: &[TableRow]| {
-            let cells = rows.iter().filter(|row| row.process.is_none());
-            let cells = cells.map(|row| width_of(&column.cell(context, &row.run).0));
-            let usual = min_width(&column.title);
-            cells.max().unwrap_or(0).max(width_of(&column.title)).max(usual).min(MAX_WIDTH)
-        };
-        let status_width = width_in(&STATUS, visible);
+        let status_width = column_width(context, &STATUS, visible);
         let mut all = seen.update(context, runs);
         let room = width.saturating_sub(name_width + GAP + status_width + GAP);
-        let widths: Vec<u16> = all.iter().map(|column| width_in(column, visible)).collect();
+        let widths: Vec<u16> =
+            all.iter().map(|column| column_width(context, column, visible)).collect();
         // The last columns fill the screen; scrolling ends there.
         let mut last_page = all.len();
         let mut needed = 0;
@@ -200,12 +194,14 @@ impl<'a> RunTable<'a> {
         let tone = if thread.is_some() { Tone::High } else { Tone::Low };
         let name_width = self.name_width + GAP + self.status_width;
         let mut line = Line::new().left_aligned(&name(row), name_width, tone);
-        let number = |value: Option<f64>| or_unknown(value, |value| format!("{value:.0}"));
         for (column, width) in &self.columns {
+            let cpu = match thread {
+                Some(thread) => thread.cpu_percent,
+                None => process.and_then(|process| process.cpu_percent),
+            };
             let text = match (&*column.title, thread, process) {
-                ("CPU%", Some(thread), _) => number(thread.cpu_percent),
+                ("CPU%", _, Some(_)) => or_unknown(cpu, |cpu| format!("{cpu:.0}")),
                 ("PID", Some(thread), _) => thread.tid.to_string(),
-                ("CPU%", None, Some(process)) => number(process.cpu_percent),
                 ("RAM", None, Some(process)) => {
                     self.context.options.units().amount(process.resident)
                 }
@@ -217,6 +213,14 @@ impl<'a> RunTable<'a> {
         }
         line
     }
+}
+
+/// Returns the width that a column needs for some rows.
+fn column_width(context: RenderContext<'_>, column: &RunColumn, rows: &[TableRow]) -> u16 {
+    let cells = rows.iter().filter(|row| row.process.is_none());
+    let cells = cells.map(|row| width_of(&column.cell(context, &row.run).0));
+    let usual = min_width(&column.title).max(width_of(&column.title));
+    cells.max().unwrap_or(0).max(usual).min(MAX_WIDTH)
 }
 
 fn aligned(line: Line, column: &RunColumn, width: u16, text: &str, tone: Tone) -> Line {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::RenderContext;
 use crate::views::users::UserRowIdentity;
-use gtop_fleet::User;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::users::{UserUsage, Users};
 use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Node, User};
 use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,20 +26,25 @@ pub(super) enum UserRow {
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
     pub(super) fn identity(&self, context: RenderContext<'_>) -> UserRowIdentity {
-        let name = |node_index: usize| {
-            context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
+        let (Self::User { user }
+        | Self::Idle { user, .. }
+        | Self::Node { user, .. }
+        | Self::Process { user, .. }) = self;
+        let row = match self {
+            Self::User { .. } | Self::Node { .. } => None,
+            Self::Process { row_id, .. } | Self::Idle { row_id, .. } => Some(row_id.clone()),
         };
+        let node = self.node(context).map(|node| node.name.clone());
+        UserRowIdentity { user: user.clone(), node, row }
+    }
+
+    /// Returns the node of the row; `None` for a user.
+    pub(super) fn node<'a>(&self, context: RenderContext<'a>) -> Option<&'a Arc<Node>> {
         match self {
-            Self::User { user } => UserRowIdentity { user: user.clone(), node: None, row: None },
-            Self::Node { user, node_index, .. } => {
-                UserRowIdentity { user: user.clone(), node: name(*node_index), row: None }
-            }
-            Self::Process { user, node_index, row_id, .. }
-            | Self::Idle { user, node_index, row_id, .. } => UserRowIdentity {
-                user: user.clone(),
-                node: name(*node_index),
-                row: Some(row_id.clone()),
-            },
+            Self::User { .. } => None,
+            Self::Idle { node_index, .. }
+            | Self::Node { node_index, .. }
+            | Self::Process { node_index, .. } => context.view.fleet.nodes.get(*node_index),
         }
     }
 }
@@ -52,7 +57,7 @@ pub(super) struct UserRows {
 }
 
 impl UserRows {
-    /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `open`.
+    /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `unfolded`.
     pub(super) fn of(
         fleet_view: &FleetView,
         usage: &Arc<Users>,
@@ -108,9 +113,8 @@ impl UserRows {
     ) -> Option<usize> {
         let node = UserRowIdentity { row: None, ..gone.clone() };
         let user = UserRowIdentity { node: None, ..node.clone() };
-        let position = |wanted: &UserRowIdentity| {
-            self.list.iter().position(|row| row.identity(context) == *wanted)
-        };
-        [node, user].iter().find_map(position)
+        [node, user]
+            .iter()
+            .find_map(|wanted| self.list.iter().position(|row| row.identity(context) == *wanted))
     }
 }

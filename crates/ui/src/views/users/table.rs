@@ -30,6 +30,9 @@ const WASTE_WARNING: Duration = Duration::from_secs(600);
 /// Below this height, who wastes most has no line of its own.
 const MIN_WASTE_HEIGHT: usize = 10;
 
+const WASTED_HELP: &str =
+    "device-hours held but idle since gtop watches; gaps between samples count as nothing";
+
 /// All columns of the table; `user` always comes first.
 pub const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&UserTable::COLUMNS);
 
@@ -48,64 +51,58 @@ pub(super) struct UserSums<'a> {
     is_stale: bool,
 }
 
-type UserColumn<'a> = TableColumn<UserTable<'a>, UserSums<'a>>;
+type Column<'a> = TableColumn<UserTable<'a>, UserSums<'a>>;
 pub(super) type LaidOutUsers<'a> = Table<'a, UserTable<'a>, UserSums<'a>>;
 
 impl<'a> UserTable<'a> {
-    const COLUMNS: [UserColumn<'a>; 11] = [
-        UserColumn::left("USER", 0, |_, row, _| {
+    const COLUMNS: [Column<'a>; 11] = [
+        Column::left("USER", 0, |_, row, _| {
             let tone = if row.user.is_known() { Tone::Strong } else { Tone::Faint };
             Cell::toned(row.user.text(), tone)
         })
         .named("user", "user", "the user; always shown first")
         .sized(|table, _| table.name_width)
         .keeps_tone(),
-        UserColumn::right("DEVICES", DEVICES_WIDTH, |_, row, _| {
-            row.number(row.usage.devices).into()
-        })
-        .named("devices", "devices", "devices that jobs or processes of the user hold")
-        .rank(1),
-        UserColumn::left("FLEET", 10, |table, row, _| Cell::Bar(table.share(row), Tone::Mid))
+        Column::right("DEVICES", DEVICES_WIDTH, |_, row, _| row.number(row.usage.devices).into())
+            .named("devices", "devices", "devices that jobs or processes of the user hold")
+            .rank(1),
+        Column::left("FLEET", 10, |table, row, _| Cell::Bar(table.share(row), Tone::Mid))
             .named("bar", "devices", "the share of all devices as a bar")
             .rank(9),
-        UserColumn::right("%", 3, |table, row, _| Cell::percent(table.share(row)))
+        Column::right("%", 3, |table, row, _| Cell::percent(table.share(row)))
             .named("share", "devices", "the share of all devices in percent")
             .rank(8),
-        UserColumn::right("BUSY", 5, |_, row, _| row.number(row.usage.busy).into())
+        Column::right("BUSY", 5, |_, row, _| row.number(row.usage.busy).into())
             .named("busy", "busy", "devices of these at 5% utilization or more")
             .rank(4),
-        UserColumn::right("IDLE-HELD", 9, |_, row, _| {
+        Column::right("IDLE-HELD", 9, |_, row, _| {
             let tone = if row.usage.idle_held > 0 { Tone::Warn } else { Tone::Plain };
             Cell::Text(row.number(row.usage.idle_held), tone)
         })
         .named("idle-held", "idle-held", "devices of these that do no work")
         .rank(2),
-        UserColumn::right("WASTED", 7, |_, row, _| {
+        Column::right("WASTED", 7, |_, row, _| {
             let wasted = row.usage.wasted;
             let tone = if wasted >= WASTE_WARNING { Tone::Warn } else { Tone::Plain };
             Cell::Text(device_time(wasted).into(), tone)
         })
-        .named(
-            "wasted",
-            "wasted",
-            "device-hours held but idle since gtop watches; gaps between samples count as nothing",
-        )
+        .named("wasted", "wasted", WASTED_HELP)
         .rank(3),
-        UserColumn::right("MEM", 7, |table, row, _| {
+        Column::right("MEM", 7, |table, row, _| {
             Cell::of(row.usage.memory, |bytes| table.context.options.units().amount(bytes))
         })
         .named("mem", "mem", "device memory in use by the user's processes")
         .rank(3),
-        UserColumn::right("POWER", 8, |_, row, _| Cell::of(row.usage.power, watts))
+        Column::right("POWER", 8, |_, row, _| Cell::of(row.usage.power, watts))
             .named("power", "power", "power draw of the devices; that of a shared one is divided")
             .rank(6),
-        UserColumn::right("NODES", 6, |_, row, _| match row.usage.nodes.len() {
+        Column::right("NODES", 6, |_, row, _| match row.usage.nodes.len() {
             all if all == row.usage.fresh_nodes => all.to_string().into(),
             all => format!("{}/{all}", row.usage.fresh_nodes).into(),
         })
         .named("nodes", "nodes", "nodes, as fresh/all if some are stale")
         .rank(5),
-        UserColumn::right("JOBS", 5, |_, row, _| row.usage.jobs.len().to_string().into())
+        Column::right("JOBS", 5, |_, row, _| row.usage.jobs.len().to_string().into())
             .named("jobs", "jobs", "number of jobs that run")
             .rank(7),
     ];
@@ -127,8 +124,8 @@ impl<'a> UserTable<'a> {
 
     /// Returns the share that a user holds of all devices.
     fn share(&self, row: &UserSums<'_>) -> Option<f32> {
-        let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
-        let (part, total) = (count(row.usage.devices), count(self.usage.devices));
+        let [part, total] = [row.usage.devices, self.usage.devices]
+            .map(|count| f32::from(u16::try_from(count).unwrap_or(u16::MAX)));
         (total > 0.0 && !row.is_stale).then(|| (part / total * 100.0).min(100.0))
     }
 }
@@ -146,9 +143,10 @@ impl<'a> UserSums<'a> {
 /// Returns the title line, with the sort column marked.
 pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
     let is_rising = (order.column == "user") != order.is_reversed;
-    let is_sorted =
-        |spec: &ColumnSpec| spec.sort == order.column && !matches!(spec.name, "bar" | "share");
-    let line = table.sorted_titles(is_sorted, is_rising);
+    let line = table.sorted_titles(
+        |spec| spec.sort == order.column && !matches!(spec.name, "bar" | "share"),
+        is_rising,
+    );
     if table.can_sort_by(order.column) {
         return line;
     }
@@ -167,10 +165,8 @@ pub(super) fn summary(
 ) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
-    let mut line = Line::styled(counted(known, "user"), Tone::Strong).text(
-        format!(" · {} of {} held", usage.held, counted(usage.devices, "device")),
-        Tone::Plain,
-    );
+    let held = format!(" · {} of {} held", usage.held, counted(usage.devices, "device"));
+    let mut line = Line::styled(counted(known, "user"), Tone::Strong).text(held, Tone::Plain);
     if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
     }
@@ -197,13 +193,12 @@ pub(super) fn summary(
 /// Names those who have wasted most device time, and who has most idle devices now, whatever the order of the rows.
 fn waste_line(context: RenderContext<'_>, usage: &Users, width: u16) -> Option<Line> {
     let since = clock_text(context, usage.watched_since?);
-    let is_wasting = |usage: &UserUsage| !usage.wasted.is_zero() || usage.idle_held > 0;
-    let mut users: Vec<&(User, UserUsage)> =
-        usage.entries.iter().filter(|(_, usage)| is_wasting(usage)).collect();
+    let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
+    users.retain(|(_, usage)| !usage.wasted.is_zero() || usage.idle_held > 0);
     users.sort_by(|(_, one), (_, other)| one.compare(other, "wasted"));
-    let idle_now = |at: &usize| users.get(*at).map(|(_, usage)| usage.idle_held);
     // The first of those with equally many.
-    if let Some(idlest) = (0..users.len()).rev().max_by_key(idle_now).filter(|at| *at > 2) {
+    let idlest = users.iter().enumerate().rev().max_by_key(|(_, (_, usage))| usage.idle_held);
+    if let Some((idlest, _)) = idlest.filter(|(at, _)| *at > 2) {
         users.swap(2, idlest);
     }
     let mut line = Line::styled(format!("wasted since {since}: "), Tone::Faint);
@@ -252,24 +247,21 @@ fn watts(power: f32) -> String {
 /// Returns one row as a line.
 pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line> {
     let UserTable { context, usage, unfolded, .. } = table.context;
-    let node = |at: usize| context.view.fleet.nodes.get(at);
     match row {
         UserRow::User { user } => {
             let sums = UserSums::new(user, usage.usage_of(user)?);
             let mark = if unfolded == Some(user) { "- " } else { "+ " };
             Some(table.row(Line::styled(mark, Tone::Faint), &sums, Fade::if_old(sums.is_stale)))
         }
-        UserRow::Idle { user, at, node_index, .. } => {
+        UserRow::Idle { user, at, .. } => {
             let idle = usage.usage_of(user)?.idle.get(*at)?;
-            Some(idle_row(table, node(*node_index)?, idle))
+            Some(idle_row(table, row.node(context)?, idle))
         }
-        UserRow::Node { user, node_usage, node_index } => {
+        UserRow::Node { user, node_usage, .. } => {
             let node_usage = usage.usage_of(user)?.nodes.get(*node_usage)?;
-            Some(node_row(table, node(*node_index)?, node_usage))
+            Some(node_row(table, row.node(context)?, node_usage))
         }
-        UserRow::Process { node_index, use_index, .. } => {
-            process_row(table, node(*node_index)?, *use_index)
-        }
+        UserRow::Process { use_index, .. } => process_row(table, row.node(context)?, *use_index),
     }
 }
 
@@ -290,10 +282,9 @@ fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Li
     if node_usage.is_fresh {
         return line;
     }
+    let now = table.context.context.view.now;
     let text = match node.taken_at() {
-        Some(at) => {
-            format!("  {} old, excluded", format_age(table.context.context.view.now.since(at)))
-        }
+        Some(at) => format!("  {} old, excluded", format_age(now.since(at))),
         None => "  no current data".to_owned(),
     };
     line.dimmed().text(text, Tone::Warn)
@@ -307,18 +298,15 @@ fn idle_row(table: &LaidOutUsers<'_>, node: &Node, idle: &IdleDevice) -> Line {
         .gap(MARK_WIDTH + 2)
         .text(format!("{} #{device}", node.name.label()), Tone::Warn)
         .text("  idle ", Tone::Warn);
-    line = match &idle.span {
-        None => line,
-        Some(span) => {
-            let lasted = format_duration(context.view.now.since(span.since));
-            if span.is_lower_bound {
-                line.text(format!("≥ {lasted}, since gtop watches"), Tone::Plain)
-            } else {
-                let since = clock_text(context, span.since);
-                line.text(format!("since {since}, for {lasted}"), Tone::Plain)
-            }
-        }
-    };
+    if let Some(span) = &idle.span {
+        let lasted = format_duration(context.view.now.since(span.since));
+        let text = if span.is_lower_bound {
+            format!("≥ {lasted}, since gtop watches")
+        } else {
+            format!("since {}, for {lasted}", clock_text(context, span.since))
+        };
+        line = line.text(text, Tone::Plain);
+    }
     let Some(id) = &idle.job else { return line };
     let jobs = context.view.fleet.jobs.as_deref();
     let name = jobs.and_then(|jobs| jobs.job(id)).map_or("", |job| &*job.name);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::views::job::load::JobLoad;
 use crate::widgets::line::Line;
+use crate::widgets::list::compare_known;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobIndex;
@@ -57,23 +58,21 @@ type HeldGrade = (Grade, Timestamp);
 
 impl Grade {
     fn of(load: &JobLoad) -> Self {
-        let magnitude = |count: Option<usize>| {
-            count.and_then(usize::checked_ilog2).map_or(0, |magnitude| magnitude + 1)
-        };
-        let missing = |mean: f32| percent_steps(100.0 - mean, 25.0);
+        let [idle, outliers] = [load.idle(), load.outliers()]
+            .map(|count| count.and_then(usize::checked_ilog2).map_or(0, |magnitude| magnitude + 1));
         Self {
             has_bad_devices: load.has_bad_devices(),
             has_old_nodes: load.has_old_nodes(),
-            idle: magnitude(load.idle()),
-            outliers: magnitude(load.outliers()),
-            slack: load.mean().map_or(0, missing),
+            idle,
+            outliers,
+            slack: load.mean().map_or(0, |mean| percent_steps(100.0 - mean, 25.0)),
         }
     }
 
     /// Returns the grade of the job before if that is worse and not long ago.
     fn held(self, before: Option<&HeldGrade>, now: Timestamp) -> HeldGrade {
-        let is_held = |(grade, at): &HeldGrade| *grade > self && now.since(*at) < HELD_GRADE;
-        before.copied().filter(is_held).unwrap_or((self, now))
+        let before = before.filter(|(grade, at)| *grade > self && now.since(*at) < HELD_GRADE);
+        before.copied().unwrap_or((self, now))
     }
 }
 
@@ -124,7 +123,6 @@ impl JobRows {
         let filter = fleet_view.filter.text();
         let held = before.filter(|before| before.filter == filter).map(Self::grades);
         let own = fleet_view.own_users();
-        let is_own = |job: &Job| own.contains(&*job.user);
         let entries = index.entries.iter().enumerate().filter(|(_, entry)| entry.is_shown);
         let mut list: Vec<JobRow> = entries
             .map(|(at, entry)| {
@@ -132,7 +130,7 @@ impl JobRows {
                 let before = held.as_ref().and_then(|held| held.get(&entry.job.id));
                 JobRow {
                     place: JobPlace::Entry(at),
-                    is_own: is_own(&entry.job),
+                    is_own: own.contains(&*entry.job.user),
                     grade: Grade::of(&load).held(before, fleet_view.now),
                     load: Some(load),
                 }
@@ -147,9 +145,9 @@ impl JobRows {
                 hidden = hidden.saturating_add(task_count(job));
                 continue;
             }
-            let grade = HeldGrade::default();
-            let place = JobPlace::Listed(at);
-            list.push(JobRow { place, is_own: is_own(job), load: None, grade });
+            let (place, grade) = (JobPlace::Listed(at), HeldGrade::default());
+            let is_own = own.contains(&*job.user);
+            list.push(JobRow { place, is_own, load: None, grade });
         }
         let mut rows = Self {
             list,
@@ -195,11 +193,11 @@ impl JobRows {
     }
 
     fn grades(&self) -> BTreeMap<&JobId, HeldGrade> {
-        let id = |row: &JobRow| match row.place {
-            JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job.id),
-            JobPlace::Listed(_) => None,
-        };
-        self.list.iter().filter_map(|row| Some((id(row)?, row.grade))).collect()
+        let grades = self.list.iter().filter_map(|row| {
+            let JobPlace::Entry(at) = row.place else { return None };
+            Some((&self.index.entries.get(at)?.job.id, row.grade))
+        });
+        grades.collect()
     }
 
     /// Returns true if the same jobs have nodes that match as in `index`.
@@ -212,6 +210,10 @@ impl JobRows {
             JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job),
             JobPlace::Listed(at) => fleet_view.fleet.jobs.as_ref()?.jobs.get(at),
         }
+    }
+
+    pub(super) fn has_id(&self, fleet_view: &FleetView, row: &JobRow, id: &Arc<str>) -> bool {
+        self.job(fleet_view, row).is_some_and(|job| job.shown_id == *id)
     }
 
     /// Returns the jobs that have nodes, in the order of the rows.
@@ -228,10 +230,9 @@ impl JobRows {
         let JobPlace::Entry(at) = row.place else { return Vec::new() };
         let Some(entry) = self.index.entries.get(at) else { return Vec::new() };
         let nodes =
-            || entry.nodes.iter().filter_map(|job_node| Some((job_node.node_index?, job_node)));
-        let count: usize = nodes().map(|(_, job_node)| job_node.positions.len()).sum();
-        let all = nodes()
-            .flat_map(|(node, job_node)| job_node.positions.iter().map(move |at| (node, *at)));
+            entry.nodes.iter().filter_map(|known| Some((known.node_index?, &known.positions)));
+        let count: usize = nodes.clone().map(|(_, positions)| positions.len()).sum();
+        let all = nodes.flat_map(|(node, positions)| positions.iter().map(move |at| (node, *at)));
         all.step_by(count.div_ceil(MAX_SAMPLED_DEVICES).max(1)).collect()
     }
 
@@ -285,44 +286,32 @@ impl JobRow {
         now: Timestamp,
     ) -> Ordering {
         let is_reversed = order.is_reversed;
-        let text = |read: fn(&Job) -> &str| {
-            let known = |job| Some(read(job)).filter(|text| !text.is_empty());
-            compare_known(known(job), known(other_job), is_reversed)
-        };
-        let count = |read: fn(&JobLoad) -> Option<usize>| {
-            let known = |row: &Self| row.load.as_ref().and_then(read).map(Reverse);
-            compare_known(known(self), known(other), is_reversed)
-        };
+        let rows = [(self, job), (other, other_job)];
         match order.column {
-            "job" => {
-                let id = |job: &Job| {
-                    (job.id.as_str().parse::<u64>().unwrap_or(u64::MAX), job.shown_id.to_string())
-                };
-                compare_known(Some(id(job)), Some(id(other_job)), is_reversed)
+            "job" => compare_by(rows, is_reversed, |_, job| {
+                let number: u64 = job.id.as_str().parse().unwrap_or(u64::MAX);
+                Some((number, job.shown_id.to_string()))
+            }),
+            "jobname" => compare_by(rows, is_reversed, |_, job| known_text(&job.name)),
+            "jobuser" => compare_by(rows, is_reversed, |_, job| known_text(&job.user)),
+            "partition" => compare_by(rows, is_reversed, |_, job| known_text(&job.partition)),
+            "jobstate" => compare_by(rows, is_reversed, |_, job| Some(job.state)),
+            "idle" => compare_by(rows, is_reversed, |row, _| row.load()?.idle().map(Reverse)),
+            "outliers" => {
+                compare_by(rows, is_reversed, |row, _| row.load()?.outliers().map(Reverse))
             }
-            "jobname" => text(|job| &job.name),
-            "jobuser" => text(|job| &job.user),
-            "partition" => text(|job| &job.partition),
-            "jobstate" => compare_known(Some(job.state), Some(other_job.state), is_reversed),
-            "idle" => count(JobLoad::idle),
-            "outliers" => count(JobLoad::outliers),
-            "util" => {
-                let share = |row: &Self| {
-                    let mean = row.load.as_ref().and_then(JobLoad::mean);
-                    mean.map(|mean| Reverse(percent_steps(mean, 0.001)))
-                };
-                compare_known(share(self), share(other), is_reversed)
-            }
-            "used" => {
-                let elapsed =
-                    |row: &Self, job: &Job| row.load.as_ref().and(job.elapsed(now)).map(Reverse);
-                compare_known(elapsed(self, job), elapsed(other, other_job), is_reversed)
-            }
-            _ => {
-                let devices = |row: &Self, job| row.device_count(job).map(Reverse);
-                compare_known(devices(self, job), devices(other, other_job), is_reversed)
-            }
+            "util" => compare_by(rows, is_reversed, |row, _| {
+                Some(Reverse(percent_steps(row.load()?.mean()?, 0.001)))
+            }),
+            "used" => compare_by(rows, is_reversed, |row, job| {
+                row.load().and(job.elapsed(now)).map(Reverse)
+            }),
+            _ => compare_by(rows, is_reversed, |row, job| row.device_count(job).map(Reverse)),
         }
+    }
+
+    fn load(&self) -> Option<&JobLoad> {
+        self.load.as_ref()
     }
 
     /// Returns the number of devices it has or, while it waits, asks for.
@@ -372,13 +361,18 @@ impl JobRow {
     }
 }
 
-/// Compares values, those that are unknown last in both directions.
-fn compare_known<T: Ord>(one: Option<T>, other: Option<T>, is_reversed: bool) -> Ordering {
-    match (one, other) {
-        (Some(one), Some(other)) if is_reversed => other.cmp(&one),
-        (Some(one), Some(other)) => one.cmp(&other),
-        (one, other) => one.is_none().cmp(&other.is_none()),
-    }
+/// Compares rows by a key that is read from each.
+fn compare_by<'a, K: Ord>(
+    rows: [(&'a JobRow, &'a Job); 2],
+    is_reversed: bool,
+    key: impl Fn(&'a JobRow, &'a Job) -> Option<K>,
+) -> Ordering {
+    let [one, other] = rows.map(|(row, job)| key(row, job));
+    compare_known(one, other, is_reversed)
+}
+
+fn known_text(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -22,12 +22,7 @@ use gtop_model::{Job, JobState};
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
-    SortColumn::new(
-        "worst",
-        'w',
-        "worst first",
-        "your jobs first; on top the worst of the last 30 s",
-    ),
+    SortColumn::new("worst", 'w', "worst first", WORST_HELP),
     SortColumn::new("job", '#', "id", "by job id"),
     SortColumn::new("jobname", 'n', "name", "by name"),
     SortColumn::new("jobuser", 'u', "user", "by user"),
@@ -40,10 +35,12 @@ pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
     SortColumn::new("partition", 'p', "partition", "by partition"),
 ];
 
+const WORST_HELP: &str = "your jobs first; on top the worst of the last 30 s";
+
 /// All columns of the list; the id always comes first.
 pub const COLUMN_SPECS: [ColumnSpec; 12] = table::specs(&JobListTable::COLUMNS);
 
-/// Width from which problems are told in words.
+/// Width from which problems are shown as texts.
 const WIDE_WIDTH: u16 = 100;
 const MAX_PROBLEM_WIDTH: u16 = 18;
 /// Width of a sign and a number.
@@ -66,29 +63,29 @@ pub(super) struct JobListCells<'a> {
     row: &'a JobRow,
 }
 
-type JobListColumn<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
+type Column<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
 pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
 impl<'a> JobListTable<'a> {
-    const COLUMNS: [JobListColumn<'a>; 12] = [
-        JobListColumn::left("ID", 0, |_, cells, _| {
+    const COLUMNS: [Column<'a>; 12] = [
+        Column::left("ID", 0, |_, cells, _| {
             Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
         })
         .named("job", "job", "the job's id, as squeue writes it; always shown first")
         .sized(|table, _| table.widths[0].clamp(4, 14)),
-        JobListColumn::left("NAME", 0, |_, cells, _| Cell::from(cells.job.name.to_string()))
+        Column::left("NAME", 0, |_, cells, _| Cell::from(cells.job.name.to_string()))
             .named("jobname", "jobname", "the job's name")
             .sized(|table, _| table.widths[1].clamp(4, 10))
             .rank(3)
             .wider(8, |table, room| table.widths[1].saturating_sub(10).min(20).min(room)),
-        JobListColumn::left("USER", 0, |_, cells, _| {
+        Column::left("USER", 0, |_, cells, _| {
             let tone = if cells.row.is_own { Tone::Accent } else { Tone::Plain };
             Cell::toned(cells.job.user.to_string(), tone)
         })
         .named("jobuser", "jobuser", "whose job it is; yours stand first")
         .sized(|table, _| table.widths[2].clamp(4, 9))
         .rank(4),
-        JobListColumn::left("DEVICES", 7, |table, cells, _| {
+        Column::left("DEVICES", 7, |table, cells, _| {
             let is_filtered = !table.context.view.filter.is_empty();
             match cells.row.matching_text().filter(|_| is_filtered) {
                 Some(text) => Cell::toned(text, Tone::Accent),
@@ -102,7 +99,7 @@ impl<'a> JobListTable<'a> {
              that match, of all; only these count in the columns behind",
         )
         .rank(1),
-        JobListColumn::left("PROBLEM", 0, |_, cells, place| {
+        Column::left("PROBLEM", 0, |_, cells, place| {
             let problems = cells.row.problems();
             let sign = cells.row.load.as_ref().filter(|_| problems.width() > place.width);
             Cell::Line(sign.map_or(problems, problem_sign))
@@ -122,14 +119,14 @@ impl<'a> JobListTable<'a> {
         })
         .keeps_tone()
         .rank(2),
-        JobListColumn::right("UTIL", 4, |table, cells, _| {
+        Column::right("UTIL", 4, |table, cells, _| {
             let share = cells.row.load.as_ref().and_then(JobLoad::mean);
             let tone = table.context.options.load.tone(share);
             Cell::Text(or_unknown(share, |share| format!("{share:.0}%")).into(), tone)
         })
         .named("util", "util", "mean utilization of its devices now")
         .rank(1),
-        JobListColumn::left("5 MIN", 0, |table, cells, place| {
+        Column::left("5 MIN", 0, |table, cells, place| {
             let series = table.series.get(&cells.job.shown_id);
             let count = usize::from(place.width);
             let points = series.map(|series| series.columns(count).0).unwrap_or_default();
@@ -141,13 +138,13 @@ impl<'a> JobListTable<'a> {
         .sized(|_, room| if room < 5 { 0 } else { room.min(8) })
         .rank(7)
         .wider(9, |_, room| room.min(12)),
-        JobListColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, JobLoad::idle))
+        Column::right("IDLE", 4, |_, cells, _| count_cell(cells, JobLoad::idle))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
             .rank(2),
-        JobListColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, JobLoad::outliers))
+        Column::right("OUTL", 4, |_, cells, _| count_cell(cells, JobLoad::outliers))
             .named("outliers", "outliers", "its devices far from the utilization of the others")
             .rank(5),
-        JobListColumn::right("USED/LIMIT", 13, |table, cells, _| {
+        Column::right("USED/LIMIT", 13, |table, cells, _| {
             let job = cells.job;
             let used = job.elapsed(table.context.view.now).map(format_duration);
             match (used, job.limit.map(format_duration)) {
@@ -158,7 +155,7 @@ impl<'a> JobListTable<'a> {
         })
         .named("used", "used", "how long it has run, and its time limit")
         .rank(6),
-        JobListColumn::left("STATE", 9, |_, cells, _| {
+        Column::left("STATE", 9, |_, cells, _| {
             let job = cells.job;
             let is_running = job.state == JobState::Running;
             let tone = if is_running { Tone::Plain } else { Tone::Warn };
@@ -166,11 +163,9 @@ impl<'a> JobListTable<'a> {
         })
         .named("jobstate", "jobstate", "the scheduler's state of the job")
         .rank(8),
-        JobListColumn::left("PARTITION", 12, |_, cells, _| {
-            Cell::from(cells.job.partition.to_string())
-        })
-        .named("partition", "partition", "the partition it runs in")
-        .rank(10),
+        Column::left("PARTITION", 12, |_, cells, _| cells.job.partition.to_string().into())
+            .named("partition", "partition", "the partition it runs in")
+            .rank(10),
     ];
 
     /// Lays out the table in `width`.
@@ -205,8 +200,10 @@ fn problem_sign(load: &JobLoad) -> Line {
 
 /// Returns the title line, with the sort column marked.
 pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
-    let is_sorted = |spec: &ColumnSpec| spec.sort == order.column && spec.name != "chart";
-    table.sorted_titles(is_sorted, rises(order.column) != order.is_reversed)
+    table.sorted_titles(
+        |spec| spec.sort == order.column && spec.name != "chart",
+        rises(order.column) != order.is_reversed,
+    )
 }
 
 /// Draws one job as a line.
@@ -228,15 +225,14 @@ fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
         line = line.text(": ", Tone::Faint).text(reason, Tone::Plain);
     }
     line = line.text(" · ", Tone::Faint).text(start_text(job, view.now, zone), Tone::Plain);
-    let mut others = Vec::new();
     if !job.partition.is_empty() {
-        others.push(format!("{} {}", view.fleet.scheduler().words.queue, job.partition));
+        let queue = view.fleet.scheduler().words.queue;
+        line = line.text(format!(" · {queue} {}", job.partition), Tone::Faint);
     }
-    others.extend(job.limit.map(|limit| format!("limit {}", format_duration(limit))));
-    for text in others {
-        line = line.text(" · ", Tone::Faint).text(text, Tone::Faint);
+    match job.limit.map(format_duration) {
+        Some(limit) => line.text(format!(" · limit {limit}"), Tone::Faint),
+        None => line,
     }
-    line
 }
 
 fn start_text(job: &Job, now: Timestamp, zone: &TimeZone) -> String {

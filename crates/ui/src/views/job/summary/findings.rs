@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::views::job::metric::JobMetric;
-use crate::views::job::summary::JobSummary;
+use crate::views::job::summary::{CellPlace, JobSummary};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::Units;
 use gtop_fleet::insight::FleetView;
@@ -30,16 +30,16 @@ pub(crate) struct Finding {
 type Outlier = (JobMetric, f32, f32);
 
 /// Outlying metrics by (row, cell) of the summary.
-pub(super) type Outliers = BTreeMap<(usize, usize), Vec<Outlier>>;
+pub(super) type Outliers = BTreeMap<CellPlace, Vec<Outlier>>;
 
 /// Describes the marked devices, given by (row, cell): faults first, then by lag.
 pub(super) fn findings(
     fleet_view: &FleetView,
     summary: &JobSummary,
     outliers: &Outliers,
-    marked: &BTreeSet<(usize, usize)>,
+    marked: &BTreeSet<CellPlace>,
 ) -> Vec<Finding> {
-    let finding = |index: &(usize, usize)| {
+    let found = marked.iter().filter_map(|index| {
         let row = summary.rows.get(index.0)?;
         let cell = row.cells.get(index.1)?;
         let node = row.node(fleet_view)?;
@@ -54,8 +54,8 @@ pub(super) fn findings(
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, value, median)| median - value),
         })
-    };
-    let mut all: Vec<Finding> = marked.iter().filter_map(finding).collect();
+    });
+    let mut all: Vec<Finding> = found.collect();
     all.sort_by(|one, other| {
         (other.tone == Tone::Bad).cmp(&(one.tone == Tone::Bad)).then(other.lag.total_cmp(&one.lag))
     });
@@ -72,30 +72,23 @@ fn description(
     if device.fault.is_some() {
         return flags.first().map(DeviceFlag::text).unwrap_or_default();
     }
-    let mut texts: Vec<String> = outliers
-        .iter()
-        .map(|(metric, value, median)| {
-            let (value, median) = (metric.format(*value, units), metric.format(*median, units));
-            match metric {
-                JobMetric::Utilization | JobMetric::Temperature => {
-                    format!("at {value}, peers at {median}")
-                }
-                JobMetric::Memory => format!("uses {value}, peers {median}"),
-                JobMetric::Power => format!("draws {value}, peers {median}"),
+    let mut texts = Vec::new();
+    for (metric, value, median) in outliers {
+        let (value, median) = (metric.format(*value, units), metric.format(*median, units));
+        texts.push(match metric {
+            JobMetric::Utilization | JobMetric::Temperature => {
+                format!("at {value}, peers at {median}")
             }
-        })
-        .collect();
+            JobMetric::Memory => format!("uses {value}, peers {median}"),
+            JobMetric::Power => format!("draws {value}, peers {median}"),
+        });
+    }
     if let Some(throttle) = device.throttle.get().filter(|throttle| throttle.is_harmful()) {
         texts.push(throttle.text());
     }
-    let clocks = device
-        .sm_clock
-        .zip(Reading::of(device.statics.as_deref(), |known| known.sm_clock_max))
-        .get();
-    let clocks = clocks.map(|(now, max)| (now.get(), max.get()));
-    if let Some((now, max)) = clocks.filter(|(now, max)| is_slow(*now, *max))
-        && !texts.is_empty()
-    {
+    let max_clock = Reading::of(device.statics.as_deref(), |known| known.sm_clock_max);
+    let clocks = device.sm_clock.zip(max_clock).get().map(|(now, max)| (now.get(), max.get()));
+    if let Some((now, max)) = clocks.filter(|(now, max)| is_slow(*now, *max) && !texts.is_empty()) {
         texts.push(format!("SM clock {now} of {max} MHz"));
     }
     texts.extend(flags.iter().filter(|flag| !flag.is_slowdown()).map(DeviceFlag::text));
