@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::View;
 use crate::chart_metric::ChartMetric;
 use crate::display_options::Density;
 use crate::input::Click;
+use crate::view::View;
 use crate::widgets::list::Movement;
 use gtop_fleet::query::SortOrder;
 use gtop_local::time::Timestamp;

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::RenderContext;
 use crate::action::{Action, SortAction, UiRequest};
 use crate::dialog::delete::DeleteDialog;
 use crate::dialog::explain::ExplanationDialog;
@@ -13,6 +12,7 @@ use crate::dialog::setup::Setup;
 use crate::dialog::signal::SignalDialog;
 use crate::dialog::variables::VariablesDialog;
 use crate::input::Key;
+use crate::render_context::RenderContext;
 use crate::widgets::line::Line;
 use crate::widgets::menu::Menu;
 use gtop_fleet::query::{SortColumn, SortOrder};

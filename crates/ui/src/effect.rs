@@ -1,12 +1,12 @@
 //! Effects: what an action asks of the screen and of the event loop.
 
-use crate::RenderContext;
-use crate::View;
 use crate::action::{NodeRequest, UiRequest};
 use crate::dialog::Dialog;
 use crate::dialog::signal::SignalDialog;
 use crate::process_target::SignalTargets;
+use crate::render_context::RenderContext;
 use crate::signals::StopReason;
+use crate::view::View;
 use gtop_fleet::insight::RowId;
 use gtop_model::{NodeName, RequestError, Signal};
 

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::RenderContext;
 use crate::filter_prompt::menu::CompletionMenu;
 use crate::input::{Key, NamedKey};
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::line_editor::LineEditor;
 use gtop_fleet::Fleet;

@@ -1,11 +1,12 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
-use crate::View;
 use crate::input::Click;
+use crate::render_context::RenderContext;
+use crate::screen_state::ScreenState;
 use crate::timeline::time_text;
+use crate::view::View;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{interval, percent, power_text};
-use crate::{RenderContext, ScreenState};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::{DeviceCount, Node, Totals};
@@ -367,7 +368,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::DisplayOptions;
+    use crate::display_options::DisplayOptions;
     use gtop_fleet::Fleet;
     use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::view::View;
 use gtop_local::text::is_unprintable;
 use gtop_local::time::Timestamp;
 
@@ -128,7 +129,7 @@ impl FromStr for Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Click {
     /// The tab of a view.
-    View(super::View),
+    View(View),
     /// The row at this index of the list; a second click opens it.
     Row(usize),
     /// The cell at this row and cell index of the heat map; a second click opens it.

@@ -19,8 +19,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, watch};
 
 use crate::background::BackgroundDetector;
+use crate::input::{Key, NamedKey};
 use crate::keyboard::escape::SequenceJoiner;
-use crate::{Key, NamedKey};
 
 /// Further input stays in the terminal's buffer.
 const MAX_QUEUED_EVENTS: usize = 64;

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use crate::action::Action;
-use crate::input::KeyParseError;
+use crate::input::{Key, KeyParseError};
 use crate::key_scheme::KeyScheme;
-use crate::{Key, View};
+use crate::view::View;
 use gtop_fleet::query::nearest;
 use gtop_fleet::settings::{Choice as _, KeyIssue, KeyReport, KeyRow, KeyTable};
 use gtop_local::text::sanitize;
@@ -355,8 +355,8 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NamedKey;
     use crate::action::{FleetAction, NodeAction, RowAction, SortAction};
+    use crate::input::NamedKey;
     use crate::widgets::list::Movement;
 
     fn first(key: Key, view: View) -> Option<&'static Action> {

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::surface::Hyperlink;
 use crate::theme::{GlyphSet, Theme};
-use crate::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
+use crate::widgets::line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 
 /// The cells of a bar: empty, half full and full. They leave the upper half of the row blank, so that the bars of
 /// neighbouring rows never merge.

@@ -79,7 +79,7 @@ pub(crate) fn apply_preferences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Density;
+    use crate::display_options::Density;
     use crate::views::fleet::{Grouping, Layout, MapMetric};
     use gtop_fleet::query::DisplaySelection;
     use gtop_fleet::settings::SettingGroup as _;

@@ -1,8 +1,11 @@
 //! The whole screen: header, the current view, dialog or prompt, footer.
 
+use crate::header;
 use crate::navigation::Navigation;
+use crate::render_context::RenderContext;
+use crate::screen_state::ScreenState;
+use crate::view::View;
 use crate::widgets::line::{self, Line, Tone};
-use crate::{RenderContext, ScreenState, View, header};
 
 /// The columns between a message and the key hints.
 const MESSAGE_GAP: u16 = 3;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::RenderContext;
 use crate::header;
 use crate::node_panel::panel;
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::number_format::percent_value;
 use crate::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};

@@ -2,8 +2,8 @@
 
 use jiff::tz::TimeZone;
 
-use crate::RenderContext;
 use crate::display_options::DisplayOptions;
+use crate::render_context::RenderContext;
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::Filter;

@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::Line;
 use crate::paint::paint;
 use crate::surface::AnsiWriter;
 use crate::theme::Theme;
+use crate::widgets::line::Line;
 
 /// Renders lines as text, cut to `width`; with ANSI styles only if `has_styles`.
 pub fn render_text(lines: &[Line], theme: Theme, width: u16, has_styles: bool) -> String {
@@ -62,8 +62,8 @@ fn fixed_width(symbol: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tone;
     use crate::theme::{ColourDepth, GlyphSet, Palette};
+    use crate::widgets::line::Tone;
 
     const THEME: Theme = Theme {
         palette: Palette::Dark,

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use crate::key_scheme::KeyScheme;
 use crate::settings::ScreenSettings;
-use crate::{RowStyle, Tone};
+use crate::widgets::line::{RowStyle, Tone};
 use gtop_fleet::settings::Layer;
 
 mod palette;

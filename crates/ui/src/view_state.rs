@@ -1,10 +1,10 @@
 //! What a view is: a state that handles actions and draws lines.
 
-use crate::RenderContext;
 use crate::action::RowAction;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::NodePanel;
+use crate::render_context::RenderContext;
 use crate::selection::SharedSelection;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;

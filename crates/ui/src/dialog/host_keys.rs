@@ -7,10 +7,11 @@ use std::ops::ControlFlow;
 use crate::action::UiRequest;
 use crate::dialog::DialogStep;
 use crate::input::{Key, NamedKey};
+use crate::render_context::RenderContext;
+use crate::view::View;
 use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};
-use crate::{RenderContext, View};
 use gtop_local::text::counted;
 use gtop_local::text::{sanitized_chars, width_of};
 use gtop_model::{

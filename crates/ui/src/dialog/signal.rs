@@ -5,11 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::RenderContext;
 use crate::action::{NodeReply, NodeRequest, UiRequest};
 use crate::dialog::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::process_target::{ProcessTarget, SignalTargets, short_command};
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
 use crate::widgets::menu::Menu;

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::action::UiRequest;
 use crate::dialog::DialogStep;
 use crate::dialog::output::OutputDialog;
 use crate::input::{Key, NamedKey};
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};

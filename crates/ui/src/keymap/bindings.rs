@@ -7,9 +7,10 @@
 use crate::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
 };
+use crate::display_options::Density;
 use crate::keymap::{Binding, Hint};
+use crate::view::View;
 use crate::widgets::list::Movement;
-use crate::{Density, View};
 use gtop_fleet::query::SortOrder;
 use gtop_model::{PlaybackCommand, Signal};
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{BoundKeys, Keymap, keys_text};
+use crate::action::Action;
 use crate::filter_prompt::syntax;
 use crate::theme::Palette;
+use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::line::{Symbol, wrap};
-use crate::{Action, Line, SpanContent, Tone, View};
+use crate::widgets::line::{Line, SpanContent, Symbol, Tone, wrap};
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::settings::ColumnSpec;
 

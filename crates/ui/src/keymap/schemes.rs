@@ -1,7 +1,7 @@
 //! Key schemes: the keys of other monitors as changes of the default keys, and an account of every key in the help of
 //! those monitors.
 
-use crate::Key;
+use crate::input::Key;
 use crate::key_scheme::KeyScheme;
 
 mod htop;
@@ -94,9 +94,9 @@ pub(super) const fn scheme(scheme: KeyScheme) -> &'static Scheme {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::View;
     use crate::action::Action;
     use crate::keymap::{Keymap, TABLES};
+    use crate::view::View;
     use crate::views::processes;
 
     /// Returns the view of a binding and its action.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::action::{Action, NodeAction};
 use crate::chart_metric::ChartMetric;
 use crate::dialog::Dialog;
@@ -12,6 +11,7 @@ use crate::node_panel::close_up::{chart_step, metric_points, series_points};
 use crate::node_panel::device_table::device_fade;
 use crate::node_panel::host::newest_label;
 use crate::node_panel::series::{NodeSeries, SeriesId};
+use crate::render_context::RenderContext;
 use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::menu::Menu;

@@ -1,12 +1,14 @@
 //! The device table of a node, in nvnodetop's column order, with attribute columns if there is room.
 
-use crate::RenderContext;
+use std::sync::Arc;
+
 use crate::display_options::{DisplayOptions, Thresholds};
 use crate::node_panel::NodePanel;
 use crate::node_panel::attributes;
 use crate::node_panel::attributes::{Attribute, AttributeContext};
 use crate::node_panel::host::{history_points, shown_until};
 use crate::node_panel::process_table::has_only_tpus;
+use crate::render_context::RenderContext;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone, truncate_distinct};
 use crate::widgets::number_format::{or_unknown, percent, share_of};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::RenderContext;
 use crate::node_panel::{device_table, process_table};
+use crate::render_context::RenderContext;
 use crate::timeline::{time_text as clock_text, zoned};
 use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::line::Tone;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::RenderContext;
 use crate::node_panel::series::{NodeSeries, SeriesId};
+use crate::render_context::RenderContext;
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::number_format::{

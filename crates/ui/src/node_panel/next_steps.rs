@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::Node;
 use gtop_local::text::width_of;

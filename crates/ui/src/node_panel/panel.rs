@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::chart_metric::ChartMetric;
 use crate::display_options::Density;
 use crate::node_panel::NodePanel;
 use crate::node_panel::device_table::DeviceRoom;
 use crate::node_panel::series::SeriesId;
 use crate::node_panel::{chart, device_table, host, next_steps, process_table};
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use gtop_fleet::Node;
 use gtop_fleet::insight::FleetView;

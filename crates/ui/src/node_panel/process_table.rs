@@ -1,10 +1,10 @@
 //! The process table of a node: the processes on each device and what they use.
 
-use crate::RenderContext;
 use crate::node_panel::NodePanel;
 use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};
+use crate::render_context::RenderContext;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};

@@ -3,7 +3,7 @@
 use ratatui::style::{Color, Modifier, Style};
 
 use super::{ColourDepth, Palette};
-use crate::Tone;
+use crate::widgets::line::Tone;
 
 /// The tones that differ between palettes, as fixed colours of the 256.
 ///

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::action::RowAction;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
+use crate::render_context::RenderContext;
 use crate::timeline::zoned;
 use crate::view_state::{Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::RenderContext;
-use crate::View;
 use crate::action::{FleetAction, RowAction};
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{self, panel};
+use crate::render_context::RenderContext;
 use crate::selection::SharedSelection;
+use crate::view::View;
 use crate::view_state::{Shared, ViewState};
 use crate::views::fleet::cells::CellCache;
 pub(crate) use crate::views::fleet::cells::MapMetric;

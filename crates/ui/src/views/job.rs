@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
-use crate::View;
 use crate::action::{JobAction, RowAction};
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel;
 use crate::node_panel::explain;
+use crate::render_context::RenderContext;
 use crate::selection::{JobSelection, SharedSelection};
+use crate::view::View;
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;

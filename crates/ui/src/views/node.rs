@@ -1,10 +1,10 @@
 //! The node view: one node in full, with chart and detail line.
 
-use crate::RenderContext;
 use crate::action::{NodeAction, RowAction};
 use crate::display_options::Density;
 use crate::effect::Effect;
 use crate::node_panel::{self, explain, panel};
+use crate::render_context::RenderContext;
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;

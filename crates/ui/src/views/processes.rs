@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::RenderContext;
 use crate::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
 use crate::dialog::signal::LateReplies;
 use crate::display_options::Density;
@@ -12,6 +11,7 @@ use crate::node_panel::explain;
 pub use crate::process_order::sort_columns;
 use crate::process_row::{ProcessRow, RowKey};
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
+use crate::render_context::RenderContext;
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;

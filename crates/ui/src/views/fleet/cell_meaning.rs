@@ -1,6 +1,6 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::cells::{
     FILTERED_OUT, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE,
 };
@@ -144,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::DisplayOptions;
+    use crate::display_options::DisplayOptions;
     use gtop_fleet::insight::FleetView;
     use gtop_model::{Celsius, DeviceFault, NodeName, Reading};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::symbol_map::SymbolMap;
 use crate::widgets::line::{Symbol, Tone};
 use crate::widgets::number_format::percent_value;
@@ -337,7 +337,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::DisplayOptions;
+    use crate::display_options::DisplayOptions;
     use gtop_model::{NodeState, Reading, Reason, SchedulerNode};
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_cells::{
     count_cell, down_cell, jobs_text, memory_text, power_text, users_text,

@@ -1,6 +1,6 @@
 //! The detail lines of the device under the cursor of the heat map.
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cell_meaning::MapCell;
 

@@ -1,6 +1,6 @@
 //! Group headers: the title of a group, and its totals over fresh nodes.
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
 use crate::views::fleet::group::Group;
 use crate::widgets::line::{Line, Tone, truncate};

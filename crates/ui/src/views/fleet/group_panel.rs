@@ -1,6 +1,6 @@
 //! The panel of a group: its devices by model, and on which nodes some are free.
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::views::fleet::group::{Group, ModelTotals};
 use crate::views::fleet::node_cells::{count_cell, down_cell};

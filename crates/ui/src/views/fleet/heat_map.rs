@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::input::Click;
+use crate::render_context::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cells::StaleStyle;
 use crate::views::fleet::group::GroupMember;

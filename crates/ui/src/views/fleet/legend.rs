@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cells::{
     FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, UNAVAILABLE, UNUSED,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::input::Click;
+use crate::render_context::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cells::{CellCache, MapMetric, StaleStyle, is_due};
 use crate::views::fleet::column_layout::{
@@ -268,7 +268,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::DisplayOptions;
+    use crate::display_options::DisplayOptions;
     use gtop_fleet::{Fleet, SourceState};
     use gtop_model::{Device, Link, Percent, Reading, Source};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::node_panel::explain;
+use crate::render_context::RenderContext;
 use crate::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
 
 use crate::views::fleet::group::GroupMember;

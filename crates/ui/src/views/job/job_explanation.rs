@@ -1,6 +1,6 @@
 //! Explains a job: how its devices do, then what the scheduler says of it.
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::job::load::JobLoad;
 use crate::views::job::summary::JobSummary;
 

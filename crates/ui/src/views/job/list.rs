@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::RenderContext;
 use crate::input::Click;
+use crate::render_context::RenderContext;
 use crate::selection::SharedSelection;
 use crate::views::job::series::MeanSeries;
 use crate::widgets::line::{Line, Tone};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::RenderContext;
 use crate::display_options::Density;
 use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};
+use crate::render_context::RenderContext;
 use crate::views::processes::rows::{ProcessRows, ResolvedScope};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{Units, format_run_time, percent, percent_value};

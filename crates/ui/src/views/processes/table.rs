@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::RenderContext;
 use crate::display_options::Density;
 use crate::input::Click;
 use crate::process_order;
 use crate::process_row::{ProcessEntry, ProcessRow};
 use crate::process_target::short_command;
+use crate::render_context::RenderContext;
 use crate::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::views::processes::detail::state_text;
 use crate::views::processes::rows::{ResolvedScope, is_hidden};

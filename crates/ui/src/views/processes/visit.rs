@@ -1,7 +1,7 @@
 //! Visits: the process view, opened by another view for the processes of one node and left again to it.
 
-use crate::RenderContext;
 use crate::process_row::RowKey;
+use crate::render_context::RenderContext;
 use crate::selection::SharedSelection;
 use crate::views::processes::{Scope, State};
 use gtop_fleet::insight::RowId;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::node_status::shown_id;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::insight::runs::Runs;
 use gtop_local::text::counted;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::runs::TableRow;
 use crate::views::runs::columns::{
     COLUMNS, MAX_NAME_WIDTH, NOTE, RunColumn, STATUS, min_width, status_tone,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::views::users::UserRowIdentity;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::RowId;

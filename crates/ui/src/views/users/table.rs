@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::timeline::time_text;
 use crate::views::users::COLUMNS;
 use crate::views::users::rows::{UserRow, UserRows};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::RenderContext;
+use crate::render_context::RenderContext;
 use crate::timeline::time_text;
 use crate::views::job::list::rows::{JobRow, JobRows, rises};
 use crate::views::job::load::JobLoad;
