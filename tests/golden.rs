@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop_fleet::Fleet;
-use gtop_ui::{Effect, StopReason, Ui, UiRequest};
+use gtop_ui::{LoopEffect, StopReason, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -198,12 +198,12 @@ fn ages_are_exact_to_the_second() {
 fn keys_perform_their_bound_actions() {
     let mut ui = new_ui(fleets::every_state(), DARK);
     let press_key = |ui: &mut Ui, code| ui.on_key(key(code), NOW);
-    assert_eq!(press_key(&mut ui, KeyCode::F(5)), Effect::Request(UiRequest::Refresh));
-    assert_eq!(press_key(&mut ui, KeyCode::Char('q')), Effect::Exit(StopReason::Quit));
+    assert_eq!(press_key(&mut ui, KeyCode::F(5)), LoopEffect::Request(UiRequest::Refresh));
+    assert_eq!(press_key(&mut ui, KeyCode::Char('q')), LoopEffect::Exit(StopReason::Quit));
     let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    assert_eq!(ui.on_key(control('c'), NOW), Effect::Exit(StopReason::Interrupted));
-    assert_eq!(ui.on_key(control('z'), NOW), Effect::Suspend);
-    assert_eq!(ui.on_key(control('l'), NOW), Effect::Redraw);
+    assert_eq!(ui.on_key(control('c'), NOW), LoopEffect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control('z'), NOW), LoopEffect::Suspend);
+    assert_eq!(ui.on_key(control('l'), NOW), LoopEffect::Redraw);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn quit_closes_help_first() {
     let mut ui = new_ui(fleets::every_state(), DARK);
     ui.on_key(key(KeyCode::Char('h')), NOW);
     assert!(text(&draw(&mut ui, 80, 24)).iter().any(|line| line.starts_with("Signs and colours")));
-    assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), Effect::Handled);
+    assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), LoopEffect::Handled);
     assert!(!text(&draw(&mut ui, 80, 24)).iter().any(|line| line.starts_with("Signs and colours")));
 }
 

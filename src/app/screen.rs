@@ -145,7 +145,7 @@ pub(super) async fn run(
                 UiRequest::FocusNode(focus) => monitor.focus(focus),
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
-                UiRequest::QueryNodes(requests) => {
+                UiRequest::QueryNodes(requests) | UiRequest::SignalProcesses(requests) => {
                     send_requests(&node_client, &env.clock, &replies, requests);
                 }
                 UiRequest::LogIn(nodes) => {
@@ -225,6 +225,7 @@ pub(super) async fn run_replay(
                 | UiRequest::FocusNode(_)
                 | UiRequest::WatchJob(_)
                 | UiRequest::QueryNodes(_)
+                | UiRequest::SignalProcesses(_)
                 | UiRequest::HostKeys(_)
                 | UiRequest::LogIn(_)
                 | UiRequest::Runs(_)

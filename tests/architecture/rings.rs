@@ -1,7 +1,8 @@
 //! No rings: in every folder the modules use each other in one direction only.
 //!
 //! A module is a file with the folder of its children. A child may use what its parent declares; two children of
-//! one parent may not use each other, neither directly nor by way of others.
+//! one parent may not use each other, neither directly nor by way of others. In the screen no file uses one above it, but
+//! for the folders of `WITH_SHARED_STATE`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,14 +10,17 @@ use std::path::Path;
 
 use crate::imports::{self, Graph};
 
+/// Folders of the screen whose files share the state that the file of the folder declares.
+const WITH_SHARED_STATE: &[&str] = &["views", "node_panel", "theme"];
+
+/// Returns the modules on the way to a file. The root of a crate is the parent of all in it.
+fn segments(path: &Path) -> Vec<String> {
+    let names = path.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
+    names.filter(|name| !["lib", "src", "crates"].contains(&name.as_str())).collect()
+}
+
 /// Returns the modules of every folder and which of their siblings each uses.
 fn siblings(graph: &Graph) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
-    // The root of a crate is the parent of all in it.
-    let segments = |path: &Path| -> Vec<String> {
-        let names =
-            path.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
-        names.filter(|name| !["lib", "src", "crates"].contains(&name.as_str())).collect()
-    };
     let mut folders: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for (user, files) in graph {
         let user = segments(user);
@@ -58,9 +62,28 @@ fn no_view_uses_another_or_navigation() {
     assert!(among_views.is_none_or(BTreeMap::is_empty), "a view uses another: {among_views:?}");
     let views = folders["ui"].get("views").cloned().unwrap_or_default();
     assert!(views.contains("widgets"), "the views use {views:?}");
-    for above in ["navigation", "render", "screen", "event_loop", "keymap"] {
+    for above in ["navigation", "overlays", "render", "screen", "event_loop", "help", "keymap"] {
         assert!(!views.contains(above), "a view uses {above}");
     }
+}
+
+#[test]
+fn no_file_of_the_screen_uses_a_file_above_it() {
+    let graph = imports::graph(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let mut wrong = Vec::new();
+    for (user, files) in &graph {
+        let path = segments(user);
+        if path.first().is_none_or(|krate| krate != "ui") {
+            continue;
+        }
+        let shares_state = path.get(1).is_some_and(|name| WITH_SHARED_STATE.contains(&&**name));
+        for used in files.iter().filter(|used| *used != user && path.starts_with(&segments(used))) {
+            if !shares_state || used.ends_with("lib.rs") {
+                wrong.push(format!("{} uses {}", user.display(), used.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 /// Returns the rings of a crate of these files.

@@ -12,7 +12,7 @@ use gtop_model::{
     Reading, Reason, SchedulerErrorKind,
 };
 use gtop_ui::{DisplayOptions, MemoryUnit};
-use gtop_ui::{Effect, Keymap, Surface, Ui, UiRequest};
+use gtop_ui::{Keymap, LoopEffect, Surface, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -325,7 +325,8 @@ fn the_same_pid_on_two_nodes_is_two_processes() {
     press(&mut ui, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
     let dialog = screen(&mut ui, (120, 40));
     assert!(dialog.contains("gpu02") && dialog.contains("serve"), "{dialog}");
-    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+        ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent: {dialog}")
     };
@@ -370,7 +371,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
         }
         check("node-gone-80x24", &draw(&mut ui, 80, 24));
         assert!(screen(&mut ui, (80, 24)).contains("gpu02 is no longer monitored"));
-        assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), Effect::Handled);
+        assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), LoopEffect::Handled);
         let shown = screen(&mut ui, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
     }

@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{DisplaySelection, Filter};
 use gtop_fleet::{DeviceCount, Fleet, NodeCount};
-use gtop_ui::{Effect, UiRequest};
+use gtop_ui::{LoopEffect, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -90,13 +90,13 @@ fn an_applied_filter_is_remembered_once_and_recalled() {
     let mut ui = new_ui(fleets::cluster(), DARK).with_recent_filters(vec!["busy".to_owned()]);
     let enter = |ui: &mut gtop_ui::Ui| ui.on_key(key(KeyCode::Enter), NOW);
     press(&mut ui, &typed("free"));
-    assert_eq!(enter(&mut ui), Effect::Request(UiRequest::RememberFilter("free".to_owned())));
+    assert_eq!(enter(&mut ui), LoopEffect::Request(UiRequest::RememberFilter("free".to_owned())));
     press(&mut ui, &[KeyCode::Esc, KeyCode::Char('/'), KeyCode::Up, KeyCode::Up]);
     let screen = text(&draw(&mut ui, 80, 24));
     assert!(screen[23].starts_with("/ busy"), "{}", screen[23]);
-    assert_eq!(enter(&mut ui), Effect::Request(UiRequest::RememberFilter("busy".to_owned())));
+    assert_eq!(enter(&mut ui), LoopEffect::Request(UiRequest::RememberFilter("busy".to_owned())));
     press(&mut ui, &[KeyCode::Char('/')]);
-    assert_eq!(enter(&mut ui), Effect::Handled, "it is the newest already");
+    assert_eq!(enter(&mut ui), LoopEffect::Handled, "it is the newest already");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use gtop_model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
     UnknownHost,
 };
-use gtop_ui::{Effect, Ui, UiRequest};
+use gtop_ui::{LoopEffect, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{DARK, NARROW, SMALL, Scene, draw, key, new_ui, press, text};
@@ -50,14 +50,14 @@ fn question() -> HostKeyQuestion {
 /// A screen that asks this question.
 fn asking(ui: &mut Ui, question: HostKeyQuestion) {
     let effect = ui.on_key(key(KeyCode::Char('A')), NOW);
-    let Effect::Request(UiRequest::HostKeys(HostKeyRequest::Fetch(nodes))) = effect else {
+    let LoopEffect::Request(UiRequest::HostKeys(HostKeyRequest::Fetch(nodes))) = effect else {
         panic!("{effect:?}")
     };
     assert_eq!(nodes, [node("gpu14"), node("gpu15")]);
     assert_eq!(ui.on_host_keys(HostKeyReply::Fetched(question), NOW), None);
 }
 
-fn typed(ui: &mut Ui, text: &str) -> Effect {
+fn typed(ui: &mut Ui, text: &str) -> LoopEffect {
     press(ui, &text.chars().map(KeyCode::Char).collect::<Vec<_>>());
     ui.on_key(key(KeyCode::Enter), NOW)
 }
@@ -82,7 +82,7 @@ fn what_is_stored_is_used_even_if_the_question_was_closed() {
         let fingerprint = "SHA256:HruGEb0avLByJgmV5QaP1haIETXvl0mVVfOZP7cfyTw";
         let accepted = AcceptedKey { host: "gpu16".into(), fingerprint: fingerprint.into() };
         let request = UiRequest::HostKeys(HostKeyRequest::Accept(vec![accepted]));
-        assert_eq!(typed(&mut ui, fingerprint), Effect::Request(request));
+        assert_eq!(typed(&mut ui, fingerprint), LoopEffect::Request(request));
         if closes {
             press(&mut ui, &[KeyCode::Esc]);
         }
@@ -92,7 +92,7 @@ fn what_is_stored_is_used_even_if_the_question_was_closed() {
         if !closes {
             let left = text(&draw(&mut ui, 80, 24)).join("\n");
             assert!(left.contains("1 host key stored; 1 host is left"), "{left}");
-            assert_eq!(ui.on_key(key(KeyCode::Esc), NOW), Effect::Request(UiRequest::Refresh));
+            assert_eq!(ui.on_key(key(KeyCode::Esc), NOW), LoopEffect::Request(UiRequest::Refresh));
         }
     }
 }

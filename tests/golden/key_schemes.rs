@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop_fleet::Fleet;
 use gtop_model::{ProcessKey, ProcessRequest};
-use gtop_ui::{DisplayOptions, Effect, KeyScheme, Keymap, Palette, Theme, Ui, UiRequest};
+use gtop_ui::{DisplayOptions, KeyScheme, Keymap, LoopEffect, Palette, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW, NodeFixture};
 use crate::golden::harness::{DARK, MEDIUM, NARROW, Scene, draw, key, new_ui, press, text};
@@ -49,7 +49,10 @@ fn control(letter: char) -> KeyEvent {
 /// Returns the request that a key makes.
 fn request(ui: &mut Ui, code: KeyCode) -> ProcessRequest {
     let effect = ui.on_key(key(code), NOW);
-    let Effect::Request(UiRequest::QueryNodes(mut requests)) = effect else {
+    let LoopEffect::Request(
+        UiRequest::QueryNodes(mut requests) | UiRequest::SignalProcesses(mut requests),
+    ) = effect
+    else {
         panic!("{code:?}: {effect:?}")
     };
     requests.remove(0).process_request
@@ -79,7 +82,7 @@ fn the_key_that_quits_closes_the_help_first_in_every_scheme_and_view() {
             let mut ui = ui_with(scheme);
             press(&mut ui, &letters(&format!("{view}?")));
             assert!(screen(&mut ui).contains("Signs and colours"), "{}", screen(&mut ui));
-            assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), Effect::Handled);
+            assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), LoopEffect::Handled);
             assert!(!screen(&mut ui).contains("Signs and colours"), "{scheme:?} {view}");
         }
     }
@@ -146,7 +149,7 @@ fn down_selects_the_first_process_and_pages_lead_back_to_the_machine() {
     press(&mut ui, &[KeyCode::Esc]);
     assert!(machine(&mut ui), "{}", screen(&mut ui));
     // On the machine, q quits.
-    assert!(matches!(ui.on_key(key_of('q'), NOW), Effect::Exit(_)));
+    assert!(matches!(ui.on_key(key_of('q'), NOW), LoopEffect::Exit(_)));
 }
 
 fn key_of(letter: char) -> KeyEvent {
@@ -157,11 +160,11 @@ fn key_of(letter: char) -> KeyEvent {
 fn k_asks_to_kill_and_control_c_interrupts_the_selected_process() {
     let mut ui = ui_with(KeyScheme::Nvitop);
     // Without a selection, Ctrl-C quits.
-    assert!(matches!(ui.on_key(control('c'), NOW), Effect::Exit(_)));
+    assert!(matches!(ui.on_key(control('c'), NOW), LoopEffect::Exit(_)));
     press(&mut ui, &[KeyCode::Down, KeyCode::Char('k')]);
     assert!(screen(&mut ui).contains("send KILL to this process?"), "{}", screen(&mut ui));
     press(&mut ui, &[KeyCode::Esc]);
-    assert_eq!(ui.on_key(control('c'), NOW), Effect::Handled);
+    assert_eq!(ui.on_key(control('c'), NOW), LoopEffect::Handled);
     assert!(screen(&mut ui).contains("send INT to this process?"), "{}", screen(&mut ui));
 }
 

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use gtop_fleet::Fleet;
 use gtop_local::time::Timestamp;
 use gtop_model::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState};
-use gtop_ui::{Effect, Theme, Timeline, Ui, UiRequest, View};
+use gtop_ui::{LoopEffect, Theme, Timeline, Ui, UiRequest, View};
 use ratatui::buffer::Buffer;
 
 use crate::golden::fleets::{self, NOW};
@@ -118,7 +118,7 @@ fn the_time_prompt_shows_what_a_text_means_and_keeps_a_wrong_one() {
     ui.on_key(key(KeyCode::Backspace), NOW);
     let effect = ui.on_key(key(KeyCode::Enter), NOW);
     let command = PlaybackCommand::GoTo(NOW.minus(MINUTE * 3));
-    assert_eq!(effect, Effect::Request(UiRequest::Playback(command)));
+    assert_eq!(effect, LoopEffect::Request(UiRequest::Playback(command)));
     let shown = screen(&mut ui);
     assert!(!shown.lines().last().unwrap().starts_with("go to "), "{shown}");
 }
@@ -184,10 +184,10 @@ fn keys_are_commands_of_the_player_in_every_view_if_there_is_a_recording() {
             press(ui, &[KeyCode::Char(digit)]);
         }
         for (event, command) in commands() {
-            let request = Effect::Request(UiRequest::Playback(command));
+            let request = LoopEffect::Request(UiRequest::Playback(command));
             assert_eq!(replay.on_key(event, NOW), request, "{event:?} in view {digit}");
             assert_eq!(recorded.on_key(event, NOW), request, "{event:?} in view {digit}");
-            assert_eq!(live.on_key(event, NOW), Effect::Handled);
+            assert_eq!(live.on_key(event, NOW), LoopEffect::Handled);
             let shown = draw_at(&mut live, NOW);
             assert!(shown.contains("gtop --record FILE keeps a recording"), "{shown}");
         }
@@ -199,11 +199,11 @@ fn keys_are_commands_of_the_player_in_every_view_if_there_is_a_recording() {
 #[test]
 fn end_leads_back_to_now_only_if_the_recording_is_still_written() {
     let mut replay = new_replay(fleets::every_state(), timeline(), DARK);
-    assert_eq!(replay.on_key(key(KeyCode::End), NOW), Effect::Handled);
+    assert_eq!(replay.on_key(key(KeyCode::End), NOW), LoopEffect::Handled);
     let behind = with(|playback| playback.is_live = true);
     let mut behind = new_replay(fleets::every_state(), behind, DARK);
     let request = UiRequest::Playback(PlaybackCommand::End);
-    assert_eq!(behind.on_key(key(KeyCode::End), NOW), Effect::Request(request));
+    assert_eq!(behind.on_key(key(KeyCode::End), NOW), LoopEffect::Request(request));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_recording_sends_nothing_to_nodes() {
             let mut ui = new_replay(fleets::with_jobs(), timeline(), DARK);
             press(&mut ui, &view.chars().map(KeyCode::Char).collect::<Vec<_>>());
             press(&mut ui, &[KeyCode::Down, KeyCode::Down]);
-            assert_eq!(ui.on_key(key(code), NOW), Effect::Handled, "{code:?} in {view}");
+            assert_eq!(ui.on_key(key(code), NOW), LoopEffect::Handled, "{code:?} in {view}");
             let is_global = matches!(code, KeyCode::F(_) | KeyCode::Char('w'));
             if view == "4" || is_global {
                 let shown = draw_at(&mut ui, NOW);
@@ -226,7 +226,7 @@ fn a_recording_sends_nothing_to_nodes() {
             }
             assert_eq!(ui.focus(), None);
             assert_eq!(ui.due(), None);
-            assert!(matches!(ui.on_key(control_c, NOW), Effect::Exit(_)), "{code:?} in {view}");
+            assert!(matches!(ui.on_key(control_c, NOW), LoopEffect::Exit(_)), "{code:?} in {view}");
         }
     }
 }
@@ -245,10 +245,10 @@ fn a_click_on_the_bar_jumps_there() {
             modifiers: KeyModifiers::NONE,
         };
         let effect = ui.on_mouse(event, NOW);
-        if effect == Effect::Ignored {
+        if effect == LoopEffect::Ignored {
             return None;
         }
-        let Effect::Request(UiRequest::Playback(PlaybackCommand::GoTo(time))) = effect else {
+        let LoopEffect::Request(UiRequest::Playback(PlaybackCommand::GoTo(time))) = effect else {
             panic!("{effect:?}")
         };
         Some(time)
@@ -379,7 +379,7 @@ fn a_time_outside_of_the_recording_is_refused_with_what_is_recorded() {
     let mut replay = new_replay(fleets::with_jobs(), timeline(), DARK);
     press(&mut replay, &[KeyCode::Char(':')]);
     press(&mut replay, &"2026-11-01 03:12".chars().map(KeyCode::Char).collect::<Vec<_>>());
-    assert_eq!(replay.on_key(key(KeyCode::Enter), NOW), Effect::Handled);
+    assert_eq!(replay.on_key(key(KeyCode::Enter), NOW), LoopEffect::Handled);
     let shown = screen(&mut replay);
     assert!(shown.contains("2026-11-01 03:12:00 is not recorded: that is "), "{shown}");
 }

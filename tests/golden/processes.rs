@@ -11,7 +11,7 @@ use gtop_model::{
     Variable,
 };
 use gtop_ui::{DisplayOptions, NodeReply, NodeRequest};
-use gtop_ui::{Effect, Keymap, StopReason, Theme, Ui, UiRequest};
+use gtop_ui::{Keymap, LoopEffect, StopReason, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{
@@ -154,7 +154,7 @@ pub fn detail() -> NodeReply {
 fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
     let mut ui = process_ui(theme, &[KeyCode::Down]);
     let effect = ui.on_key(key(page), NOW);
-    assert_eq!(effect, Effect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
+    assert_eq!(effect, LoopEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
     ui.on_reply(answer, NOW);
     ui
 }
@@ -230,7 +230,8 @@ fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
 fn the_signal_dialog_asks_and_shows_what_was_sent() {
     let done = |theme| {
         let mut ui = ui_with_signal_dialog(theme, 3);
-        let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+        let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+            ui.on_key(key(KeyCode::Enter), NOW)
         else {
             panic!("nothing is sent")
         };
@@ -265,7 +266,8 @@ fn tagged_processes_that_the_filter_hides_get_no_signal() {
     press(&mut ui, &[KeyCode::Char('T')]);
     let question = "send TERM to this process, not to 2 filtered out?  Enter sends, Esc cancels";
     assert!(screen(&mut ui).contains(question), "{}", screen(&mut ui));
-    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+        ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -303,7 +305,8 @@ fn the_signal_dialog_shows_that_a_process_has_ended() {
     // The same for a node that is no longer monitored.
     ui.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
     assert!(screen(&mut ui).contains("no longer monitored"), "{}", screen(&mut ui));
-    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+        ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -316,7 +319,8 @@ fn the_signal_dialog_shows_that_a_process_has_ended() {
 #[test]
 fn a_reply_after_the_dialog_closed_is_still_reported() {
     let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
-    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+        ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -343,7 +347,7 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
     // It can be selected, but no signal is sent to it.
-    assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), Effect::Handled);
+    assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), LoopEffect::Handled);
     assert!(screen(&mut ui).contains("the process has ended"));
     ui.on_fleet(fleets::first_process_ended(), later(7_000));
     assert!(!screen(&mut ui).contains("gone python"), "{}", screen(&mut ui));
@@ -365,11 +369,12 @@ fn the_page_of_an_ended_process_is_old() {
 fn control_c_interrupts_the_selected_process_or_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut ui = process_ui(DARK, &[]);
-    assert_eq!(ui.on_key(control_c, NOW), Effect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control_c, NOW), LoopEffect::Exit(StopReason::Interrupted));
     let mut ui = process_ui(DARK, &[KeyCode::Down]);
-    assert_eq!(ui.on_key(control_c, NOW), Effect::Handled);
+    assert_eq!(ui.on_key(control_c, NOW), LoopEffect::Handled);
     assert!(screen(&mut ui).contains("send INT to this process?"));
-    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
+        ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -385,11 +390,11 @@ fn readonly_removes_signals_everywhere() {
     let mut ui = new_ui(process_fleet(), DARK).with_options(display, Keymap::default());
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
-        assert_eq!(ui.on_key(key(code), NOW), Effect::Handled);
+        assert_eq!(ui.on_key(key(code), NOW), LoopEffect::Handled);
         assert!(!screen(&mut ui).contains("send "), "{}", screen(&mut ui));
     }
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(ui.on_key(control_c, NOW), Effect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control_c, NOW), LoopEffect::Exit(StopReason::Interrupted));
     assert!(!screen(&mut ui).contains("K end"));
     press(&mut ui, &[KeyCode::Char('h')]);
     let mut help = String::new();
@@ -475,7 +480,8 @@ fn the_tree_is_that_of_the_selected_process_and_never_of_a_hidden_node() {
         press(&mut ui, &[KeyCode::Enter]);
         press(&mut ui, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW) else {
+        let LoopLoopEffect::Request(UiRequest::SignalProcesses(requests)) = ui.on_key(pressed, NOW)
+        else {
             return None;
         };
         requests.first().map(|request| request.node.to_string())

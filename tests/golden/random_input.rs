@@ -11,7 +11,7 @@ use gtop_model::{
     Refusal, RequestError, RunReply, RunRequest, RunRequestError, RunResponse,
 };
 use gtop_ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
-use gtop_ui::{Effect, Keymap, Theme, Timeline, Ui, UiRequest};
+use gtop_ui::{Keymap, LoopEffect, Theme, Timeline, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -299,7 +299,7 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random, ha
                 let pasted = *random.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
                 history.push(format!("{pasted:?}"));
                 ui.on_paste(pasted, now);
-                Effect::Handled
+                LoopEffect::Handled
             }
             80..88 => {
                 let click = random.click();
@@ -309,7 +309,7 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random, ha
             88..94 => {
                 size = *random.of(&SIZES);
                 history.push(format!("{size:?}"));
-                Effect::Handled
+                LoopEffect::Handled
             }
             94..98 => {
                 now = now.plus(Duration::from_secs(1));
@@ -329,19 +329,21 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random, ha
                         history.push(format!("{request:?}"));
                     }
                 }
-                Effect::Handled
+                LoopEffect::Handled
             }
             _ => {
                 let later = [1, 60, 4_000][random.below(3)];
                 now = now.plus(Duration::from_secs(later));
                 ui.set_attended(random.below(2) == 0, now);
-                Effect::Handled
+                LoopEffect::Handled
             }
         };
         let mut requests = Vec::new();
-        if let Effect::Request(UiRequest::QueryNodes(more)) = effect {
+        if let LoopEffect::Request(UiRequest::QueryNodes(more) | UiRequest::SignalProcesses(more)) =
+            effect
+        {
             requests.extend(more);
-        } else if let Effect::Request(request) = effect {
+        } else if let LoopEffect::Request(request) = effect {
             answer_run_requests(ui, request, random, now);
         }
         if let Some(request) = ui.due_runs() {

@@ -5,7 +5,7 @@ use gtop::internals::config::{SettingSources, Settings};
 use gtop::internals::setting_table::{self, DECLARED};
 use gtop_fleet::Fleet;
 use gtop_ui::DisplayOptions;
-use gtop_ui::{ColourDepth, Effect, Palette, ScreenSettings, Theme, Ui, UiConfig, UiRequest};
+use gtop_ui::{ColourDepth, LoopEffect, Palette, ScreenSettings, Theme, Ui, UiConfig, UiRequest};
 use ratatui::style::Color;
 
 use crate::golden::fleets::{self, NOW};
@@ -73,18 +73,18 @@ fn the_setup_requests_changes_and_saving() {
     let mut ui = ui_with_setup(fleets::every_state(), DARK);
     let mut press_key = |code| ui.on_key(key(code), NOW);
     let change =
-        |name, text: &str| Effect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
-    assert_eq!(press_key(KeyCode::F(12)), Effect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(press_key(KeyCode::F(2)), Effect::Handled);
+        |name, text: &str| LoopEffect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
+    assert_eq!(press_key(KeyCode::F(12)), LoopEffect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), LoopEffect::Handled);
     assert_eq!(press_key(KeyCode::Right), change("interval", "5"));
-    assert_eq!(press_key(KeyCode::Enter), Effect::Handled);
+    assert_eq!(press_key(KeyCode::Enter), LoopEffect::Handled);
     // While a value is typed, every key is part of it.
-    assert_eq!(press_key(KeyCode::F(12)), Effect::Handled);
-    assert_eq!(press_key(KeyCode::Backspace), Effect::Handled);
-    assert_eq!(press_key(KeyCode::Char('9')), Effect::Handled);
+    assert_eq!(press_key(KeyCode::F(12)), LoopEffect::Handled);
+    assert_eq!(press_key(KeyCode::Backspace), LoopEffect::Handled);
+    assert_eq!(press_key(KeyCode::Char('9')), LoopEffect::Handled);
     assert_eq!(press_key(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(press_key(KeyCode::F(12)), Effect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(press_key(KeyCode::F(2)), Effect::Handled);
+    assert_eq!(press_key(KeyCode::F(12)), LoopEffect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), LoopEffect::Handled);
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
 }
@@ -141,7 +141,7 @@ fn preferences_are_restored_and_changed_ones_saved() {
     let changed =
         [("node-processes", "true"), ("node-chart", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
-    assert_eq!(saved, Effect::Request(UiRequest::SaveSettings(changed)));
+    assert_eq!(saved, LoopEffect::Request(UiRequest::SaveSettings(changed)));
 }
 
 /// Returns true if a terminal of this depth has the colour.

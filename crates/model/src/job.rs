@@ -105,6 +105,11 @@ impl Job {
         }
     }
 
+    /// Returns true if a node is allocated to it.
+    pub fn has_node(&self, name: &NodeName) -> bool {
+        self.allocations.iter().any(|allocation| allocation.node == *name)
+    }
+
     /// Returns the name of its state: the scheduler's own if the model has none for it.
     pub fn state_text(&self) -> &str {
         let is_native = self.state == JobState::Other && !self.native_state.is_empty();

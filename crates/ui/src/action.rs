@@ -1,6 +1,4 @@
-//! Actions: what keys and clicks mean; and the requests of the screen to other tasks.
-
-use std::time::Duration;
+//! Actions: what keys and clicks mean.
 
 use crate::chart_metric::ChartMetric;
 use crate::display_options::Density;
@@ -8,15 +6,11 @@ use crate::input::Click;
 use crate::view::View;
 use crate::widgets::list::Movement;
 use gtop_fleet::query::SortOrder;
-use gtop_local::time::Timestamp;
-use gtop_model::{
-    Focus, HostKeyRequest, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse,
-    RequestError, RunId, RunRequest, Signal,
-};
+use gtop_model::{PlaybackCommand, Signal};
 
 /// What a key or a click asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     Quit,
     /// Quits with the exit code of an interrupt.
     Interrupt,
@@ -110,7 +104,7 @@ impl Action {
 
 /// An action on the rows of any view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RowAction {
+pub(crate) enum RowAction {
     /// Moves in the list or table.
     Move(Movement),
     /// Opens the selected row.
@@ -122,7 +116,7 @@ pub enum RowAction {
 
 /// An action on the sort order of any view that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortAction {
+pub(crate) enum SortAction {
     /// Opens the sort menu.
     Menu,
     /// Sorts by this column; inverts the order if it is the sort column already.
@@ -137,7 +131,7 @@ pub enum SortAction {
 
 /// Actions of the fleet view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FleetAction {
+pub(crate) enum FleetAction {
     /// Switches between table and heat map.
     ToggleLayout,
     /// Shows the next metric in the heat map.
@@ -160,7 +154,7 @@ pub enum FleetAction {
 
 /// Actions of the job view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobAction {
+pub(crate) enum JobAction {
     PreviousJob,
     NextJob,
     PreviousNode,
@@ -172,7 +166,7 @@ pub enum JobAction {
 
 /// Actions of the node view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeAction {
+pub(crate) enum NodeAction {
     Previous,
     Next,
     Processes,
@@ -187,7 +181,7 @@ pub enum NodeAction {
 
 /// Actions of the process view; those about signals hold for the node and job views too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessAction {
+pub(crate) enum ProcessAction {
     /// Shows the next scope: fleet, selected node, selected job.
     Scope,
     Density(Density),
@@ -221,7 +215,7 @@ pub enum ProcessAction {
 
 /// Actions of the view of training runs, and the one that leads there from a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunAction {
+pub(crate) enum RunAction {
     /// Shows runs of the next status.
     NextStatus,
     /// Opens the prompt for a part of the names to show.
@@ -246,76 +240,4 @@ pub enum RunAction {
     Right,
     /// Shows the runs of the selected job.
     OfJob,
-}
-
-/// A request to one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRequest {
-    pub node: NodeName,
-    pub process_request: ProcessRequest,
-}
-
-/// The reply to a request.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeReply {
-    pub request: NodeRequest,
-    pub result: Result<ProcessResponse, RequestError>,
-    /// The time at which it arrived.
-    pub at: Timestamp,
-}
-
-/// The name and value of a setting that keys change too.
-pub type UiPreference = (&'static str, String);
-
-/// A request of the screen to the tasks that reach nodes and own the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UiRequest {
-    /// Takes a full sample of each node and reconnects each node that is down.
-    Refresh,
-    /// Samples this node faster, and no other; `None` for none.
-    FocusNode(Option<Focus>),
-    /// Collects the details of this job; `None` for none.
-    WatchJob(Option<JobId>),
-    QueryNodes(Vec<NodeRequest>),
-    /// The name of a setting and its new text, which is not validated yet.
-    ChangeSetting(&'static str, String),
-    /// Writes the settings to `setup.toml`, with these preferences that keys changed.
-    SaveSettings(Vec<UiPreference>),
-    SetInterval(Duration),
-    /// Keeps this filter among the recent ones.
-    RememberFilter(String),
-    /// Plays the recording, or moves in it.
-    Playback(PlaybackCommand),
-    /// About the keys of hosts that are not known.
-    HostKeys(HostKeyRequest),
-    /// Logs in to these nodes in the terminal, while the screen is suspended.
-    LogIn(Vec<NodeName>),
-    /// Requests about training runs.
-    Runs(Vec<RunRequest>),
-    /// Opens the output of this run in a window of its own.
-    OpenOutputWindow(RunId),
-    /// Lists the threads of these runs.
-    UnfoldRuns(Vec<RunId>),
-}
-
-impl UiRequest {
-    /// Returns true if it is about live nodes.
-    pub(crate) const fn needs_nodes(&self) -> bool {
-        match self {
-            Self::Refresh
-            | Self::FocusNode(_)
-            | Self::WatchJob(_)
-            | Self::QueryNodes(_)
-            | Self::HostKeys(_)
-            | Self::LogIn(_)
-            | Self::SetInterval(_) => true,
-            Self::ChangeSetting(..)
-            | Self::SaveSettings(_)
-            | Self::RememberFilter(_)
-            | Self::Playback(_)
-            | Self::Runs(_)
-            | Self::OpenOutputWindow(_)
-            | Self::UnfoldRuns(_) => false,
-        }
-    }
 }

@@ -18,9 +18,9 @@ impl ChartMetric {
 
     /// Parses an alias or a name used by earlier versions.
     pub fn from_name(name: &str) -> Option<Self> {
-        let by_alias = |alias: &str| charts().into_iter().find(|chart| chart.alias == alias);
-        let former = || current_aliases(name).iter().find_map(|alias| by_alias(alias));
-        by_alias(name).or_else(former).map(|chart| Self::of(&chart))
+        let charts = charts();
+        let mut names = std::iter::once(name).chain(current_aliases(name).iter().copied());
+        names.find_map(|name| charts.iter().find(|chart| chart.alias == name)).map(Self::of)
     }
 
     /// Returns the name of a chart.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::action::{Action, SortAction, UiRequest};
+use crate::action::{Action, SortAction};
 use crate::dialog::delete::DeleteDialog;
 use crate::dialog::explain::ExplanationDialog;
 use crate::dialog::host_keys::HostKeyDialog;
@@ -10,9 +10,11 @@ use crate::dialog::output::OutputDialog;
 use crate::dialog::run_filter::RunFilter;
 use crate::dialog::setup::Setup;
 use crate::dialog::signal::SignalDialog;
+use crate::dialog::step::DialogStep;
 use crate::dialog::variables::VariablesDialog;
 use crate::input::Key;
 use crate::render_context::RenderContext;
+use crate::request::UiRequest;
 use crate::widgets::line::Line;
 use crate::widgets::menu::Menu;
 use gtop_fleet::query::{SortColumn, SortOrder};
@@ -25,10 +27,11 @@ pub(crate) mod output;
 pub(crate) mod run_filter;
 pub(crate) mod setup;
 pub(crate) mod signal;
+mod step;
 pub(crate) mod variables;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Dialog {
+pub(crate) enum Dialog {
     /// A menu of actions, with what Enter does to one.
     Menu(Menu<Action>, &'static str),
     /// The setup screen.
@@ -49,9 +52,6 @@ pub enum Dialog {
     HostKeys(Box<HostKeyDialog>),
 }
 
-/// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
-pub(crate) type DialogStep = ControlFlow<Option<Action>, Option<UiRequest>>;
-
 impl Dialog {
     /// Makes the sort menu, the cursor on the current column. If `reverses`, uppercase letters sort in reverse.
     pub(crate) fn sort(order: SortOrder, columns: &[SortColumn], reverses: bool) -> Self {
@@ -64,18 +64,14 @@ impl Dialog {
                 (true, false, true) => "current",
                 (true, true, true) => "current, reversed",
             };
-            let set = |is_reversed| {
-                Action::Sort(SortAction::Set(SortOrder { column: column.name, is_reversed }))
-            };
-            let by = Action::Sort(SortAction::By(column.name));
-            let menu = menu.with_item(
-                if reverses { set(false) } else { by },
-                Some(column.key),
-                column.label,
-                state,
-            );
+            let order = SortOrder::by(column.name);
+            let sort = if reverses { SortAction::Set(order) } else { SortAction::By(column.name) };
+            let menu = menu.with_item(Action::Sort(sort), Some(column.key), column.label, state);
             match (reverses, is_current) {
-                (true, _) => menu.with_uppercase(set(true)),
+                (true, _) => {
+                    let order = SortOrder { is_reversed: true, ..order };
+                    menu.with_uppercase(Action::Sort(SortAction::Set(order)))
+                }
                 (false, true) => {
                     menu.with_question(format!("reverse it? {} or Enter again: yes", column.key))
                 }
@@ -204,7 +200,7 @@ impl Dialog {
     }
 
     /// Returns the key hints of the dialog.
-    pub fn hints(&self) -> Vec<(String, &'static str)> {
+    pub(crate) fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Menu(menu, verb) if menu.has_uppercase() => {
                 &[("↑ ↓", "move"), ("Enter", verb), ("uppercase", "reverse"), ("Esc", "close")]

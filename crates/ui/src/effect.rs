@@ -1,18 +1,18 @@
-//! Effects: what an action asks of the screen and of the event loop.
+//! Effects: what an action of a view asks of the screen, and what the screen asks of the event loop.
 
-use crate::action::{NodeRequest, UiRequest};
 use crate::dialog::Dialog;
 use crate::dialog::signal::SignalDialog;
 use crate::process_target::SignalTargets;
 use crate::render_context::RenderContext;
+use crate::request::{NodeRequest, UiRequest};
 use crate::signals::StopReason;
 use crate::view::View;
 use gtop_fleet::insight::RowId;
 use gtop_model::{NodeName, RequestError, Signal};
 
-/// The effect of an action: the screen performs some, and passes the others on to the event loop.
+/// What an action of a view asks of the screen, which performs it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// The action was handled; the screen needs a redraw.
     #[default]
     Handled,
@@ -26,7 +26,18 @@ pub enum Effect {
     OpenNode(NodeName, Option<RowId>),
     /// Opens a dialog.
     OpenDialog(Dialog),
-    /// Passes a request to other tasks; the replies of nodes go to the view or dialog that asked.
+    /// Passes a request on; the replies of nodes go to the view or dialog that asked.
+    Request(UiRequest),
+}
+
+/// What a key or a click asks of the event loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoopEffect {
+    /// The screen has handled it, and needs a redraw.
+    Handled,
+    /// Nothing handles it.
+    Ignored,
+    /// Passes a request to other tasks.
     Request(UiRequest),
     /// Quits.
     Exit(StopReason),
@@ -37,7 +48,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Sends a request to a node.
+    /// Reads processes of a node.
     pub(crate) fn query(request: NodeRequest) -> Self {
         Self::Request(UiRequest::QueryNodes(vec![request]))
     }
@@ -58,5 +69,12 @@ impl Effect {
             }
             Err(reason) => Self::Message(reason),
         }
+    }
+}
+
+impl LoopEffect {
+    /// Passes the request on, if there is one.
+    pub(crate) fn of_request(request: Option<UiRequest>) -> Self {
+        request.map_or(Self::Handled, Self::Request)
     }
 }

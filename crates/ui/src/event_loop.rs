@@ -14,13 +14,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::action::{NodeReply, UiRequest};
 use crate::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::draw_pace::DrawPace;
-use crate::effect::Effect;
+use crate::effect::LoopEffect;
 use crate::fleet_source::{FleetSource, playback_changed};
 use crate::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
 use crate::keymap::Keymap;
+use crate::request::{NodeReply, UiRequest};
 use crate::screen::{Ui, UiConfig};
 use crate::signals::{StopReason, StopSignals};
 use crate::surface::Surface;
@@ -419,30 +419,30 @@ impl EventLoop {
     fn on_input(&mut self, event: &Event) -> Option<StopReason> {
         let now = self.context.clock.now();
         let effect = match event {
-            Event::Key(key) if key.kind == KeyEventKind::Release => Effect::Ignored,
+            Event::Key(key) if key.kind == KeyEventKind::Release => LoopEffect::Ignored,
             Event::Key(key) => self.ui.on_key(*key, now),
             Event::Mouse(mouse) => self.ui.on_mouse(*mouse, now),
             Event::Paste(text) => {
                 self.ui.on_paste(text, now);
-                Effect::Handled
+                LoopEffect::Handled
             }
             Event::FocusGained | Event::FocusLost => {
                 self.ui.set_attended(*event == Event::FocusGained, now);
-                Effect::Handled
+                LoopEffect::Handled
             }
             Event::Resize(..) => {
                 if self.terminal.can_draw() {
                     // A closed terminal is noticed at the next frame.
                     self.terminal.write(DEVICE_STATUS_QUERY).ok();
                 }
-                Effect::Handled
+                LoopEffect::Handled
             }
         };
         match effect {
-            Effect::Request(request) => self.send_request(request),
-            Effect::Exit(reason) => return Some(reason),
-            Effect::Redraw => self.surface.invalidate(),
-            Effect::Suspend => {
+            LoopEffect::Request(request) => self.send_request(request),
+            LoopEffect::Exit(reason) => return Some(reason),
+            LoopEffect::Redraw => self.surface.invalidate(),
+            LoopEffect::Suspend => {
                 if self.terminal.suspend().is_err() {
                     return Some(StopReason::HangUp);
                 }
@@ -450,13 +450,7 @@ impl EventLoop {
                 self.has_resumed = true;
                 self.send_request(UiRequest::Refresh);
             }
-            // The screen has performed these.
-            Effect::Handled
-            | Effect::Ignored
-            | Effect::Message(_)
-            | Effect::SwitchView(_)
-            | Effect::OpenNode(..)
-            | Effect::OpenDialog(_) => {}
+            LoopEffect::Handled | LoopEffect::Ignored => {}
         }
         None
     }
@@ -469,7 +463,9 @@ impl EventLoop {
         let Err(error) = self.context.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
         let now = self.context.clock.now();
-        if let UiRequest::QueryNodes(requests) = error.into_inner() {
+        if let UiRequest::QueryNodes(requests) | UiRequest::SignalProcesses(requests) =
+            error.into_inner()
+        {
             // The view waits for a reply, so it gets an error.
             for request in requests {
                 let reply = NodeReply { request, result: Err(RequestError::QueueFull), at: now };

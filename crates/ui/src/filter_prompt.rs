@@ -123,9 +123,9 @@ impl FilterPrompt {
     }
 
     fn replace_word(&mut self, (start, end): (usize, usize), word: &str) {
-        let letters = || self.editor.text().chars();
-        let text: String =
-            letters().take(start).chain(word.chars()).chain(letters().skip(end)).collect();
+        let before = self.editor.text().chars().take(start);
+        let after = self.editor.text().chars().skip(end);
+        let text: String = before.chain(word.chars()).chain(after).collect();
         self.editor.set(&text, start + word.chars().count());
     }
 

@@ -40,19 +40,21 @@ pub(crate) fn end_reason(focus: &Focus, shown: Option<&Node>, now: Timestamp) ->
 
 /// Returns how often the node is sampled, and what that costs it.
 pub(crate) fn text(focus: &Focus, node: &Node, now: Timestamp) -> String {
-    let rate = |source: &Source| {
-        let seconds = node.source(source)?.interval.as_secs_f64();
-        (0.0 < seconds && seconds < 1.0).then(|| format!("{:.0}/s", 1.0 / seconds))
-    };
-    let host = rate(&Source::host());
+    let host = rate(node, &Source::host());
     // A source in its turn is told where its driver allows less.
     let device = node.device_sources.first().and_then(|source| {
-        let rate = rate(source).filter(|rate| Some(rate) != host.as_ref())?;
+        let rate = rate(node, source).filter(|rate| Some(rate) != host.as_ref())?;
         Some(format!("{} {rate}", source.as_str()))
     });
     let left = format!("FOCUS {} {}", node.name, format_age(focus.until.since(now)));
     let parts = [Some(left), host, device, Some(cost_text(focus, node, now))];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// Returns how often a source is read, if that is more than once a second.
+fn rate(node: &Node, source: &Source) -> Option<String> {
+    let seconds = node.source(source)?.interval.as_secs_f64();
+    (0.0 < seconds && seconds < 1.0).then(|| format!("{:.0}/s", 1.0 / seconds))
 }
 
 /// Returns the probe's share of a core, as it was measured since the focus began.

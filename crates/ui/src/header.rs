@@ -13,21 +13,19 @@ use gtop_fleet::{DeviceCount, Node, Totals};
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
 
-/// Returns the header: at most `most` lines, and at most three.
+/// Returns the header: at most `max_lines` lines, and at most three.
 pub(crate) fn lines(
     context: RenderContext<'_>,
-    (view, order): (View, Option<SortOrder>),
     screen: &ScreenState<'_>,
     width: u16,
     max_lines: usize,
 ) -> Vec<Line> {
-    let fleet_view = context.view;
     let mut lines = vec![title_line(context, screen.title, Some(screen), width)];
     if max_lines > 1 {
         lines.push(totals_line(context, width));
     }
     if max_lines > 2 {
-        lines.push(tabs(fleet_view, (view, order), screen, width));
+        lines.push(tabs(context.view, screen, width));
     }
     lines.truncate(max_lines);
     lines
@@ -63,7 +61,6 @@ fn title_line(
     left = left.text(text, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
-    let nodes = |is_short| node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
     if let Some(live) = screen.filter(|screen| screen.timeline.is_none() && width >= 100) {
         right =
@@ -73,10 +70,11 @@ fn title_line(
     // The short form is used before a title is cut, unless that is so long that it is cut anyway.
     let whole = left.width() + 2;
     let forms = [(false, whole), (true, whole), (false, 17), (true, 12)];
-    let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
-    let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
-    let fitting = lines.find(fits).map(|(nodes, _)| nodes);
-    let right = fitting.unwrap_or_default().append(right);
+    let nodes = forms.into_iter().find_map(|(is_short, title)| {
+        let nodes = node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
+        (nodes.width() + title <= room).then_some(nodes)
+    });
+    let right = nodes.unwrap_or_default().append(right);
     if let Some(recorder) = screen.and_then(|screen| screen.recorder).filter(|_| timeline.is_none())
     {
         let room = width.saturating_sub(right.width() + 1);
@@ -88,8 +86,8 @@ fn title_line(
             Some(format!("jobs {} old", format_age(fleet_view.now.since(list.at?))))
         });
     let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
-    let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
-    aged.filter(fits).unwrap_or(left).with_right(right, width)
+    let aged = aged.filter(|line| line.width().saturating_add(right.width()) < width);
+    aged.unwrap_or(left).with_right(right, width)
 }
 
 /// Returns true if the probe of a node runs as root by sudo.
@@ -152,16 +150,15 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let device_counts = |gap, beside| device_counts(totals, fleet_devices, (width, beside), gap);
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
-        let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
         let message = if fleet_devices.is_some() && totals.devices == 0 {
             return device_counts(2, 0);
         } else if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
             "no fresh device samples"
-        } else if any(|node| node.has_hidden_devices) {
+        } else if context.view.nodes().any(|node| node.has_hidden_devices) {
             "no devices selected"
-        } else if any(Node::has_unreadable_devices) {
+        } else if context.view.nodes().any(|node| node.has_unreadable_devices()) {
             "no devices that gtop can read"
         } else {
             "no devices"
@@ -223,7 +220,9 @@ fn device_counts(
         (labels, *counts.devices_counted_as(state), tone, is_always_shown)
     });
     let is_fresh = totals.devices > totals.stale_devices;
-    let line = |(gap, form, has_zeros): (u16, usize, bool)| {
+    let forms = [(gap, 0, true), (1, 1, true), (1, 1, false), (1, 2, false), (0, 2, false)];
+    let shortened = forms.iter().take(3).map(|form| (*form, width.saturating_sub(beside)));
+    for ((gap, form, has_zeros), room) in shortened.chain(forms.map(|form| (form, width))) {
         let is_full = form == 0;
         let most = fleet_devices.unwrap_or(totals.devices);
         let digits = if is_full { most.to_string().len() } else { 0 };
@@ -245,33 +244,27 @@ fn device_counts(
         let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
             *count > 0 || (*is_always_shown && has_zeros && is_fresh)
         });
-        shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
+        let line = shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
             let word = labels.get(form).map_or("", String::as_str);
             let label = if *is_always_shown { Tone::Faint } else { *tone };
             line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
-        })
-    };
-    let forms = [(gap, 0, true), (1, 1, true), (1, 1, false), (1, 2, false), (0, 2, false)];
-    let fitting = |forms: &[_], room| {
-        forms.iter().copied().map(&line).find(|line: &Line| line.width() <= room)
-    };
-    let shortened = forms.get(..3).and_then(|forms| fitting(forms, width.saturating_sub(beside)));
-    shortened.or_else(|| fitting(&forms, width)).unwrap_or_default()
+        });
+        if line.width() <= room {
+            return line;
+        }
+    }
+    Line::new()
 }
 
-fn tabs(
-    fleet_view: &FleetView,
-    (view, order): (View, Option<SortOrder>),
-    screen: &ScreenState<'_>,
-    width: u16,
-) -> Line {
+fn tabs(fleet_view: &FleetView, screen: &ScreenState<'_>, width: u16) -> Line {
+    let ScreenState { view, order, overlays, .. } = *screen;
     let notices = notices(fleet_view, screen);
-    let tabs = |form| tab_line(view, form, fleet_view.runs.is_some());
-    let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    let has_runs = fleet_view.runs.is_some();
+    let is_unfiltered = fleet_view.filter.is_empty() && overlays.filter_prompt.is_none();
     // "filter: none" is dropped first, then the tabs stand closer.
     let forms = [(is_unfiltered, TabForm::Wide), (false, TabForm::Wide), (false, TabForm::Narrow)];
     for (shows_filter, form) in forms {
-        let (tabs, info) = (tabs(form), sort_and_filter(shows_filter, order));
+        let (tabs, info) = (tab_line(view, form, has_runs), sort_and_filter(shows_filter, order));
         if form == TabForm::Narrow && info.width() == 0 {
             break;
         }
@@ -288,10 +281,11 @@ fn tabs(
         (TabForm::Dense, notices.width().min(MIN_NOTICE_WIDTH)),
         (TabForm::Digits, notices.width().min(MIN_NOTICE_WIDTH)),
     ];
-    let fits = |(line, needed): &(Line, u16)| line.width().saturating_add(*needed) <= width;
-    let line = forms.into_iter().map(|(form, needed)| (tabs(form), needed)).find(fits);
-    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
-    let line = line.map_or_else(alone, |(line, _)| line);
+    let line = forms.into_iter().find_map(|(form, needed)| {
+        let line = tab_line(view, form, has_runs);
+        (line.width().saturating_add(needed) <= width).then_some(line)
+    });
+    let line = line.unwrap_or_else(|| Line::styled(view.title(), Tone::Accent).gap(2));
     let rest = width.saturating_sub(line.width());
     line.with_right(notices.truncated(rest), width)
 }
@@ -342,7 +336,7 @@ fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
 fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     let problem =
         fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
-    let is_filtered = !fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    let is_filtered = !fleet_view.filter.is_empty() && screen.overlays.filter_prompt.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
         Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
@@ -356,8 +350,10 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
         filter,
         screen.message.map(|text| Line::styled(text, Tone::Plain)),
     ];
-    let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
-    all.into_iter().flatten().fold(Line::new(), join)
+    all.into_iter()
+        .flatten()
+        .reduce(|line, part| if line.width() > 0 { line.gap(2).append(part) } else { part })
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -369,6 +365,7 @@ mod tests {
 
     use super::*;
     use crate::display_options::DisplayOptions;
+    use crate::overlays::Overlays;
     use gtop_fleet::Fleet;
     use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;
@@ -383,6 +380,8 @@ mod tests {
         let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
         let screen = ScreenState {
             title: "a title of some length",
+            view: View::Fleet,
+            order,
             interval: Duration::from_secs(1),
             frozen: None,
             focus: None,
@@ -390,16 +389,13 @@ mod tests {
             recorder: None,
             message: None,
             hints: &[],
-            help: None,
-            filter_prompt: None,
-            time_prompt: None,
-            dialog: None,
+            overlays: &Overlays::default(),
         };
         let text = |line: &Line| -> String {
             assert!(line.width() <= width, "{line:?}");
             line.plain_text()
         };
-        lines(context, (View::Fleet, order), &screen, width, 3)
+        lines(context, &screen, width, 3)
             .iter()
             .map(|line| text(line).trim_end().to_owned())
             .collect()

@@ -95,39 +95,45 @@ impl FromStr for Key {
     type Err = KeyParseError;
 
     fn from_str(text: &str) -> Result<Self, KeyParseError> {
-        let error = || KeyParseError(text.chars().take(40).collect());
-        let single = |rest: &str| {
-            let mut letters = rest.chars();
-            letters.next().filter(|letter| letters.next().is_none() && !is_unprintable(*letter))
-        };
-        if let Some(letter) = single(text) {
-            return Ok(Self::Letter(letter));
+        Self::parse(text).ok_or_else(|| KeyParseError(text.chars().take(40).collect()))
+    }
+}
+
+impl Key {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(letter) = only_letter(text) {
+            return Some(Self::Letter(letter));
         }
         if text.eq_ignore_ascii_case("space") {
-            return Ok(Self::Letter(' '));
+            return Some(Self::Letter(' '));
         }
         if let Some((front, rest)) = text.split_once('-') {
             return match front.to_ascii_lowercase().as_str() {
-                "ctrl" => single(rest)
+                "ctrl" => only_letter(rest)
                     .map(|letter| Self::Control(letter.to_ascii_lowercase()))
                     .or_else(|| NamedKey::of(rest).map(Self::ControlNamed)),
-                "alt" => single(rest).map(Self::Alt),
+                "alt" => only_letter(rest).map(Self::Alt),
                 "shift" => NamedKey::of(rest).map(Self::Shift),
                 _ => None,
-            }
-            .ok_or_else(error);
+            };
         }
         let number = text.strip_prefix(['F', 'f']).and_then(|number| number.parse().ok());
         if let Some(number) = number.filter(|number| (1..=24).contains(number)) {
-            return Ok(Self::Function(number));
+            return Some(Self::Function(number));
         }
-        NamedKey::of(text).map(Self::Named).ok_or_else(error)
+        NamedKey::of(text).map(Self::Named)
     }
+}
+
+/// Returns the character of a text that is one printable character.
+fn only_letter(text: &str) -> Option<char> {
+    let mut letters = text.chars();
+    letters.next().filter(|letter| letters.next().is_none() && !is_unprintable(*letter))
 }
 
 /// The target of a click.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Click {
+pub(crate) enum Click {
     /// The tab of a view.
     View(View),
     /// The row at this index of the list; a second click opens it.

@@ -6,56 +6,23 @@ use std::fmt;
 use crate::action::Action;
 use crate::input::{Key, KeyParseError};
 use crate::key_scheme::KeyScheme;
+use crate::keymap::binding::{Binding, Hint, parse_keys};
 use crate::view::View;
 use gtop_fleet::query::nearest;
 use gtop_fleet::settings::{Choice as _, KeyIssue, KeyReport, KeyRow, KeyTable};
 use gtop_local::text::sanitize;
 #[cfg(feature = "testing")]
-pub use schemes::{ForeignKey, Here};
+pub use schemes::foreign_key::{ForeignKey, Here};
 
+mod binding;
 mod bindings;
-pub(crate) mod help;
 mod schemes;
-
-/// Keys that are bound to one action.
-#[derive(Debug)]
-pub(crate) struct Binding {
-    /// Name in the config file.
-    name: &'static str,
-    /// Default keys, separated by spaces; the first one is shown in hints. Empty for an action that only other schemes,
-    /// or the config file, bind.
-    keys: &'static str,
-    action: Action,
-    help: &'static str,
-    /// The hint in the bottom line; `None` for keys that everybody tries anyway.
-    hint: Option<Hint>,
-}
-
-impl Binding {
-    fn default_keys(&self) -> Vec<Key> {
-        parse_keys(self.keys)
-    }
-
-    /// Returns true if the action changes something on nodes; the names of such bindings share a prefix.
-    fn changes_nodes(&self) -> bool {
-        self.name.starts_with("signal")
-    }
-}
-
-/// A hint in the bottom line of the screen.
-#[derive(Clone, Copy, Debug)]
-struct Hint {
-    meaning: &'static str,
-    /// Name of the binding whose key is shown in the same hint.
-    paired_with: Option<&'static str>,
-}
 
 /// The bindings, for those who read and write files of settings.
 pub const KEY_TABLE: KeyTable = KeyTable { actions, check };
 
 fn actions() -> Vec<(KeyRow, &'static str)> {
-    let row = |(name, keys, help): (&str, Vec<Key>, _)| (key_row(name, &keys), help);
-    Keymap::names().map(row).collect()
+    Keymap::names().map(|(name, keys, help)| (key_row(name, &keys), help)).collect()
 }
 
 fn check(rows: &[KeyRow], scheme: &str) -> KeyReport {
@@ -65,11 +32,6 @@ fn check(rows: &[KeyRow], scheme: &str) -> KeyReport {
 
 fn key_row(action: &str, keys: &[Key]) -> KeyRow {
     KeyRow { action: action.to_owned(), keys: keys.iter().map(Key::to_string).collect() }
-}
-
-/// Parses keys that are separated by spaces.
-fn parse_keys(keys: &str) -> Vec<Key> {
-    keys.split_whitespace().filter_map(|key| key.parse().ok()).collect()
 }
 
 /// The bindings by view; those of a view precede the ones that hold in all views.
@@ -143,16 +105,16 @@ pub enum KeymapError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let bound = TABLES.iter().flat_map(|(view, table)| {
-            let keys = |binding: &'static Binding| BoundKeys {
-                view: *view,
+        let mut bound = Vec::new();
+        for (view, table) in TABLES {
+            bound.extend(table.iter().map(|binding| BoundKeys {
+                view,
                 binding,
                 keys: binding.default_keys(),
                 is_configured: false,
-            };
-            table.iter().map(keys)
-        });
-        Self { bound: bound.collect(), scheme: KeyScheme::default() }
+            }));
+        }
+        Self { bound, scheme: KeyScheme::default() }
     }
 }
 
@@ -227,15 +189,14 @@ impl Keymap {
         let configured: Vec<BoundKeys> =
             self.bound.iter().filter(|bound| bound.is_configured).cloned().collect();
         for (name, keys) in schemes::scheme(scheme).changes {
-            let is_changed = |bound: &&mut BoundKeys| bound.binding.name == *name;
             let mut changed = self.bound.iter_mut().filter(|bound| !bound.is_configured);
-            let Some(bound) = changed.find(is_changed) else { continue };
+            let Some(bound) = changed.find(|bound| bound.binding.name == *name) else { continue };
             bound.keys = parse_keys(keys);
-            let is_taken = |key: &Key| {
-                configured.iter().any(|other| other.meets(bound) && other.keys.contains(key))
-            };
-            let keys = bound.keys.iter().copied().filter(|key| !is_taken(key)).collect();
-            bound.keys = keys;
+            for other in &configured {
+                if other.meets(bound) {
+                    bound.keys.retain(|key| !other.keys.contains(key));
+                }
+            }
         }
         self
     }
@@ -287,22 +248,32 @@ impl Keymap {
 
     /// Returns the hints of a view's bottom line: key and meaning.
     ///
-    /// `word` may return a better meaning, or none if the key currently does nothing.
+    /// `meaning_of` may return a better meaning, or none if the key currently does nothing.
     pub(crate) fn hints(
         &self,
         view: View,
-        word: impl Fn(&Action, &'static str) -> Option<&'static str>,
+        meaning_of: impl Fn(&Action, &'static str) -> Option<&'static str>,
     ) -> Vec<(String, &'static str)> {
-        let hint = |BoundKeys { binding, keys, .. }: &BoundKeys| {
+        let hints = self.in_view(view).filter_map(|BoundKeys { binding, keys, .. }| {
             let Hint { meaning, paired_with } = binding.hint?;
-            let meaning = word(&binding.action, meaning)?;
+            let meaning = meaning_of(&binding.action, meaning)?;
             let mut written = key_text(*keys.first()?);
             if let Some(second) = paired_with.and_then(|other| self.key_text_of(other)) {
                 written = format!("{written} {second}");
             }
             Some((written, meaning))
-        };
-        self.in_view(view).filter_map(hint).collect()
+        });
+        hints.collect()
+    }
+
+    /// Returns the bindings of a view, or those of all views, that have keys, with these as text.
+    pub(crate) fn bound_in(
+        &self,
+        view: Option<View>,
+    ) -> impl Iterator<Item = (String, &'static Binding)> {
+        let bound = self.bound.iter();
+        let bound = bound.filter(move |bound| bound.view == view && !bound.keys.is_empty());
+        bound.map(|bound| (keys_text(&bound.keys), bound.binding))
     }
 
     /// Returns the first key of a binding, as shown in hints.

@@ -6,11 +6,10 @@
 //!
 //! A part of gtop: its interface changes with it.
 
-pub use action::{NodeReply, NodeRequest, UiPreference, UiRequest};
 pub use chart_metric::ChartMetric;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
 pub use display_options::{Chart, Density, DisplayOptions};
-pub use effect::Effect;
+pub use effect::LoopEffect;
 pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
 pub use fleet_source::FleetSource;
 pub use input::Key;
@@ -20,6 +19,7 @@ pub use keymap::{ForeignKey, Here};
 pub use keymap::{KEY_TABLE, Keymap};
 pub use render_context::RenderContext;
 pub use report::report;
+pub use request::{NodeReply, NodeRequest, UiPreference, UiRequest};
 pub use screen::{Ui, UiConfig};
 pub use settings::ScreenSettings;
 pub use signals::{StopReason, StopSignals};
@@ -36,6 +36,7 @@ pub use widgets::line::{Line, SpanContent, Symbol};
 pub use widgets::number_format::MemoryUnit;
 
 mod action;
+mod appearance;
 mod background;
 mod chart_metric;
 mod dialog;
@@ -47,20 +48,26 @@ mod filter_prompt;
 mod fleet_source;
 mod focus;
 mod header;
+mod help;
 mod input;
 mod key_scheme;
 mod keyboard;
 mod keymap;
+mod message;
 mod navigation;
 mod node_panel;
+mod overlays;
 mod paint;
 mod preferences;
 mod process_order;
 mod process_row;
 mod process_target;
+mod recordings;
 mod render;
 mod render_context;
 mod report;
+mod request;
+mod sampling;
 mod screen;
 mod screen_state;
 mod selection;

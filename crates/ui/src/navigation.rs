@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::action::{
-    Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
-};
+use crate::action::{Action, JobAction, ProcessAction, RowAction, RunAction, SortAction};
 use crate::dialog::Dialog;
 use crate::dialog::explain::ExplanationDialog;
 use crate::effect::Effect;
 use crate::node_panel::series::NodeSeries;
 use crate::process_order;
 use crate::render_context::RenderContext;
+use crate::request::{NodeReply, NodeRequest};
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
 use crate::views::{events, fleet, job, node, processes, runs, users};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::Line;
-use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::insight::next_problem::sick_nodes;
 use gtop_fleet::insight::node_status::notes;
 use gtop_fleet::insight::note::Note;
@@ -31,6 +29,8 @@ use gtop_model::{NodeName, Signal};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Navigation {
     pub view: View,
+    /// Nodes or runs were shown; before that, the view is chosen by the number of nodes.
+    has_started: bool,
     /// The view to go back to.
     origin: View,
     /// The node that the key for the next problem moved to last.
@@ -46,6 +46,24 @@ pub(crate) struct Navigation {
 }
 
 impl Navigation {
+    /// Returns true if nodes or runs were shown.
+    pub(crate) const fn has_started(&self) -> bool {
+        self.has_started
+    }
+
+    /// Notes the number of nodes; one node alone is shown in its view at first, which is more useful than a list.
+    pub(crate) fn on_nodes(&mut self, count: usize) {
+        if !self.has_started && count == 1 {
+            self.view = View::Node;
+        }
+        self.has_started |= count > 0;
+    }
+
+    /// Starts in a view.
+    pub(crate) const fn start_at(&mut self, view: View) {
+        (self.has_started, self.view) = (true, view);
+    }
+
     /// Returns the current view and what it shares with the others.
     fn current(&mut self) -> (&mut dyn ViewState, &mut Shared) {
         let view: &mut dyn ViewState = match self.view {
@@ -204,8 +222,16 @@ impl Navigation {
     }
 
     /// Returns the columns of the tables of the current view.
-    pub(crate) fn columns(&mut self) -> Vec<ColumnGroup> {
-        self.current().0.columns()
+    pub(crate) fn columns(&self) -> Vec<ColumnGroup> {
+        match self.view {
+            View::Fleet => self.fleet.columns(),
+            View::Job => self.job.columns(),
+            View::Node => self.node.columns(),
+            View::Processes => self.processes.columns(),
+            View::Users => self.users.columns(),
+            View::Events => self.events.columns(),
+            View::Runs => self.runs.columns(),
+        }
     }
 
     /// Explains the row at the cursor of the current view, or says why there is none.
@@ -217,13 +243,13 @@ impl Navigation {
     /// Moves the cursor to the sickest shown node, or from the one it moved to before to the next one.
     fn next_problem(&mut self, context: RenderContext<'_>) -> Effect {
         let fleet_view = context.view;
-        let sick = sick_nodes(fleet_view);
-        let name = |index: &usize| fleet_view.fleet.nodes.get(*index).map(|node| &node.name);
         let selected = self.shared.selection.node_name();
         let last = self.last_problem.as_ref().filter(|last| selected == Some(*last));
-        let before = last.and_then(|last| sick.iter().position(|index| name(index) == Some(last)));
+        let sick = sick_nodes(fleet_view).into_iter();
+        let sick: Vec<_> = sick.filter_map(|at| fleet_view.fleet.nodes.get(at)).collect();
+        let before = last.and_then(|last| sick.iter().position(|node| node.name == *last));
         let at = before.map_or(0, |before| (before + 1) % sick.len().max(1));
-        let Some(node) = sick.get(at).and_then(|index| fleet_view.fleet.nodes.get(*index)) else {
+        let Some(node) = sick.get(at) else {
             return Effect::Message(no_problem_text(fleet_view));
         };
         if self.view != View::Node {
@@ -242,8 +268,8 @@ impl Navigation {
         let Some(name) = self.shown_node(fleet_view).map(|node| node.name.clone()) else {
             return Effect::Message("no node is selected".to_owned());
         };
-        let has_node = |entry: &&JobEntry| entry.job.allocations.iter().any(|one| one.node == name);
-        let mut jobs = fleet_view.job_index().entries.iter().filter(has_node).peekable();
+        let jobs = fleet_view.job_index().entries.iter();
+        let mut jobs = jobs.filter(|entry| entry.job.has_node(&name)).peekable();
         if jobs.peek().is_none() {
             return Effect::Message(format!("no job runs on {name}"));
         }
@@ -339,14 +365,28 @@ impl Navigation {
         width: u16,
         height: usize,
     ) -> Vec<Line> {
+        let fleet = &context.view.fleet;
+        // A job that has ended is shown even if no node is.
+        if fleet.nodes.is_empty()
+            && fleet.jobs.is_some()
+            && !matches!(self.view, View::Job | View::Runs)
+        {
+            return self.job.list_lines(context, width, height);
+        }
         self.sync_panel();
         let (view, shared) = self.current();
         view.lines(context, shared, width, height)
     }
 
     /// Returns the sort order of the current view; `None` if its rows cannot be sorted.
-    pub(crate) fn sort_order(&mut self) -> Option<SortOrder> {
-        self.current().0.sorting().map(|(order, _)| *order)
+    pub(crate) fn sort_order(&self) -> Option<SortOrder> {
+        match self.view {
+            View::Fleet => Some(self.fleet.order),
+            View::Job => (!self.job.is_open()).then_some(self.job.list.order),
+            View::Processes => Some(self.processes.order),
+            View::Users => Some(self.users.order),
+            View::Node | View::Events | View::Runs => None,
+        }
     }
 
     /// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
@@ -531,19 +571,18 @@ fn no_problem_text(fleet_view: &FleetView) -> String {
         _ if shown < all => format!(" on the {shown} of {all} nodes that match the filter"),
         _ => String::new(),
     };
-    let count = |wanted: NodeCount| {
-        let nodes = fleet_view.matching.iter().filter_map(|at| fleet_view.fleet.nodes.get(*at));
-        nodes.filter(|node| NodeCount::of(node, fleet_view.now) == wanted).count()
-    };
-    let unknown = [
-        (count(NodeCount::Connecting), "connecting"),
-        (count(NodeCount::Reported), "known from the scheduler alone"),
-    ];
-    let unknown = unknown.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| {
-        let verb = if count == 1 { "is" } else { "are" };
-        format!("{} {verb} {what}", counted(count, "node"))
-    });
-    let unknown: Vec<String> = unknown.collect();
+    let mut unknown = Vec::new();
+    for (wanted, what) in [
+        (NodeCount::Connecting, "connecting"),
+        (NodeCount::Reported, "known from the scheduler alone"),
+    ] {
+        let counts = fleet_view.nodes().map(|node| NodeCount::of(node, fleet_view.now));
+        let count = counts.filter(|count| *count == wanted).count();
+        if count > 0 {
+            let verb = if count == 1 { "is" } else { "are" };
+            unknown.push(format!("{} {verb} {what}", counted(count, "node")));
+        }
+    }
     match (unknown.is_empty(), place.is_empty()) {
         (true, true) => "no problem: every node answers, and no device has a fault".to_owned(),
         (true, false) => format!("no problem{place}"),

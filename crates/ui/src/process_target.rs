@@ -90,13 +90,17 @@ impl ProcessTarget {
         }
         let user = process.statics.user.known().cloned();
         let login = node.hello.as_ref().map(|hello| &hello.host.user);
-        let driver = || node.uses.iter().find(|used| used.pid == pid)?.driver_name.clone();
+        let command = process
+            .statics
+            .command
+            .known()
+            .or_else(|| node.uses.iter().find(|used| used.pid == pid)?.driver_name.as_ref());
         Some(Self {
             node: node.name.clone(),
             key: process.key,
             is_ours: user.as_ref().zip(login).map(|(user, login)| user == login),
             user,
-            command: process.statics.command.known().cloned().or_else(driver).unwrap_or_default(),
+            command: command.cloned().unwrap_or_default(),
             is_on_device: true,
         })
     }

@@ -117,19 +117,17 @@ impl<'a> ReportTable<'a> {
     ];
 
     fn laid_out(context: RenderContext<'a>, width: u16) -> Table<'a, Self, ReportedNode<'a>> {
-        let widest = |text: &dyn Fn(&Node) -> String| {
-            context.view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
-        };
-        let memory = |node: &Node| {
+        let memory = context.view.nodes().map(|node| {
             let ((_, total), is_host) = Totals::of_devices(node).shown_memory();
-            context.options.units().marked_usage(((total, total), is_host))
-        };
+            width_of(&context.options.units().marked_usage(((total, total), is_host)))
+        });
+        let users = context.view.nodes().map(|node| width_of(&users(node)));
         let name_width = context.view.extents.name.max(4);
         let table = Self {
             context,
             name_width,
-            memory_width: widest(&memory).max(7),
-            users_width: widest(&users).clamp(5, 20),
+            memory_width: memory.fold(7, u16::max),
+            users_width: users.fold(5, u16::max).min(20),
             has_note: width >= name_width + 10 + MIN_NOTE_WIDTH,
         };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, 2))
@@ -170,8 +168,9 @@ impl<'a> ReportedNode<'a> {
 
 /// Returns the users of the devices of a node.
 fn users(node: &Node) -> String {
-    let owner = |pid| Some(node.process(pid)?.statics.user.known()?.to_string());
-    let users: BTreeSet<String> = node.uses.iter().filter_map(|used| owner(used.pid)).collect();
+    let processes = node.uses.iter().filter_map(|used| node.process(used.pid));
+    let users = processes.filter_map(|process| process.statics.user.known());
+    let users: BTreeSet<&str> = users.map(|user| &**user).collect();
     if users.is_empty() {
         return UNKNOWN.to_owned();
     }

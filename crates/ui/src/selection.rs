@@ -39,8 +39,8 @@ impl SharedSelection {
     /// Returns the selected node, or the first shown node if it is gone or hidden by the filter.
     pub(crate) fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.node.as_ref().and_then(|name| fleet_view.fleet.node(name));
-        let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
-        selected.filter(is_shown).or_else(|| fleet_view.node_at(0))
+        let selected = selected.filter(|node| fleet_view.position(&node.name).is_some());
+        selected.or_else(|| fleet_view.node_at(0))
     }
 
     /// Returns the name of the selected node, which may be gone.
@@ -94,13 +94,13 @@ impl SharedSelection {
             return None;
         }
         let index = before.position(&name).unwrap_or(0);
-        let remains = |node: &&Arc<Node>| after.position(&node.name).is_some();
-        let next = before.nodes().skip(index).find(remains);
-        let neighbour = next.or_else(|| {
-            let nodes: Vec<_> = before.nodes().take(index).collect();
-            nodes.into_iter().rev().find(remains)
-        });
-        if let Some(node) = neighbour {
+        // The node after it, or else the one before it.
+        let (above, below): (Vec<_>, Vec<_>) = before
+            .nodes()
+            .enumerate()
+            .filter(|(_, node)| after.position(&node.name).is_some())
+            .partition(|(at, _)| *at < index);
+        if let Some((_, node)) = below.first().or(above.last()) {
             self.select(node.name.clone());
         }
         Some(name)
@@ -133,14 +133,13 @@ impl SharedSelection {
     /// Selects a job of the selected node, unless the selected job is one already.
     pub(crate) fn follow_job(&mut self, fleet_view: &FleetView) {
         let Some(name) = &self.node else { return };
-        let has_node = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
         if let Some(JobSelection::Listed(job)) = self.job(fleet_view)
-            && has_node(job)
+            && job.has_node(name)
         {
             return;
         }
         let mut shown = fleet_view.job_index().shown().map(|entry| &entry.job);
-        if let Some(job) = shown.find(|job| has_node(job)) {
+        if let Some(job) = shown.find(|job| job.has_node(name)) {
             self.job = Some(job.clone());
         }
     }
@@ -149,13 +148,13 @@ impl SharedSelection {
     pub(crate) fn refresh_job(&mut self, fleet_view: &FleetView) {
         let Some(JobSelection::Listed(job)) = self.job(fleet_view) else { return };
         let job = job.clone();
-        let has_node = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
-        let known = |name: &&NodeName| fleet_view.fleet.node(name).is_some();
-        if !self.node.as_ref().is_some_and(|name| has_node(name) && known(&name)) {
-            let first = job.allocations.iter().map(|one| &one.node).find(known);
-            if let Some(name) = first.cloned() {
-                self.select(name);
-            }
+        let nodes = job.allocations.iter().map(|allocation| &allocation.node);
+        let mut known = nodes.filter(|name| fleet_view.fleet.node(name).is_some()).peekable();
+        let first = known.peek().copied().cloned();
+        if !known.any(|name| self.node.as_ref() == Some(name))
+            && let Some(name) = first
+        {
+            self.select(name);
         }
         self.job = Some(job);
     }

@@ -85,12 +85,9 @@ impl ShownFleet {
     /// Rebuilds the snapshots with the current filter and selection.
     pub(super) fn rebuild(&mut self) {
         self.is_filter_due = false;
-        let again = |fleet_view: &FleetView| {
-            fleet_view.refiltered(fleet_view.now, self.filter.clone(), &self.display.selection)
-        };
-        self.live = again(&self.live);
-        if let Some(frozen) = &mut self.frozen {
-            frozen.view = again(&frozen.view);
+        let frozen = self.frozen.as_mut().map(|frozen| &mut frozen.view);
+        for view in std::iter::once(&mut self.live).chain(frozen) {
+            *view = view.refiltered(view.now, self.filter.clone(), &self.display.selection);
         }
     }
 }

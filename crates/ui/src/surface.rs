@@ -77,9 +77,9 @@ impl Surface {
         for old in self.links.iter().filter(|old| !links.contains(old)) {
             pen.put_link(&mut text, old, "", &self.next);
         }
-        let is_touched = |link: &Hyperlink| changed.iter().any(|(x, y, _)| link.covers(*x, *y));
         for link in &links {
-            if !self.links.contains(link) || is_touched(link) {
+            let is_known = self.links.contains(link);
+            if !is_known || changed.iter().any(|(x, y, _)| link.covers(*x, *y)) {
                 pen.put_link(&mut text, link, &link.url, &self.next);
             }
         }

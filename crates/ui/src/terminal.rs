@@ -91,12 +91,14 @@ impl Drop for Terminal {
 /// Returns the area to draw on. A serial line, or a container that has just started, reports 0:
 /// then `COLUMNS` and `LINES` count, or 80×24.
 fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
-    let sensible = |reported: u16, name: &str, default: u16, max: u16| {
-        let from_shell = || lookup(name)?.trim().parse().ok().filter(|from_shell| *from_shell > 0);
-        if reported > 0 { reported } else { from_shell().unwrap_or(default) }.min(max)
-    };
-    let width = sensible(reported.0, "COLUMNS", 80, MAX_SIZE.0);
-    Rect::new(0, 0, width, sensible(reported.1, "LINES", 24, MAX_SIZE.1))
+    let [width, height] = [(reported.0, "COLUMNS", 80), (reported.1, "LINES", 24)].map(
+        |(reported, name, default)| {
+            let length = Some(reported).filter(|length| *length > 0);
+            let length = length.or_else(|| lookup(name)?.trim().parse().ok());
+            length.filter(|length| *length > 0).unwrap_or(default)
+        },
+    );
+    Rect::new(0, 0, width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
 }
 
 fn is_in_foreground() -> bool {
@@ -114,8 +116,8 @@ fn enter_screen(has_mouse: bool) -> io::Result<()> {
 fn write_all(texts: &[&str]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     IS_WRITING.store(true, Ordering::SeqCst);
-    let mut write = |text: &&str| out.write_all(text.as_bytes());
-    let written = texts.iter().try_for_each(&mut write).and_then(|()| out.flush());
+    let written = texts.iter().try_for_each(|text| out.write_all(text.as_bytes()));
+    let written = written.and_then(|()| out.flush());
     IS_WRITING.store(false, Ordering::SeqCst);
     written
 }
@@ -140,8 +142,9 @@ pub fn force_restore_terminal() {
     // Errors mean that the terminal is closed or that another thread restores it.
     crossterm::terminal::disable_raw_mode().ok();
     unblock_terminal();
-    let leaving = || rustix::io::write(io::stdout(), LEAVE_SEQUENCE.as_bytes());
-    thread::Builder::new().spawn(leaving).ok();
+    thread::Builder::new()
+        .spawn(|| rustix::io::write(io::stdout(), LEAVE_SEQUENCE.as_bytes()))
+        .ok();
 }
 
 /// Restores the terminal if it was entered; errors mean that it is closed.

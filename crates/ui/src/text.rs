@@ -24,8 +24,8 @@ pub fn render_text(lines: &[Line], theme: Theme, width: u16, has_styles: bool) -
 
 /// Appends one row without trailing blanks.
 fn write_row(buffer: &Buffer, has_styles: bool, text: &mut String) {
-    let is_blank = |cell: &ratatui::buffer::Cell| cell.symbol() == " ";
-    let end = buffer.content.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
+    let last = buffer.content.iter().rposition(|cell| cell.symbol() != " ");
+    let end = last.map_or(0, |last| last + 1);
     let mut pen = AnsiWriter::default();
     let mut covered = 0;
     for cell in buffer.content.iter().take(end) {
@@ -48,12 +48,11 @@ fn write_row(buffer: &Buffer, has_styles: bool, text: &mut String) {
 /// Returns a symbol of the same width in every terminal: of joined emoji, which terminals measure
 /// differently, the first character with its combining marks.
 fn fixed_width(symbol: &str, columns: usize) -> String {
-    let is_joined = |letter: char| {
-        letter.width().unwrap_or(0) > 0 || matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
-    };
     let mut letters = symbol.chars();
     let mut kept: String = letters.next().into_iter().collect();
-    kept.extend(letters.take_while(|letter| !is_joined(*letter)));
+    kept.extend(letters.take_while(|letter| {
+        letter.width().unwrap_or(0) == 0 && !matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+    }));
     let missing = columns.saturating_sub(kept.width());
     kept.extend(std::iter::repeat_n(' ', missing));
     kept

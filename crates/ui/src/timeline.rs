@@ -40,25 +40,26 @@ impl Timeline {
             5,
             Tone::Plain,
         );
-        let time = |format| Line::styled(time_text(self.position, zone, format), Tone::Strong);
-        let [long, short] = ["%Y-%m-%d %H:%M:%S", "%H:%M:%S"]
-            .map(|format| state.clone().gap(2).append(time(format)));
+        let [long, short] = ["%Y-%m-%d %H:%M:%S", "%H:%M:%S"].map(|format| {
+            state.clone().gap(2).text(time_text(self.position, zone, format), Tone::Strong)
+        });
         let (start, end) = self.ends(zone, width);
-        let ends = || (start.clone().gap(1), Line::new().gap(1).append(end.clone()));
-        let none = || (Line::new(), Line::new());
-        let with_loss = (ends().0, ends().1.append(self.loss(width)));
-        let forms =
-            [(long.clone(), with_loss), (long.clone(), ends()), (long, none()), (short, none())];
-        let room = |(left, (start, end)): &(Line, (Line, Line))| {
-            width.saturating_sub(left.width() + 2 + start.width() + end.width())
-        };
-        let last = forms.last().cloned();
-        let Some(form) = forms.into_iter().find(|form| room(form) >= MIN_BAR_WIDTH).or(last) else {
-            return state;
-        };
-        let bar_width = room(&form);
-        let (left, (start, end)) = form;
-        left.gap(2).append(start).append(self.bar(bar_width)).append(end).truncated(width)
+        let (start, end) = (start.gap(1), Line::new().gap(1).append(end));
+        let with_loss = end.clone().append(self.loss(width));
+        let forms = [
+            (&long, start.clone(), with_loss),
+            (&long, start, end),
+            (&long, Line::new(), Line::new()),
+        ];
+        for (left, start, end) in forms {
+            let room = width.saturating_sub(left.width() + 2 + start.width() + end.width());
+            if room >= MIN_BAR_WIDTH {
+                let line = left.clone().gap(2).append(start).append(self.bar(room));
+                return line.append(end).truncated(width);
+            }
+        }
+        let room = width.saturating_sub(short.width() + 2);
+        short.gap(2).append(self.bar(room)).truncated(width)
     }
 
     /// Returns the first and the last recorded time, with dates if they are not of the same day.
@@ -137,17 +138,13 @@ pub(crate) fn time_text(at: Timestamp, zone: &TimeZone, format: &str) -> String 
 /// out if there are many.
 fn columns(spans: &[(Timestamp, Timestamp)], width: usize) -> Vec<BarColumn> {
     let pieces = without_short_gaps(spans, width / 4);
-    // The last moment of a piece belongs to it.
-    let micros = |(from, to): &(Timestamp, Timestamp)| {
-        to.as_micros().saturating_sub(from.as_micros()).max(0).saturating_add(1)
-    };
-    let total = pieces.iter().map(micros).map(i128::from).sum::<i128>().max(1);
+    let total = pieces.iter().map(length).map(i128::from).sum::<i128>().max(1);
     // Each piece and each gap has a column; the rest is divided by length.
     let rest = (width + 1).saturating_sub(pieces.len() * 2);
     let mut columns: Vec<BarColumn> = Vec::with_capacity(width);
     let (mut passed, mut used) = (0, 0);
     for (index, piece) in pieces.iter().enumerate().take(width) {
-        let (from, length) = (piece.0, micros(piece));
+        let (from, length) = (piece.0, length(piece));
         if let Some(last) = columns.last().map(|last| last.to).filter(|_| index > 0) {
             columns.push(BarColumn { from: last, to: from, is_gap: true });
         }
@@ -172,16 +169,19 @@ fn columns(spans: &[(Timestamp, Timestamp)], width: usize) -> Vec<BarColumn> {
     columns
 }
 
+/// Returns the microseconds of a span; its last moment belongs to it.
+fn length((from, to): &(Timestamp, Timestamp)) -> i64 {
+    to.as_micros().saturating_sub(from.as_micros()).max(0).saturating_add(1)
+}
+
 /// Joins spans until only the `max_gaps` longest gaps are left.
 fn without_short_gaps(
     spans: &[(Timestamp, Timestamp)],
     max_gaps: usize,
 ) -> Vec<(Timestamp, Timestamp)> {
-    let gap = |pair: &[(Timestamp, Timestamp)]| match pair {
-        [(_, end), (start, _)] => start.since(*end),
-        _ => std::time::Duration::ZERO,
-    };
-    let mut lengths: Vec<_> = spans.windows(2).map(gap).zip(0_usize..).collect();
+    let gaps =
+        spans.iter().zip(spans.iter().skip(1)).map(|((_, end), (start, _))| start.since(*end));
+    let mut lengths: Vec<_> = gaps.zip(0_usize..).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
     lengths.truncate(max_gaps);
     let mut kept: Vec<usize> = lengths.into_iter().map(|(_, index)| index).collect();

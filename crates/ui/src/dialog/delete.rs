@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::action::UiRequest;
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
+use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
 use crate::widgets::number_format::Units;
@@ -18,7 +18,7 @@ const MAX_ROWS: usize = 12;
 
 /// The dialog, from the list of files to the result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DeleteDialog {
+pub(crate) struct DeleteDialog {
     run: RunId,
     title: Arc<str>,
     step: DeleteStep,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
@@ -12,7 +12,7 @@ use gtop_local::time::Timestamp;
 
 /// The explanation of a row, scrolled to a line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExplanationDialog {
+pub(crate) struct ExplanationDialog {
     explanation: Explanation,
     /// The snapshot that it is of.
     version: ViewVersion,

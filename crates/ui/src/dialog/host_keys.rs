@@ -4,10 +4,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::action::UiRequest;
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::render_context::RenderContext;
+use crate::request::UiRequest;
 use crate::view::View;
 use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::line_editor::LineEditor;
@@ -36,7 +36,7 @@ const LINES_AROUND: usize = 4;
 
 /// The dialog, from the fetching of keys to the last answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostKeyDialog {
+pub(crate) struct HostKeyDialog {
     step: HostKeyStep,
     question: HostKeyQuestion,
     answer: LineEditor,
@@ -65,8 +65,8 @@ impl HostKeyDialog {
         if context.options.is_readonly {
             return Err(RequestError::ReadOnly.to_string());
         }
-        let is_asked = |name: &NodeName| view != View::Node || selected == Some(name);
-        let unknown = context.view.nodes_with_unknown_key().filter(|name| is_asked(name));
+        let unknown = context.view.nodes_with_unknown_key();
+        let unknown = unknown.filter(|name| view != View::Node || selected == Some(*name));
         let unknown: Vec<NodeName> = unknown.cloned().collect();
         if unknown.is_empty() {
             let node = selected.and_then(|name| context.view.fleet.node(name));
@@ -301,9 +301,11 @@ fn key_lines(key: &HostKey, width: u16) -> Vec<Line> {
     }
     let letters: Vec<char> = key.fingerprint.chars().collect();
     let pieces = letters.chunks(usize::from(width.saturating_sub(4)).max(1));
-    let piece_line =
-        |piece: &[char]| Line::new().gap(4).text(piece.iter().collect::<String>(), Tone::Plain);
-    std::iter::once(algorithm.trimmed()).chain(pieces.map(piece_line)).collect()
+    let pieces = pieces.map(|piece| {
+        let piece: String = piece.iter().collect();
+        Line::new().gap(4).text(piece, Tone::Plain)
+    });
+    std::iter::once(algorithm.trimmed()).chain(pieces).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::action::UiRequest;
-use crate::dialog::DialogStep;
 use crate::dialog::output::document::{Document, Missing};
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
+use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::Movement;
@@ -24,7 +24,7 @@ const MAX_PATTERN_BYTES: usize = 200;
 
 /// The viewer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OutputDialog {
+pub(crate) struct OutputDialog {
     run: RunId,
     title: Arc<str>,
     /// The opened files; `None` for the one of standard error if both are one file.
@@ -191,15 +191,14 @@ impl OutputDialog {
 
     /// Hides a stream or shows it again; one is always shown.
     fn toggle(&mut self, index: usize) {
-        let count = self.open_files().count();
-        let is_shown = |file: usize| !self.document.is_hidden(file);
-        let other = 1 - index.min(1);
-        if count < 2 || (is_shown(index) && !is_shown(other)) {
+        let is_hidden = self.document.is_hidden(index);
+        let is_only = !is_hidden && self.document.is_hidden(1 - index.min(1));
+        if is_only || self.open_files().count() < 2 {
             return;
         }
         let place = self.document.place(self.top);
         self.hit = None;
-        self.document.set_hidden(index, is_shown(index));
+        self.document.set_hidden(index, !is_hidden);
         // The line on top stays if it is still shown.
         let top = place.and_then(|(file, offset, _)| self.document.position_of(file, offset));
         self.top = top.unwrap_or_else(|| self.top.min(self.document.length()));
@@ -269,8 +268,8 @@ impl OutputDialog {
         if let Some(position) = hit.and_then(|offset| self.document.position_of(file, offset)) {
             search.at = None;
             let around = if search.is_backwards { "the end" } else { "the beginning" };
-            let wrapped = || (format!("searched on from {around}"), Tone::Faint);
-            self.notice = search.has_wrapped.then(wrapped);
+            let text = format!("searched on from {around}");
+            self.notice = search.has_wrapped.then_some((text, Tone::Faint));
             (self.top, self.hit) = (position, Some(position));
             // The line of the match begins before it.
             self.scroll = 0;
@@ -363,11 +362,11 @@ impl OutputDialog {
         let [stdout, stderr] = files;
         let is_same =
             matches!((stdout, stderr), (Ok(one), Ok(other)) if one.identity == other.identity);
-        let stream = |file: &Result<OutputFile, Arc<str>>| match file {
+        let [stdout, stderr] = [stdout, stderr].map(|file| match file {
             Ok(file) => OutputState::Open(file.clone()),
             Err(reason) => OutputState::Failed(Arc::clone(reason)),
-        };
-        self.files = [stream(stdout), if is_same { OutputState::Same } else { stream(stderr) }];
+        });
+        self.files = [stdout, if is_same { OutputState::Same } else { stderr }];
         let mut order: Vec<(usize, OutputFile)> =
             self.open_files().map(|(index, file)| (index, file.clone())).collect();
         order.sort_by(|(_, one), (_, other)| one.written_at.total_cmp(&other.written_at));

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::action::{Action, RunAction};
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::widgets::line::Line;
 use crate::widgets::line_editor::LineEditor;
@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 200;
 
 /// The prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunFilter(LineEditor);
+pub(crate) struct RunFilter(LineEditor);
 
 impl RunFilter {
     /// Opens the prompt at the current text.

@@ -4,9 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::action::UiRequest;
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
+use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};
@@ -130,8 +130,9 @@ impl Setup {
             Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
                 if self.has_columns() =>
             {
-                let list = |entry: &SetupEntry| Checklist::new(entry.columns.clone(), &entry.value);
-                self.checklist = self.entry().map(list);
+                let entry = self.entry();
+                self.checklist =
+                    entry.map(|entry| Checklist::new(entry.columns.clone(), &entry.value));
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') if self.has_columns() => {}
             Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
@@ -182,8 +183,8 @@ impl Setup {
             Some(at) => (at + count - 1) % count,
             None => {
                 // A number that was typed stands between two steps.
-                let number = |text: &str| text.parse::<f64>().ok();
-                let above = entry.steps.iter().position(|step| number(step) > number(&entry.value));
+                let typed = entry.value.parse::<f64>().ok();
+                let above = entry.steps.iter().position(|step| step.parse().ok() > typed);
                 if is_forward {
                     above.unwrap_or(0)
                 } else {
@@ -218,26 +219,34 @@ impl Setup {
             lines.truncate(max_lines);
             return lines;
         }
-        let entries = self.entries();
         let help = self.entry().map(|entry| help_lines(entry, width)).unwrap_or_default();
         let name =
             self.pages.iter().flat_map(|page| &page.entries).map(|entry| width_of(entry.label));
         let name = name.max().unwrap_or(0).min(width / 2);
-        let row = |index: usize| {
-            let entry = entries.get(index)?;
-            let Some(editor) = self.editor.as_ref().filter(|_| index == self.row) else {
-                return Some(entry_line(entry, name, width));
-            };
-            let front = Line::new().gap(1).left_aligned(entry.label, name, Tone::Plain).gap(2);
-            let room = width.saturating_sub(front.width());
-            Some(front.append(editor.line("", room)))
-        };
         let room = max_lines.saturating_sub(1 + help.len());
-        let rows = (entries.len(), Some(self.row));
-        lines.extend(Viewport::default().lines(None, rows, (width, room), row));
+        let rows = (self.entries().len(), Some(self.row));
+        lines.extend(
+            Viewport::default()
+                .lines(None, rows, (width, room), |index| self.entry_line(index, name, width)),
+        );
         lines.extend(help);
         lines.truncate(max_lines);
         lines
+    }
+
+    /// Draws a setting: its value, or the input line while it is typed.
+    fn entry_line(&self, index: usize, name: u16, width: u16) -> Option<Line> {
+        let entry = self.entries().get(index)?;
+        let line = Line::new().gap(1).left_aligned(entry.label, name, Tone::Plain).gap(2);
+        let room = width.saturating_sub(line.width());
+        if let Some(editor) = self.editor.as_ref().filter(|_| index == self.row) {
+            return Some(line.append(editor.line("", room)));
+        }
+        let value_text = value_text(entry, &entry.value);
+        let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
+        let value = width_of(&value_text).clamp(16, 34).min(room.saturating_sub(1));
+        let line = line.left_aligned(&value_text, value, tone).gap(2);
+        Some(line.text(entry.origin.as_str(), Tone::Faint))
     }
 
     fn tabs(&self, width: u16) -> Line {
@@ -281,18 +290,18 @@ impl Setup {
 fn help_lines(entry: &SetupEntry, width: u16) -> Vec<Line> {
     let mut texts = wrap(&entry.help, width.saturating_sub(1), usize::MAX).into_iter();
     let (first, rest) = (texts.next().unwrap_or_default(), texts.collect::<Vec<_>>().join(" "));
-    let line = |text: &str| {
-        let words = text.split(' ');
-        words.fold(Line::new(), |line, word| line.gap(1).text(word, Tone::Faint)).truncated(width)
-    };
-    let rest = Some(line(&rest)).filter(|_| !rest.is_empty());
     let default = match entry.default {
         "" if entry.columns.is_empty() => String::new(),
         "" => "default: auto   ".to_owned(),
         default => format!("default: {}   ", value_text(entry, default)),
     };
-    let name = line(&format!("{default}in config files: {}", entry.name));
-    [line(&first)].into_iter().chain(rest).chain([name]).collect()
+    let name = format!("{default}in config files: {}", entry.name);
+    let rest = Some(rest).filter(|rest| !rest.is_empty());
+    let texts = [first].into_iter().chain(rest).chain([name]).map(|text| {
+        let words = text.split(' ');
+        words.fold(Line::new(), |line, word| line.gap(1).text(word, Tone::Faint)).truncated(width)
+    });
+    texts.collect()
 }
 
 /// Returns a value in words, with its unit.
@@ -305,15 +314,6 @@ fn value_text(entry: &SetupEntry, value: &str) -> String {
         other if entry.unit.is_empty() => other.to_owned(),
         other => format!("{other} {}", entry.unit),
     }
-}
-
-fn entry_line(entry: &SetupEntry, name: u16, width: u16) -> Line {
-    let value_text = value_text(entry, &entry.value);
-    let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
-    let line = Line::new().gap(1).left_aligned(entry.label, name, Tone::Plain).gap(2);
-    let room = width.saturating_sub(line.width() + 1);
-    let value = width_of(&value_text).clamp(16, 34).min(room);
-    line.left_aligned(&value_text, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::action::{NodeReply, NodeRequest, UiRequest};
-use crate::dialog::DialogStep;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::process_target::{ProcessTarget, SignalTargets, short_command};
 use crate::render_context::RenderContext;
+use crate::request::{NodeReply, NodeRequest, UiRequest};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
 use crate::widgets::menu::Menu;
@@ -22,7 +22,7 @@ const MAX_ROWS: usize = 10;
 
 /// The dialog, from the choice of a signal to the replies of the nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SignalDialog {
+pub(crate) struct SignalDialog {
     step: SignalStep,
     targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
     /// The number of tagged processes that the filter hides; they get no signal.
@@ -61,7 +61,7 @@ impl SignalDialog {
             (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
                 self.step = SignalStep::Sent(signal);
-                ControlFlow::Continue(Some(UiRequest::QueryNodes(self.requests(signal))))
+                ControlFlow::Continue(Some(UiRequest::SignalProcesses(self.requests(signal))))
             }
             (key, _) => {
                 let (top, rows) = (self.viewport.top, self.viewport.rows);
@@ -74,11 +74,11 @@ impl SignalDialog {
     }
 
     fn requests(&self, signal: Signal) -> Vec<NodeRequest> {
-        let request = |(target, _): &(ProcessTarget, _)| NodeRequest {
+        let targets = self.targets.iter().map(|(target, _)| NodeRequest {
             node: target.node.clone(),
             process_request: ProcessRequest::Signal(target.key, signal),
-        };
-        self.targets.iter().map(request).collect()
+        });
+        targets.collect()
     }
 
     /// Handles a reply; the last success closes the dialog with a message. Returns `None` if it answers a request
@@ -166,8 +166,8 @@ impl SignalDialog {
             SignalStep::Confirm(_) | SignalStep::Sent(_) => {
                 let count = self.targets.len();
                 let failed =
-                    |(_, answer): &&(ProcessTarget, Option<_>)| matches!(answer, Some(Err(_)));
-                let reasons = self.targets.iter().filter(failed).count().min(MAX_ROWS);
+                    self.targets.iter().filter(|(_, answer)| matches!(answer, Some(Err(_))));
+                let reasons = failed.count().min(MAX_ROWS);
                 2 + count.min(MAX_ROWS) + reasons + usize::from(count > MAX_ROWS)
             }
         }
@@ -324,7 +324,8 @@ mod tests {
 
     /// Confirms the signal and returns the requests.
     fn sent(dialog: &mut SignalDialog) -> Vec<NodeRequest> {
-        let ControlFlow::Continue(Some(UiRequest::QueryNodes(requests))) = dialog.on_key(ENTER)
+        let ControlFlow::Continue(Some(UiRequest::SignalProcesses(requests))) =
+            dialog.on_key(ENTER)
         else {
             panic!("nothing is sent")
         };

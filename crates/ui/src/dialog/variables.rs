@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::action::UiRequest;
-use crate::dialog::DialogStep;
 use crate::dialog::output::OutputDialog;
+use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::render_context::RenderContext;
+use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};
@@ -28,7 +28,7 @@ const MAX_NAME_WIDTH: u16 = 30;
 
 /// The editor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct VariablesDialog {
+pub(crate) struct VariablesDialog {
     run: RunId,
     title: Arc<str>,
     variables: RunVariables,
@@ -262,9 +262,8 @@ impl VariablesDialog {
     }
 
     fn position(&self) -> usize {
-        let name = self.selected.as_ref();
-        let is_selected = |variable: &RunVariable| Some(&variable.name) == name;
-        self.variables.list.iter().position(is_selected).unwrap_or(0)
+        let mut names = self.variables.list.iter().map(|variable| &variable.name);
+        names.position(|name| self.selected.as_ref() == Some(name)).unwrap_or(0)
     }
 
     fn current(&self) -> Option<&RunVariable> {

@@ -75,24 +75,24 @@ impl CompletionMenu {
         let column = (width / u16::try_from(columns).unwrap_or(1)).max(1);
         let widest = shown.iter().map(|one| width_of(&one.word)).max().unwrap_or_default();
         let word_width = widest.min(column.saturating_sub(CHOICE_WIDTH + 1));
-        let cell = |place: usize| match shown.get(place) {
-            Some(completion) => {
-                let is_chosen = self.chosen == Some(first + place);
-                cell(completion, is_chosen, word_width, column)
-            }
-            None if place == shown.len() && below > 0 => {
-                Line::new().gap(CHOICE_WIDTH).text(format!("+{below} more"), Tone::Faint)
-            }
-            None => Line::new(),
-        };
-        let line = |row: usize| {
-            let cells = (0..columns).map(|at| cell(at * rows + row));
-            cells.fold(Line::new(), |line, cell| {
+        let mut lines = vec![Line::new(); rows];
+        for place in 0..rows * columns {
+            let cell = match shown.get(place) {
+                Some(completion) => {
+                    let is_chosen = self.chosen == Some(first + place);
+                    cell(completion, is_chosen, word_width, column)
+                }
+                None if place == shown.len() && below > 0 => {
+                    Line::new().gap(CHOICE_WIDTH).text(format!("+{below} more"), Tone::Faint)
+                }
+                None => continue,
+            };
+            if let Some(line) = lines.get_mut(place % rows) {
                 let gap = (column - line.width() % column) % column;
-                line.gap(gap).append(cell)
-            })
-        };
-        (0..rows).map(|row| line(row).truncated(width)).collect()
+                *line = std::mem::take(line).gap(gap).append(cell);
+            }
+        }
+        lines.into_iter().map(|line| line.truncated(width)).collect()
     }
 }
 

@@ -25,24 +25,19 @@ const FORMS: [(&str, &str); 11] = [
 
 /// Returns the section of the help page; `key` opens the prompt.
 pub(crate) fn help_lines(key: &str, width: u16) -> Vec<Line> {
-    let form = |(example, meaning): &(&str, &str)| {
-        let texts = wrap(meaning, width.saturating_sub(EXAMPLE_WIDTH + 3), usize::MAX);
-        let examples = std::iter::once(*example).chain(std::iter::repeat(""));
-        let line = |(example, text): (&str, String)| {
+    let mut lines = vec![Line::styled(format!("Filter: {key} and then"), Tone::Strong)];
+    for (mut example, meaning) in FORMS {
+        for text in wrap(meaning, width.saturating_sub(EXAMPLE_WIDTH + 3), usize::MAX) {
             let line = Line::new().gap(2).left_aligned(example, EXAMPLE_WIDTH, Tone::Accent);
-            line.gap(1).text(text, Tone::Plain)
-        };
-        examples.zip(texts).map(line).collect::<Vec<_>>()
-    };
-    let title = Line::styled(format!("Filter: {key} and then"), Tone::Strong);
-    std::iter::once(title).chain(FORMS.iter().flat_map(form)).collect()
+            lines.push(line.gap(1).text(text, Tone::Plain));
+            example = "";
+        }
+    }
+    lines
 }
 
 /// Returns the hints of the prompt, the most useful first: keys, then forms.
 pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
-    let key = |(key, meaning): (&str, &str)| {
-        Line::styled(key, Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
-    };
     let recent = has_recent.then_some(("↑", "recent"));
     let keys = [("Tab", "lists"), ("Enter", "applies"), ("Esc", "cancels")];
     let forms = [
@@ -56,10 +51,10 @@ pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
         "util=unknown",
         "\"free\" is a name",
     ];
-    [
-        keys.into_iter().chain(recent).map(key).collect(),
-        forms.map(|form| Line::styled(form, Tone::Faint)).into(),
-    ]
+    let keys = keys.into_iter().chain(recent).map(|(key, meaning)| {
+        Line::styled(key, Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
+    });
+    [keys.collect(), forms.map(|form| Line::styled(form, Tone::Faint)).into()]
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
 };
 use crate::display_options::Density;
-use crate::keymap::{Binding, Hint};
+use crate::keymap::binding::{Binding, Hint};
 use crate::view::View;
 use crate::widgets::list::Movement;
 use gtop_fleet::query::SortOrder;

@@ -1,83 +1,13 @@
 //! Key schemes: the keys of other monitors as changes of the default keys, and an account of every key in the help of
 //! those monitors.
 
-use crate::input::Key;
 use crate::key_scheme::KeyScheme;
+use crate::keymap::schemes::foreign_key::Scheme;
 
+pub(super) mod foreign_key;
 mod htop;
 mod nvitop;
 mod nvtop;
-
-/// The keys of another monitor.
-#[derive(Debug)]
-pub(crate) struct Scheme {
-    /// Binding names and the keys that replace the default ones, separated by spaces.
-    pub(super) changes: &'static [(&'static str, &'static str)],
-    /// Every key in the monitor's own help.
-    pub(super) keys: &'static [ForeignKey],
-}
-
-/// A row of another monitor's help.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "only tests list them"))]
-pub struct ForeignKey {
-    /// The keys, separated by spaces; for a sort order of nvitop, the letter after `o`.
-    pub keys: &'static str,
-    /// What they do there.
-    pub does: &'static str,
-    pub here: Here,
-}
-
-/// What such keys do in gtop with the scheme.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(any(test, feature = "testing")),
-    expect(
-        dead_code,
-        reason = "bindings are compared with the account by tests, and docs are written from it"
-    )
-)]
-#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "only tests list them"))]
-pub enum Here {
-    /// The same: each of these bindings has all of the keys, in its view.
-    Bound(&'static [&'static str]),
-    /// The same: in the sort menu, the letter sorts processes by this column.
-    Sorts(&'static str),
-    /// The same, by the mouse.
-    Mouse,
-    /// Something else, for this reason.
-    Differs(&'static str),
-}
-
-const fn bound(
-    keys: &'static str,
-    does: &'static str,
-    names: &'static [&'static str],
-) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Bound(names) }
-}
-
-const fn sorts(keys: &'static str, does: &'static str, column: &'static str) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Sorts(column) }
-}
-
-const fn mouse(keys: &'static str, does: &'static str) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Mouse }
-}
-
-const fn differs(keys: &'static str, does: &'static str, reason: &'static str) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Differs(reason) }
-}
-
-impl ForeignKey {
-    /// Returns why the key does something else here; `None` if it is not of this row, or does the same.
-    pub(super) fn difference(&self, key: Key) -> Option<String> {
-        let Here::Differs(reason) = self.here else { return None };
-        let written = key.to_string();
-        let is_of_row = self.keys.split(' ').any(|one| one == written);
-        is_of_row.then(|| format!("{written} ({}): {reason}", self.does))
-    }
-}
 
 static GTOP: Scheme = Scheme { changes: &[], keys: &[] };
 
@@ -95,6 +25,8 @@ pub(super) const fn scheme(scheme: KeyScheme) -> &'static Scheme {
 mod tests {
     use super::*;
     use crate::action::Action;
+    use crate::input::Key;
+    use crate::keymap::schemes::foreign_key::Here;
     use crate::keymap::{Keymap, TABLES};
     use crate::view::View;
     use crate::views::processes;

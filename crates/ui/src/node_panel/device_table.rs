@@ -1,7 +1,5 @@
 //! The device table of a node, in nvnodetop's column order, with attribute columns if there is room.
 
-use std::sync::Arc;
-
 use crate::display_options::{DisplayOptions, Thresholds};
 use crate::node_panel::NodePanel;
 use crate::node_panel::attributes;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 
 use crate::timeline::zoned;
@@ -96,21 +96,20 @@ fn time_of_day(text: &str) -> Option<Time> {
 
 /// Returns a time of day on the day shown, or on the nearest day on which it is recorded.
 fn nearest_day(time: Time, context: TimeContext<'_>) -> Option<Timestamp> {
-    let today = zoned(context.now, context.zone)?.date();
-    let on = |date: Date| moment(date.to_datetime(time), context.zone);
-    let distance = |date: Date| today.until(date).map_or(i32::MAX, |span| span.get_days().abs());
+    let zone = context.zone;
+    let today = zoned(context.now, zone)?.date();
     let recorded = context.spans.iter().flat_map(|(from, to)| {
-        let day = |at: Timestamp| zoned(at, context.zone).map(|at| at.date());
-        let (first, last) = (day(*from).unwrap_or(today), day(*to).unwrap_or(today));
+        let [first, last] = [from, to].map(|at| zoned(*at, zone).map_or(today, |at| at.date()));
         // All days but the first and the last of a span are recorded as a whole.
         let nearest = today.clamp(first, last.max(first));
         let dates = [Some(nearest), nearest.yesterday().ok(), nearest.tomorrow().ok()];
         dates.into_iter().flatten().filter_map(move |date| {
-            let at = on(date).filter(|at| (from..=to).contains(&at))?;
-            Some((distance(date), at))
+            let at = moment(date.to_datetime(time), zone)?;
+            let distance = today.until(date).map_or(i32::MAX, |span| span.get_days().abs());
+            (from..=to).contains(&&at).then_some((distance, at))
         })
     });
-    recorded.min().map(|(_, at)| at).or_else(|| on(today))
+    recorded.min().map(|(_, at)| at).or_else(|| moment(today.to_datetime(time), zone))
 }
 
 /// Returns the moment of a local time; a time that the clocks skip is as much later, one they repeat the first.

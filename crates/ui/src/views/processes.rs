@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::action::{NodeReply, NodeRequest, ProcessAction, RowAction};
+use crate::action::{ProcessAction, RowAction};
 use crate::dialog::signal::LateReplies;
 use crate::display_options::Density;
 use crate::effect::Effect;
@@ -12,6 +12,7 @@ pub use crate::process_order::sort_columns;
 use crate::process_row::{ProcessRow, RowKey};
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
 use crate::render_context::RenderContext;
+use crate::request::{NodeReply, NodeRequest};
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::action::{RowAction, RunAction, UiRequest};
+use crate::action::{RowAction, RunAction};
 use crate::dialog::Dialog;
 use crate::dialog::delete::DeleteDialog;
 use crate::dialog::output::OutputDialog;
@@ -16,6 +16,7 @@ use crate::effect::Effect;
 use crate::input::Click;
 use crate::process_target::ProcessTarget;
 use crate::render_context::RenderContext;
+use crate::request::UiRequest;
 use crate::view_state::{Shared, ViewState};
 use crate::views::runs::table::SeenColumns;
 use crate::widgets::column_spec::ColumnGroup;

@@ -8,7 +8,7 @@ use gtop_local::text::width_of;
 
 /// A move within a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Movement {
+pub(crate) enum Movement {
     Up,
     Down,
     PageUp,

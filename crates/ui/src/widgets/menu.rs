@@ -8,7 +8,7 @@ use crate::widgets::list::{Movement, Viewport};
 use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Menu<T> {
+pub(crate) struct Menu<T> {
     pub title: String,
     items: Vec<Item<T>>,
     selected: usize,
@@ -31,7 +31,7 @@ struct Item<T> {
 }
 
 impl<T: Clone> Menu<T> {
-    pub fn new(title: impl Into<String>) -> Self {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), items: Vec::new(), selected: 0, asked: None }
     }
 
@@ -82,7 +82,7 @@ impl<T: Clone> Menu<T> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     /// Handles a key; it closes the menu with the selected value, or with none.
-    pub fn on_key(&mut self, mut key: Key) -> ControlFlow<Option<T>> {
+    pub(crate) fn on_key(&mut self, mut key: Key) -> ControlFlow<Option<T>> {
         match key {
             Key::Named(NamedKey::Enter) => return self.select(self.selected),
             Key::Named(NamedKey::Escape) | Key::Control('c') => return ControlFlow::Break(None),
@@ -122,7 +122,7 @@ impl<T: Clone> Menu<T> {
     }
 
     /// Draws the title and the visible items.
-    pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, width: u16, height: usize) -> Vec<Line> {
         let title = Line::styled(self.title.as_str(), Tone::Strong);
         let label_width = self.items.iter().map(|item| width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
@@ -141,7 +141,7 @@ impl<T: Clone> Menu<T> {
     }
 
     /// Returns the number of lines all items need, the title included.
-    pub fn height(&self) -> usize {
+    pub(crate) fn height(&self) -> usize {
         self.items.len() + 1
     }
 }

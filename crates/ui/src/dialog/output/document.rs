@@ -108,8 +108,8 @@ impl Document {
         if bytes.is_empty() {
             return;
         }
-        let follows = |piece: &&mut CachedBytes| piece.file == file && piece.end() == start;
-        if let Some(piece) = self.pieces.iter_mut().find(follows) {
+        let mut pieces = self.pieces.iter_mut();
+        if let Some(piece) = pieces.find(|piece| piece.file == file && piece.end() == start) {
             piece.bytes.extend_from_slice(bytes);
             let excess = piece.bytes.len().saturating_sub(MAX_PIECE);
             piece.bytes.drain(..excess);
@@ -164,10 +164,9 @@ impl Document {
 
     /// Returns bytes of a file, or what is missing; `near` is asked for instead if they are.
     fn bytes(&self, file: usize, wanted: Range<u64>, near: Range<u64>) -> Result<&[u8], Missing> {
-        let has = |piece: &&CachedBytes| {
-            piece.file == file && piece.start <= wanted.start && wanted.end <= piece.end()
-        };
-        let found = self.pieces.iter().rev().find(has).and_then(|piece| {
+        let mut pieces = self.pieces.iter().rev().filter(|piece| piece.file == file);
+        let held = pieces.find(|piece| piece.start <= wanted.start && wanted.end <= piece.end());
+        let found = held.and_then(|piece| {
             let from = usize::try_from(wanted.start - piece.start).ok()?;
             let to = usize::try_from(wanted.end - piece.start).ok()?;
             piece.bytes.get(from..to)

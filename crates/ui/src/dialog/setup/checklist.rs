@@ -83,7 +83,7 @@ impl Checklist {
         both.is_some()
     }
 
-    /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
+    /// Returns at most `max_lines` lines; a selected column shows its position, 1 is leftmost.
     pub(super) fn lines(&self, name: &str, width: u16, max_lines: usize) -> Vec<Line> {
         let changed = match self.selected.len() {
             0 => "auto: as many as fit".to_owned(),
@@ -92,24 +92,28 @@ impl Checklist {
         let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.truncated(width)];
         let widest = self.columns.iter().map(|column| width_of(column.name)).max().unwrap_or(0);
-        let row = |index: usize| {
-            let column = self.columns.get(index)?;
-            let at = self.position_of(column);
-            let mark = match at {
-                _ if column.is_fixed => " * ".to_owned(),
-                Some(at) => format!("{:>3}", at + 1),
-                None => "   ".to_owned(),
-            };
-            let tone = if column.is_fixed || at.is_some() { Tone::Strong } else { Tone::Plain };
-            let line = Line::new().text("[", Tone::Faint).text(mark, Tone::Accent);
-            let line = line.text("] ", Tone::Faint).left_aligned(column.name, widest, tone).gap(2);
-            let line = line.left_aligned(column.title, 10, Tone::Faint).gap(1);
-            Some(line.text(column.help, Tone::Faint))
-        };
         let (rows, room) = ((self.columns.len(), Some(self.row)), max_lines.saturating_sub(1));
-        lines.extend(Viewport::default().lines(None, rows, (width, room), row));
+        let size = (width, room);
+        let rows =
+            Viewport::default().lines(None, rows, size, |index| self.column_line(index, widest));
+        lines.extend(rows);
         lines.truncate(max_lines);
         lines
+    }
+
+    fn column_line(&self, index: usize, name_width: u16) -> Option<Line> {
+        let column = self.columns.get(index)?;
+        let at = self.position_of(column);
+        let mark = match at {
+            _ if column.is_fixed => " * ".to_owned(),
+            Some(at) => format!("{:>3}", at + 1),
+            None => "   ".to_owned(),
+        };
+        let tone = if column.is_fixed || at.is_some() { Tone::Strong } else { Tone::Plain };
+        let line = Line::new().text("[", Tone::Faint).text(mark, Tone::Accent);
+        let line = line.text("] ", Tone::Faint).left_aligned(column.name, name_width, tone).gap(2);
+        let line = line.left_aligned(column.title, 10, Tone::Faint).gap(1);
+        Some(line.text(column.help, Tone::Faint))
     }
 }
 

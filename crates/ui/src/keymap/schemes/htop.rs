@@ -1,6 +1,6 @@
 //! The keys of htop 3: its list of processes is that of the process view and of the node view.
 
-use super::{ForeignKey, Scheme, bound, differs};
+use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, bound, differs};
 
 pub(super) static SCHEME: Scheme = Scheme { changes: CHANGES, keys: KEYS };
 

@@ -1,6 +1,6 @@
 //! The keys of nvitop 1.7.2: its main screen is the node view, its process panel also the process view.
 
-use super::{ForeignKey, Scheme, bound, differs, mouse, sorts};
+use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, bound, differs, mouse, sorts};
 
 pub(super) static SCHEME: Scheme = Scheme { changes: CHANGES, keys: KEYS };
 

@@ -1,6 +1,6 @@
 //! The keys of nvtop and tputop: those of the line at the bottom and of the manual page.
 
-use super::{ForeignKey, Scheme, bound, differs};
+use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, bound, differs};
 
 pub(super) static SCHEME: Scheme = Scheme { changes: CHANGES, keys: KEYS };
 

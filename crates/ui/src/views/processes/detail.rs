@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::action::NodeRequest;
 use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::process_target::ProcessTarget;
 use crate::render_context::RenderContext;
+use crate::request::NodeRequest;
 use crate::views::processes::columns::{is_stale, row_status};
 use crate::views::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::widgets::graph::Graph;

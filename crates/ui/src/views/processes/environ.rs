@@ -1,7 +1,7 @@
 //! The page with the environment of a process as it was at its start, sorted by name.
 
-use crate::action::NodeRequest;
 use crate::process_target::{ProcessTarget, skip_columns};
+use crate::request::NodeRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
 use gtop_local::text::width_of;

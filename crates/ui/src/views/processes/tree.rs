@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::NodeRequest;
 use crate::input::Click;
 use crate::process_target::{ProcessTarget, short_command, skip_columns};
 use crate::render_context::RenderContext;
+use crate::request::NodeRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{ListCursor, Movement};
 use crate::widgets::number_format::format_run_time;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{BoundKeys, Keymap, keys_text};
 use crate::action::Action;
 use crate::filter_prompt::syntax;
+use crate::keymap::Keymap;
 use crate::theme::Palette;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::line::{Line, SpanContent, Symbol, Tone, wrap};
+use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
+use crate::widgets::list::Movement;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::settings::ColumnSpec;
 
@@ -22,18 +23,46 @@ pub(crate) fn hints() -> Vec<(String, &'static str)> {
     vec![("↑ ↓".to_owned(), "scroll"), ("Esc".to_owned(), "close")]
 }
 
-/// Returns the visible lines from line `top` on, and `top` limited so that the last line is at the bottom.
-pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
-    let top = top.min(page.len().saturating_sub(rows));
-    let below = page.len().saturating_sub(top + rows);
-    let mut shown: Vec<Line> = page.into_iter().skip(top).take(rows).collect();
-    if below > 0
-        && let Some(last) = shown.last_mut()
-    {
-        let hidden = below + 1;
-        *last = Line::styled(format!("  ↓ {hidden} more lines"), Tone::Faint);
+/// The open help page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HelpPage {
+    /// The first visible line.
+    top: usize,
+    /// The size of the screen and what it shows without the page, which stays the same while it is read.
+    shown: Option<((u16, u16), ShownSigns)>,
+}
+
+impl HelpPage {
+    pub(crate) fn scroll(&mut self, movement: Movement, page: usize) {
+        self.top = movement.new_index(self.top, usize::MAX, page);
     }
-    (shown, top)
+
+    /// Returns what a screen of this size shows; `None` if it has not been recorded.
+    pub(crate) fn shown(&self, size: (u16, u16)) -> Option<&ShownSigns> {
+        self.shown.as_ref().filter(|(of, _)| *of == size).map(|(_, shown)| shown)
+    }
+
+    /// Records what a screen of this size shows.
+    pub(crate) fn record(&mut self, size: (u16, u16), shown: ShownSigns) {
+        self.shown = Some((size, shown));
+    }
+
+    /// Scrolls no further than the last line of the page at the bottom.
+    pub(crate) fn fit(&mut self, lines: usize, rows: usize) {
+        self.top = self.top.min(lines.saturating_sub(rows));
+    }
+
+    /// Returns the visible lines of the page; the last one tells how many are below.
+    pub(crate) fn visible(&self, page: Vec<Line>, rows: usize) -> Vec<Line> {
+        let below = page.len().saturating_sub(self.top + rows);
+        let mut visible: Vec<Line> = page.into_iter().skip(self.top).take(rows).collect();
+        if below > 0
+            && let Some(last) = visible.last_mut()
+        {
+            *last = Line::styled(format!("  ↓ {} more lines", below + 1), Tone::Faint);
+        }
+        visible
+    }
 }
 
 /// What the help page is about.
@@ -63,32 +92,33 @@ pub(crate) struct ShownSigns {
 
 impl ShownSigns {
     /// Collects what is on these lines.
-    pub(crate) fn of(lines: &[Line]) -> Self {
+    pub(crate) fn of<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Self {
         let mut shown = Self::default();
         for line in lines {
             shown.columns.extend(line.columns.iter().cloned());
             for span in &line.spans {
-                shown.has_old_values |= span.tone == Tone::Stale;
-                match &span.content {
-                    SpanContent::Text(text) => {
-                        shown.words.extend(text.split_whitespace().map(str::to_owned));
-                    }
-                    SpanContent::Strip(symbols) => {
-                        shown
-                            .words
-                            .extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
-                        shown.has_old_values |=
-                            symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
-                    }
-                    SpanContent::Bar(_)
-                    | SpanContent::Spark(_)
-                    | SpanContent::Area(_)
-                    | SpanContent::Graph { .. }
-                    | SpanContent::Rule => {}
-                }
+                shown.add(span);
             }
         }
         shown
+    }
+
+    fn add(&mut self, span: &Span) {
+        self.has_old_values |= span.tone == Tone::Stale;
+        match &span.content {
+            SpanContent::Text(text) => {
+                self.words.extend(text.split_whitespace().map(str::to_owned));
+            }
+            SpanContent::Strip(symbols) => {
+                self.words.extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
+                self.has_old_values |= symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
+            }
+            SpanContent::Bar(_)
+            | SpanContent::Spark(_)
+            | SpanContent::Area(_)
+            | SpanContent::Graph { .. }
+            | SpanContent::Rule => {}
+        }
     }
 
     /// Returns the title with which a column is shown.
@@ -129,14 +159,15 @@ pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<
     sections.extend(groups.map(|group| column_lines(group, subject, &mut explained, column)));
     // Behind the view's own columns.
     sections.insert(sections.len().min(2), flag_lines(subject, column));
-    let section = |wanted: Option<View>| section(keys, subject, wanted, column);
+    let of_view = key_lines(keys, subject, Some(view), column);
+    let everywhere = key_lines(keys, subject, None, column);
     let filter_key = keys.key_text_of("filter").unwrap_or_else(|| "/".to_owned());
     let filter = syntax::help_lines(&filter_key, column);
     if is_narrow {
-        return joined(sections.into_iter().chain([section(Some(view)), filter, section(None)]));
+        return joined(sections.into_iter().chain([of_view, filter, everywhere]));
     }
     let mut left = joined(sections.into_iter().chain([filter]));
-    let mut right = joined([section(Some(view)), section(None)]);
+    let mut right = joined([of_view, everywhere]);
     let rows = left.len().max(right.len());
     left.resize(rows, Line::new());
     right.resize(rows, Line::new());
@@ -185,7 +216,8 @@ fn column_lines(
     lines
 }
 
-fn section(
+/// Lists the keys of a view, or those of all views, without those of what is not there.
+fn key_lines(
     keys: &Keymap,
     subject: &HelpSubject<'_>,
     wanted: Option<View>,
@@ -194,31 +226,27 @@ fn section(
     let heading =
         wanted.map_or("Keys everywhere".to_owned(), |view| format!("Keys in {}", view.title()));
     let mut lines = vec![Line::styled(heading, Tone::Strong)];
-    // Unbound actions are left out, and those of which there is nothing here.
-    let is_of_use = |action: &Action| {
-        let is_of_recording = matches!(action, Action::Playback(_) | Action::GoTo);
-        let is_of_runs = *action == Action::Show(View::Runs);
-        (subject.is_recorded || !is_of_recording) && (subject.has_runs || !is_of_runs)
-    };
-    let shown = |bound: &&BoundKeys| {
-        bound.view == wanted && !bound.keys.is_empty() && is_of_use(&bound.binding.action)
-    };
-    for BoundKeys { binding, keys, .. } in keys.bound.iter().filter(shown) {
-        lines.extend(entry((&keys_text(keys), Tone::Accent), binding.help, width));
+    for (keys, binding) in keys.bound_in(wanted) {
+        if (subject.is_recorded || !binding.action.is_of_player())
+            && (subject.has_runs || binding.action != Action::Show(View::Runs))
+        {
+            lines.extend(entry((&keys, Tone::Accent), binding.help, width));
+        }
     }
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
 /// Returns the lines for one key or symbol.
 fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
-    let texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX);
-    let keys = wrap(key_text, KEY_WIDTH, usize::MAX);
-    let part = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
-    let line = |at: usize| {
-        let key = Line::new().gap(2).left_aligned(&part(&keys, at), KEY_WIDTH, tone);
-        key.gap(1).text(part(&texts, at), Tone::Plain)
-    };
-    (0..keys.len().max(texts.len())).map(line).collect()
+    let mut texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX).into_iter();
+    let mut keys = wrap(key_text, KEY_WIDTH, usize::MAX).into_iter();
+    let rows = keys.len().max(texts.len());
+    let rows = (0..rows).map(|_| {
+        let key = keys.next().unwrap_or_default();
+        let key = Line::new().gap(2).left_aligned(&key, KEY_WIDTH, tone);
+        key.gap(1).text(texts.next().unwrap_or_default(), Tone::Plain)
+    });
+    rows.collect()
 }
 
 /// A sign or a word on the screen.
@@ -244,11 +272,10 @@ fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
         .text(palette.legend(), Tone::Plain);
     let title = Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong);
     let has_load = WITH_DEVICES.contains(&view);
-    let is_shown = |sign: &&Sign| match sign.text {
-        GREY => shown.has_old_values,
-        text => shown.has(text),
-    };
-    let used = SIGNS.iter().filter(|sign| sign.views.contains(&view)).filter(is_shown);
+    let used = SIGNS.iter().filter(|sign| {
+        let is_shown = if sign.text == GREY { shown.has_old_values } else { shown.has(sign.text) };
+        is_shown && sign.views.contains(&view)
+    });
     let entries = used.flat_map(|sign| {
         let meaning = sign.meaning.replace("{scheduler}", scheduler);
         entry((sign.text, sign.tone), &meaning, width)
@@ -432,17 +459,18 @@ mod tests {
     #[test]
     fn the_page_stops_at_its_end_and_counts_the_lines_below() {
         let page = || (0..30).map(|row| Line::styled(row.to_string(), Tone::Plain)).collect();
-        let said = |top, rows| {
-            let (shown, top) = scroll_page(page(), top, rows);
-            let last =
-                shown.last().and_then(|line| line.spans.first()).map(|one| one.content.clone());
-            (shown.len(), top, last)
+        let visible = |top, rows| {
+            let mut help = HelpPage { top, shown: None };
+            help.fit(30, rows);
+            let lines = help.visible(page(), rows);
+            let last = lines.last().and_then(|line| line.spans.first());
+            (lines.len(), help.top, last.map(|span| span.content.clone()))
         };
         let text = |text: &str| Some(SpanContent::Text(text.to_owned()));
-        assert_eq!(said(0, 10), (10, 0, text("  ↓ 21 more lines")));
-        assert_eq!(said(500, 10), (10, 20, text("29")));
-        assert_eq!(said(5, 60), (30, 0, text("29")));
-        assert_eq!(said(5, 0), (0, 5, None));
+        assert_eq!(visible(0, 10), (10, 0, text("  ↓ 21 more lines")));
+        assert_eq!(visible(500, 10), (10, 20, text("29")));
+        assert_eq!(visible(5, 60), (30, 0, text("29")));
+        assert_eq!(visible(5, 0), (0, 5, None));
     }
 
     #[test]
@@ -452,10 +480,9 @@ mod tests {
         for view in View::ALL {
             let subject = subject(view, &shown);
             let page = |width| page(&keys, &subject, width);
-            let own = |bound: &&BoundKeys| bound.view.is_none_or(|own| own == view);
-            let bound = keys.bound.iter().filter(|bound| !bound.keys.is_empty()).filter(own);
+            let bound = keys.bound_in(Some(view)).chain(keys.bound_in(None));
             let text: String = page(400).iter().map(Line::plain_text).collect();
-            for BoundKeys { binding, .. } in bound {
+            for (_, binding) in bound {
                 assert!(text.contains(binding.help), "{view:?}: {}", binding.help);
             }
             assert!(page(160).len() < page(80).len());
