@@ -1,7 +1,9 @@
 //! Detects a light background: filters the terminal's OSC 11 reply out of the keyboard input.
 //!
 //! The terminal library does not know this reply and reports its characters as keys, in whatever
-//! pieces they arrive. Keys that may belong to it are held back until that is decided.
+//! pieces they arrive. Keys that may belong to it are held back until that is decided. The crate
+//! `terminal-colorsaurus` waits for the reply before anything else reads the terminal: a reply that is
+//! late on a slow link would become keys, and keys that are typed meanwhile are lost.
 
 use std::time::Duration;
 

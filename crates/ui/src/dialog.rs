@@ -108,54 +108,42 @@ impl Dialog {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other dialogs request nothing")]
     /// Returns the request that an opened dialog makes.
     pub(crate) fn opening_request(&self) -> Option<UiRequest> {
         let request = match self {
             Self::Delete(dialog) => RunRequest::PlanDeletion(dialog.run().clone()),
             Self::Output(dialog) => RunRequest::OpenOutputs(dialog.run().clone()),
             Self::HostKeys(dialog) => return dialog.opening_request(),
-            Self::Menu(..)
-            | Self::Setup(_)
-            | Self::Signal(_)
-            | Self::RunFilter(_)
-            | Self::Variables(_)
-            | Self::Explanation(_) => return None,
+            _ => return None,
         };
         Some(UiRequest::Runs(vec![request]))
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other dialogs request nothing")]
     /// Returns the requests that a dialog makes when it is closed.
     pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
         match self {
             Self::Output(dialog) => dialog.closing_requests(),
             Self::Variables(dialog) => dialog.closing_requests(),
             Self::HostKeys(dialog) => dialog.closing_request(),
-            Self::Menu(..)
-            | Self::Setup(_)
-            | Self::Signal(_)
-            | Self::RunFilter(_)
-            | Self::Delete(_)
-            | Self::Explanation(_) => None,
+            _ => None,
         }
     }
 
-    /// Returns the output of a run that is shown, and the room for it in a dialog of `max_lines`.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other dialogs show no output")]
+    /// Returns the output of a run that is shown, and its height in a dialog of `max_lines`.
     pub(crate) fn output_mut(&mut self, max_lines: usize) -> Option<(&mut OutputDialog, usize)> {
         match self {
             Self::Output(dialog) => Some((dialog, max_lines)),
             Self::Variables(dialog) => {
                 dialog.output_mut().map(|output| (output, VariablesDialog::output_rows(max_lines)))
             }
-            Self::Menu(..)
-            | Self::Setup(_)
-            | Self::Signal(_)
-            | Self::RunFilter(_)
-            | Self::Delete(_)
-            | Self::Explanation(_)
-            | Self::HostKeys(_) => None,
+            _ => None,
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other dialogs request nothing of runs")]
     /// Handles the reply to a request about runs; a text closes the dialog and is shown. Returns `None` if the request
     /// was none of this dialog's.
     pub(crate) fn on_run_reply(
@@ -166,12 +154,7 @@ impl Dialog {
             Self::Delete(dialog) => dialog.on_reply(reply),
             Self::Variables(dialog) => dialog.on_reply(reply),
             Self::Output(dialog) => dialog.on_reply(reply),
-            Self::Menu(..)
-            | Self::Setup(_)
-            | Self::Signal(_)
-            | Self::RunFilter(_)
-            | Self::Explanation(_)
-            | Self::HostKeys(_) => None,
+            _ => None,
         }
     }
 

@@ -53,7 +53,7 @@ impl Effect {
         Self::Request(UiRequest::QueryNodes(vec![request]))
     }
 
-    /// Opens the signal dialog for these processes, or tells why there are none.
+    /// Opens the signal dialog for these processes, or shows why there are none.
     pub(crate) fn signal(
         context: RenderContext<'_>,
         signal: Option<Signal>,

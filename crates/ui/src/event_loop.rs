@@ -1,7 +1,6 @@
 //! The event loop of the UI: terminal events, snapshots, replies and signals in; frames and requests out.
 //!
-//! Only this module depends on a terminal library. It does not know how nodes are reached or what
-//! they send: it reads fleet snapshots and sends [`UiRequest`]s.
+//! It does not know how nodes are reached or what they send: it reads fleet snapshots and sends [`UiRequest`]s.
 
 use std::io;
 use std::sync::Arc;
@@ -80,20 +79,13 @@ pub struct RunFeed {
     pub opens_windows: bool,
 }
 
-#[derive(Debug)]
-enum RunNews {
-    List,
-    Reply(Box<RunReply>),
-    Growth(OutputGrowth),
-}
-
-/// Waits for news of runs; forever if none are watched.
-async fn run_news(feed: &mut Option<RunFeed>) -> RunNews {
+/// Waits for news of runs; forever if none are watched. Returns `None` for a new list.
+async fn run_news(feed: &mut Option<RunFeed>) -> Option<UiEvent> {
     let Some(feed) = feed else { return std::future::pending().await };
     tokio::select! {
-        Some(reply) = feed.replies.recv() => RunNews::Reply(Box::new(reply)),
-        Some(growth) = feed.growth.recv() => RunNews::Growth(growth),
-        Ok(()) = feed.list.changed() => RunNews::List,
+        Some(reply) = feed.replies.recv() => Some(UiEvent::RunReply(Box::new(reply))),
+        Some(growth) = feed.growth.recv() => Some(UiEvent::OutputGrowth(growth)),
+        Ok(()) = feed.list.changed() => None,
         else => std::future::pending().await,
     }
 }
@@ -164,7 +156,8 @@ enum UiEvent {
     SuspendedTask(SuspendedTask),
     NodeReply(NodeReply),
     HostKeys(HostKeyReply),
-    Runs(RunNews),
+    RunReply(Box<RunReply>),
+    OutputGrowth(OutputGrowth),
     Settings(SettingsEvent),
     Source(FleetSource),
     /// The player has jumped, or has changed its speed.
@@ -189,18 +182,16 @@ struct EventLoop {
 
 impl EventLoop {
     fn new(context: UiContext, terminal: Terminal) -> Self {
-        let (title, zone) = (context.title.clone(), context.zone.clone());
-        let UiConfig { theme, interval, .. } = context.config;
-        let display = context.config.display.clone();
-        let mut ui =
-            Ui::new(title, interval, zone, theme).with_options(display, context.keys.clone());
-        ui = ui.with_recent_filters(context.recent_filters.clone());
+        let UiConfig { theme, interval, display, .. } = context.config.clone();
+        let mut ui = Ui::new(context.title.clone(), interval, context.zone.clone(), theme)
+            .with_options(display, context.keys.clone())
+            .with_recent_filters(context.recent_filters.clone());
         ui.apply_config(context.config.clone());
         if context.runs.as_ref().is_some_and(|feed| feed.opens_windows) {
             ui.open_output_windows();
         }
-        if let Some(words) = context.message.clone() {
-            ui.show_message_for(words, STARTUP_MESSAGE_DURATION, context.clock.now());
+        if let Some(text) = context.message.clone() {
+            ui.show_message_for(text, STARTUP_MESSAGE_DURATION, context.clock.now());
         }
         Self {
             ui,
@@ -289,14 +280,14 @@ impl EventLoop {
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
                 Some(reply) = self.context.host_keys.recv() => UiEvent::HostKeys(reply),
-                news = run_news(&mut self.context.runs) => match news {
-                    // A new list is drawn with the next fleet, or when it is due.
-                    RunNews::List => {
-                        self.pace.on_other_news();
-                        continue;
+                news = run_news(&mut self.context.runs) => {
+                    if let Some(event) = news {
+                        return event;
                     }
-                    RunNews::Reply(_) | RunNews::Growth(_) => UiEvent::Runs(news),
-                },
+                    // A new list is drawn with the next fleet, or when it is due.
+                    self.pace.on_other_news();
+                    continue;
+                }
                 Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
                 Some(source) = self.context.sources.recv() => UiEvent::Source(source),
                 () = playback_changed(&mut self.context.source.playback) => UiEvent::Playback,
@@ -326,7 +317,7 @@ impl EventLoop {
                 }
                 self.surface.invalidate();
                 if !std::mem::take(&mut self.has_resumed) {
-                    self.send_request(UiRequest::Refresh);
+                    self.send(Some(UiRequest::Refresh));
                 }
             }
             UiEvent::Input(input) => {
@@ -343,26 +334,23 @@ impl EventLoop {
             UiEvent::Background(is_light) => self.on_background(is_light),
             UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
             UiEvent::HostKeys(reply) => {
-                if let Some(request) = self.ui.on_host_keys(reply, now) {
-                    self.send_request(request);
-                }
+                let request = self.ui.on_host_keys(reply, now);
+                self.send(request);
             }
-            UiEvent::Runs(news) => {
-                let request = match news {
-                    RunNews::Reply(reply) => self.ui.on_run_reply(&reply, now),
-                    RunNews::Growth(growth) => self.ui.on_output(&growth),
-                    RunNews::List => None,
-                };
-                if let Some(request) = request {
-                    self.send_request(request);
-                }
+            UiEvent::RunReply(reply) => {
+                let request = self.ui.on_run_reply(&reply, now);
+                self.send(request);
+            }
+            UiEvent::OutputGrowth(growth) => {
+                let request = self.ui.on_output(&growth);
+                self.send(request);
             }
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
                 self.pace.interval = redraw_interval;
                 self.ui.apply_config(*config);
             }
-            UiEvent::Settings(SettingsEvent::Message(words)) => {
-                self.ui.show_message_for(words, SETTINGS_MESSAGE_DURATION, now);
+            UiEvent::Settings(SettingsEvent::Message(text)) => {
+                self.ui.show_message_for(text, SETTINGS_MESSAGE_DURATION, now);
             }
             UiEvent::Settings(SettingsEvent::Rejected(name, text, why)) => {
                 self.ui.reject_setting(&name, &text);
@@ -439,7 +427,7 @@ impl EventLoop {
             }
         };
         match effect {
-            LoopEffect::Request(request) => self.send_request(request),
+            LoopEffect::Request(request) => self.send(Some(request)),
             LoopEffect::Exit(reason) => return Some(reason),
             LoopEffect::Redraw => self.surface.invalidate(),
             LoopEffect::Suspend => {
@@ -448,18 +436,18 @@ impl EventLoop {
                 }
                 self.surface.invalidate();
                 self.has_resumed = true;
-                self.send_request(UiRequest::Refresh);
+                self.send(Some(UiRequest::Refresh));
             }
             LoopEffect::Handled | LoopEffect::Ignored => {}
         }
         None
     }
 
-    /// Sends a request; none about nodes while a recording is shown.
-    fn send_request(&mut self, request: UiRequest) {
-        if self.ui.is_recorded() && request.needs_nodes() {
-            return;
-        }
+    /// Sends a request, if there is one; none about nodes while a recording is shown.
+    fn send(&mut self, request: Option<UiRequest>) {
+        let is_recorded = self.ui.is_recorded();
+        let request = request.filter(|request| !is_recorded || !request.needs_nodes());
+        let Some(request) = request else { return };
         let Err(error) = self.context.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
         let now = self.context.clock.now();
@@ -479,7 +467,7 @@ impl EventLoop {
         let is_recorded = self.ui.is_recorded();
         let state = self.ui.followed_state(self.context.clock.now());
         for (state, sent) in state.into_iter().zip(&mut self.sent_state) {
-            // Nothing about nodes is asked for while a recording is shown, but a focus ends.
+            // No request about nodes is sent while a recording is shown, but a focus ends.
             let is_sent = !is_recorded || state == UiRequest::FocusNode(None);
             if is_sent && state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
                 *sent = state;
@@ -500,18 +488,16 @@ impl EventLoop {
                 let list = Arc::clone(&feed.list.borrow_and_update());
                 self.ui.on_runs(&list);
             }
-            if let Some(request) = self.ui.due() {
-                self.send_request(request);
-            }
+            let request = self.ui.due();
+            self.send(request);
         }
         if !self.terminal.can_draw() {
             return Ok(());
         }
         let area = self.terminal.area()?;
         let text = self.surface.frame(area, |buffer| self.ui.draw(now, buffer));
-        if let Some(request) = self.ui.due_runs() {
-            self.send_request(request);
-        }
+        let request = self.ui.due_runs();
+        self.send(request);
         if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn end_reason(focus: &Focus, shown: Option<&Node>, now: Timestamp) ->
 /// Returns how often the node is sampled, and what that costs it.
 pub(crate) fn text(focus: &Focus, node: &Node, now: Timestamp) -> String {
     let host = rate(node, &Source::host());
-    // A source in its turn is told where its driver allows less.
+    // The rate of a source is shown where its driver allows less.
     let device = node.device_sources.first().and_then(|source| {
         let rate = rate(node, source).filter(|rate| Some(rate) != host.as_ref())?;
         Some(format!("{} {rate}", source.as_str()))

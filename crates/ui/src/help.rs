@@ -9,7 +9,7 @@ use crate::theme::Palette;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
-use crate::widgets::list::Movement;
+use crate::widgets::scroll::Scroll;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::settings::ColumnSpec;
 
@@ -26,17 +26,12 @@ pub(crate) fn hints() -> Vec<(String, &'static str)> {
 /// The open help page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HelpPage {
-    /// The first visible line.
-    top: usize,
+    pub(crate) scroll: Scroll,
     /// The size of the screen and what it shows without the page, which stays the same while it is read.
     shown: Option<((u16, u16), ShownSigns)>,
 }
 
 impl HelpPage {
-    pub(crate) fn scroll(&mut self, movement: Movement, page: usize) {
-        self.top = movement.new_index(self.top, usize::MAX, page);
-    }
-
     /// Returns what a screen of this size shows; `None` if it has not been recorded.
     pub(crate) fn shown(&self, size: (u16, u16)) -> Option<&ShownSigns> {
         self.shown.as_ref().filter(|(of, _)| *of == size).map(|(_, shown)| shown)
@@ -45,23 +40,6 @@ impl HelpPage {
     /// Records what a screen of this size shows.
     pub(crate) fn record(&mut self, size: (u16, u16), shown: ShownSigns) {
         self.shown = Some((size, shown));
-    }
-
-    /// Scrolls no further than the last line of the page at the bottom.
-    pub(crate) fn fit(&mut self, lines: usize, rows: usize) {
-        self.top = self.top.min(lines.saturating_sub(rows));
-    }
-
-    /// Returns the visible lines of the page; the last one tells how many are below.
-    pub(crate) fn visible(&self, page: Vec<Line>, rows: usize) -> Vec<Line> {
-        let below = page.len().saturating_sub(self.top + rows);
-        let mut visible: Vec<Line> = page.into_iter().skip(self.top).take(rows).collect();
-        if below > 0
-            && let Some(last) = visible.last_mut()
-        {
-            *last = Line::styled(format!("  ↓ {} more lines", below + 1), Tone::Faint);
-        }
-        visible
     }
 }
 
@@ -460,11 +438,11 @@ mod tests {
     fn the_page_stops_at_its_end_and_counts_the_lines_below() {
         let page = || (0..30).map(|row| Line::styled(row.to_string(), Tone::Plain)).collect();
         let visible = |top, rows| {
-            let mut help = HelpPage { top, shown: None };
-            help.fit(30, rows);
-            let lines = help.visible(page(), rows);
+            let mut scroll = Scroll { top };
+            scroll.fit(30, rows);
+            let lines = scroll.visible(page(), rows);
             let last = lines.last().and_then(|line| line.spans.first());
-            (lines.len(), help.top, last.map(|span| span.content.clone()))
+            (lines.len(), scroll.top, last.map(|span| span.content.clone()))
         };
         let text = |text: &str| Some(SpanContent::Text(text.to_owned()));
         assert_eq!(visible(0, 10), (10, 0, text("  ↓ 21 more lines")));

@@ -140,35 +140,33 @@ impl Navigation {
             return self.visit_processes(context, |this| this.update_process_view(context, action));
         }
         let Shared { selection, panel } = &mut self.shared;
-        let node = selection.node(context.view);
+        let node = selection.node(context.view).map(|node| &**node);
         let signal = match (action, self.view) {
             (ProcessAction::Signals, _) => None,
             (ProcessAction::Signal(signal), _) => Some(signal),
             (ProcessAction::InterruptSelected, View::Node) => {
-                let target = panel.signal_target(node.map(|node| &**node));
-                if context.options.is_readonly || target.is_err() {
+                if context.options.is_readonly || panel.signal_target(node).is_err() {
                     return Effect::Ignored;
                 }
                 Some(Signal::Interrupt)
             }
             (ProcessAction::Tag | ProcessAction::Tree | ProcessAction::Environment, View::Node) => {
                 // Only the tree is also of the whole node.
-                let selected = panel.selected_process(node.map(|node| &**node));
+                let selected = panel.selected_process(node);
                 if let (Err(reason), false) = (selected, action == ProcessAction::Tree) {
                     return Effect::Message(reason);
                 }
                 return self
                     .visit_processes(context, |this| this.update_process_view(context, action));
             }
-            (action, View::Node) => return panel.scroll_commands(node.map(|node| &**node), action),
+            (action, View::Node) => return panel.scroll_commands(node, action),
             _ => return Effect::Ignored,
         };
-        let target = match self.view {
-            View::Node => panel.signal_target(node.map(|node| &**node)),
-            View::Job if self.job.is_open() => panel.signal_target(node.map(|node| &**node)),
-            View::Job | View::Fleet | View::Users | View::Events | View::Processes | View::Runs => {
-                Err("no process is selected here; view 4 lists processes".to_owned())
-            }
+        let has_panel = self.view == View::Node || (self.view == View::Job && self.job.is_open());
+        let target = if has_panel {
+            panel.signal_target(node)
+        } else {
+            Err("no process is selected here; view 4 lists processes".to_owned())
         };
         Effect::signal(context, signal, target.map(|target| vec![target]))
     }
@@ -222,16 +220,8 @@ impl Navigation {
     }
 
     /// Returns the columns of the tables of the current view.
-    pub(crate) fn columns(&self) -> Vec<ColumnGroup> {
-        match self.view {
-            View::Fleet => self.fleet.columns(),
-            View::Job => self.job.columns(),
-            View::Node => self.node.columns(),
-            View::Processes => self.processes.columns(),
-            View::Users => self.users.columns(),
-            View::Events => self.events.columns(),
-            View::Runs => self.runs.columns(),
-        }
+    pub(crate) fn columns(&mut self) -> Vec<ColumnGroup> {
+        self.current().0.columns()
     }
 
     /// Explains the row at the cursor of the current view, or says why there is none.
@@ -410,7 +400,7 @@ impl Navigation {
         self.shared.selection.on_update(before, after, on_screen.map(|node| &node.name))
     }
 
-    /// Forgets what follows from earlier snapshots: events, series, and what live nodes were asked for.
+    /// Forgets what follows from earlier snapshots: events, series, and pages with replies of live nodes.
     pub(crate) fn on_jump(&mut self) {
         self.events = events::State::default();
         self.shared.panel.series = NodeSeries::default();
@@ -420,7 +410,7 @@ impl Navigation {
         self.close_pages();
     }
 
-    /// Closes the pages that live nodes are asked for.
+    /// Closes the pages that wait for live nodes.
     pub(crate) fn close_pages(&mut self) {
         self.processes.close_pages();
     }
@@ -499,15 +489,7 @@ impl Navigation {
         use crate::action::{FleetAction, NodeAction};
 
         let shown = self.shown_node(fleet_view);
-        let is_in_rows = match self.view {
-            View::Job => self.job.is_in_table(),
-            View::Fleet
-            | View::Node
-            | View::Processes
-            | View::Users
-            | View::Events
-            | View::Runs => false,
-        };
+        let is_in_rows = self.view == View::Job && self.job.is_in_table();
         match (action, self.view) {
             (Action::LogIn, _) => fleet_view.nodes_to_log_in().next().map(|_asking| default),
             (Action::HostKeys, _) => {

@@ -29,9 +29,9 @@ impl Overlays {
         self.dialog.as_ref().map_or(self.is_prompting(), Dialog::is_typing)
     }
 
-    /// Returns true if keys and clicks reach the view or the help page.
-    pub(crate) const fn leaves_keys(&self) -> bool {
-        self.dialog.is_none() && !self.is_prompting()
+    /// Returns true if keys and clicks do not reach the view.
+    pub(crate) const fn takes_input(&self) -> bool {
+        self.dialog.is_some() || self.is_prompting()
     }
 
     /// Draws what covers the bottom of the view.

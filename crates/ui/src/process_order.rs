@@ -118,7 +118,7 @@ pub(crate) fn is_rising(order: SortOrder) -> bool {
     known.is_none_or(|known| known.is_descending == order.is_reversed)
 }
 
-/// Returns the positions of processes that stand in the order of nodes and devices, in another order.
+/// Returns the positions of processes, which are in the order of nodes and devices, in another order.
 pub(crate) fn positions(entries: &[Option<ProcessEntry<'_>>], order: SortOrder) -> Vec<usize> {
     if order.column == "node" && order.is_reversed {
         return (0..entries.len()).rev().collect();

@@ -69,7 +69,7 @@ pub(super) fn unusual_state(
     Some((text, Tone::Warn))
 }
 
-/// Says why nothing can be asked of a process that `/proc` does not show, nor a signal be sent to it.
+/// Returns why a process that `/proc` does not show gets no request and no signal.
 pub(super) const fn refusal(why: UnseenReason) -> &'static str {
     match why {
         UnseenReason::Gone => "the process has ended",

@@ -64,22 +64,16 @@ pub enum UiRequest {
 impl UiRequest {
     /// Returns true if it is about live nodes.
     pub(crate) const fn needs_nodes(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Refresh
-            | Self::FocusNode(_)
-            | Self::WatchJob(_)
-            | Self::QueryNodes(_)
-            | Self::SignalProcesses(_)
-            | Self::HostKeys(_)
-            | Self::LogIn(_)
-            | Self::SetInterval(_) => true,
-            Self::ChangeSetting(..)
-            | Self::SaveSettings(_)
-            | Self::RememberFilter(_)
-            | Self::Playback(_)
-            | Self::Runs(_)
-            | Self::OpenOutputWindow(_)
-            | Self::UnfoldRuns(_) => false,
-        }
+                | Self::FocusNode(_)
+                | Self::WatchJob(_)
+                | Self::QueryNodes(_)
+                | Self::SignalProcesses(_)
+                | Self::HostKeys(_)
+                | Self::LogIn(_)
+                | Self::SetInterval(_)
+        )
     }
 }

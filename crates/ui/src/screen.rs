@@ -278,7 +278,7 @@ impl Ui {
             self.answer(job::NOT_OPEN, now);
             return;
         }
-        match focus::begin(self.focusable_node().map(|node| &**node), now) {
+        match focus::begin(self.focusable_node(), now) {
             Ok(focus) => {
                 // Another order of the rows must not move the focus.
                 self.navigation.shared.selection.select(focus.node.clone());
@@ -289,20 +289,19 @@ impl Ui {
     }
 
     /// Returns the shown node, in the views that show nodes.
-    fn focusable_node(&self) -> Option<&Arc<Node>> {
-        let shows_nodes = match self.navigation.view {
-            View::Fleet | View::Job | View::Node => {
-                !self.is_recorded() && !self.navigation.is_on_job_list()
-            }
-            View::Processes | View::Users | View::Events | View::Runs => false,
-        };
-        self.navigation.shown_node(self.shown.view()).filter(|_| shows_nodes)
+    fn focusable_node(&self) -> Option<&Node> {
+        let shows_nodes = matches!(self.navigation.view, View::Fleet | View::Job | View::Node);
+        let is_live = !self.is_recorded() && !self.navigation.is_on_job_list();
+        self.navigation
+            .shown_node(self.shown.view())
+            .filter(|_| shows_nodes && is_live)
+            .map(|node| &**node)
     }
 
     /// Ends the focus, with a message, if its node is no longer looked at or its time is over.
     fn check_focus(&mut self, now: Timestamp) {
         let Some(focus) = &self.sampling.focus else { return };
-        let shown = self.focusable_node().map(|node| &**node);
+        let shown = self.focusable_node();
         if let Some(reason) = focus::end_reason(focus, shown, now) {
             let again = self.keys.key_text_of("focus").filter(|_| shown.is_some());
             let again = again.map(|key| format!("; {key} starts it again")).unwrap_or_default();
@@ -371,7 +370,7 @@ impl Ui {
         if let Some(help) = &mut self.overlays.help {
             // The help page scrolls and closes by keys of its own.
             if let Some(step) = Movement::from_dialog_key(key) {
-                help.scroll(step, page);
+                help.scroll.step(step, page);
                 return LoopEffect::Handled;
             }
             let closes = actions.contains(&&Action::Help)
@@ -451,6 +450,7 @@ impl Ui {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other actions belong to the view")]
     /// Performs an action.
     fn perform(&mut self, action: &Action, now: Timestamp) -> LoopEffect {
         if self.is_recorded() && action.needs_nodes() {
@@ -495,16 +495,7 @@ impl Ui {
             Action::Show(view) => self.navigation.show_view(self.shown.view(), *view),
             Action::NextView => self.cycle_view(true),
             Action::PreviousView => self.cycle_view(false),
-            Action::Explain
-            | Action::NextProblem
-            | Action::OpenJob
-            | Action::Rows(_)
-            | Action::Sort(_)
-            | Action::Fleet(_)
-            | Action::Job(_)
-            | Action::Node(_)
-            | Action::Processes(_)
-            | Action::Runs(_) => {
+            _ => {
                 let effect = self.perform_in_view(action, now);
                 if effect != LoopEffect::Ignored || *action != Action::Rows(RowAction::Back) {
                     return effect;
@@ -570,7 +561,7 @@ impl Ui {
         LoopEffect::of_request(request)
     }
 
-    /// Returns true if there is a recording to play, and tells how to make one otherwise.
+    /// Returns true if there is a recording to play, and shows how to make one otherwise.
     fn has_recording(&mut self, now: Timestamp) -> bool {
         let exists = self.recordings.exist();
         if !exists {
@@ -699,10 +690,10 @@ impl Ui {
         let is_fast = event.modifiers.contains(KeyModifiers::CONTROL);
         for _ in 0..if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS } {
             if let Some(help) = &mut self.overlays.help {
-                help.scroll(step, 1);
+                help.scroll.step(step, 1);
             } else if let Some(Dialog::Explanation(dialog)) = &mut self.overlays.dialog {
                 dialog.scroll(step);
-            } else if self.overlays.leaves_keys() {
+            } else if !self.overlays.takes_input() {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }
         }
@@ -711,7 +702,7 @@ impl Ui {
 
     fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> LoopEffect {
         self.message.take_answer();
-        if !self.overlays.leaves_keys() {
+        if self.overlays.takes_input() {
             return LoopEffect::Ignored;
         }
         let line = self.drawn.get(usize::from(event.row));
@@ -948,8 +939,8 @@ impl Ui {
             is_recorded: self.recordings.exist(),
         };
         let page = help::page(&self.keys, &subject, size.0);
-        help.fit(page.len(), rows);
-        let lines = help.visible(page, rows).into_iter();
+        help.scroll.fit(page.len(), rows);
+        let lines = help.scroll.visible(page, rows).into_iter();
         Some(lines.map(|line| line.truncated(size.0)).collect())
     }
 }

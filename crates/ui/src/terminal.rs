@@ -102,8 +102,8 @@ fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
 }
 
 fn is_in_foreground() -> bool {
-    // Standard input may be a list of hosts, so standard output is asked. If that fails, this
-    // process is taken to be in the foreground.
+    // Standard input may be a list of hosts. If standard output is no terminal either, the process
+    // counts as in the foreground.
     tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
 }
 

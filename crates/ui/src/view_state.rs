@@ -75,7 +75,8 @@ pub(crate) trait ViewState {
         self.update(context, shared, &RowAction::Move(Movement::Home));
     }
 
-    /// Draws the view in at most `height` lines, none wider than `width`.
+    /// Draws the view in at most `height` lines, none wider than `width`: scrolls each list to its cursor in the lines that
+    /// are left for it, and keeps what is drawn again.
     fn lines(
         &mut self,
         context: RenderContext<'_>,

@@ -8,5 +8,6 @@ pub(crate) mod line_editor;
 pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
+pub(crate) mod scroll;
 pub(crate) mod series;
 pub(crate) mod table;

@@ -27,7 +27,7 @@ pub(crate) struct DeleteDialog {
 
 #[derive(Clone, Debug, PartialEq)]
 enum DeleteStep {
-    /// The list of files has been asked for.
+    /// The list of files is requested.
     Listing,
     Confirm(DeletionPlan),
     Deleting,

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::widgets::explanation::Explanation;
-use crate::widgets::line::{Line, Tone};
+use crate::widgets::line::Line;
 use crate::widgets::list::Movement;
+use crate::widgets::scroll::Scroll;
 use gtop_fleet::insight::ViewVersion;
 use gtop_local::time::Timestamp;
 
@@ -16,15 +17,14 @@ pub(crate) struct ExplanationDialog {
     explanation: Explanation,
     /// The snapshot that it is of.
     version: ViewVersion,
-    /// The first visible line.
-    top: usize,
+    scroll: Scroll,
     /// The number of visible lines when it was drawn last.
     rows: usize,
 }
 
 impl ExplanationDialog {
-    pub(crate) const fn new(explanation: Explanation, version: ViewVersion) -> Self {
-        Self { explanation, version, top: 0, rows: 1 }
+    pub(crate) fn new(explanation: Explanation, version: ViewVersion) -> Self {
+        Self { explanation, version, scroll: Scroll::default(), rows: 1 }
     }
 
     /// Returns true if there is a newer snapshot than the one explained.
@@ -44,7 +44,7 @@ impl ExplanationDialog {
     pub(crate) fn resize(&mut self, now: Timestamp, width: u16, rows: usize) {
         self.rows = rows;
         let count = self.explanation.lines(now, width).len();
-        self.top = self.top.min(count.saturating_sub(rows));
+        self.scroll.fit(count, rows);
     }
 
     pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
@@ -69,20 +69,12 @@ impl ExplanationDialog {
     }
 
     pub(crate) fn scroll(&mut self, movement: Movement) {
-        self.top = movement.new_index(self.top, usize::MAX, self.rows.max(2) - 1);
+        self.scroll.step(movement, self.rows.max(2) - 1);
     }
 
     /// Draws the visible lines in at most `max_lines`; the last one tells how many are below.
     pub(crate) fn lines(&self, now: Timestamp, width: u16, max_lines: usize) -> Vec<Line> {
-        let all = self.explanation.lines(now, width);
-        let below = all.len().saturating_sub(self.top + max_lines);
-        let mut lines: Vec<Line> = all.into_iter().skip(self.top).take(max_lines).collect();
-        if below > 0
-            && let Some(last) = lines.last_mut()
-        {
-            *last = Line::styled(format!("  ↓ {} more lines", below + 1), Tone::Faint);
-        }
-        lines
+        self.scroll.visible(self.explanation.lines(now, width), max_lines)
     }
 }
 

@@ -22,7 +22,7 @@ use gtop_model::{
 /// Longest answer: the fingerprints of a large cluster.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// Most lines of why a key is not asked about, and of what to do about it.
+/// Maximum lines for the reason why a key is refused, and for what to do about it.
 const MAX_REFUSAL_LINES: usize = 6;
 
 /// Columns of the name of an algorithm.
@@ -40,7 +40,7 @@ pub(crate) struct HostKeyDialog {
     step: HostKeyStep,
     question: HostKeyQuestion,
     answer: LineEditor,
-    /// What is said of the answer before.
+    /// The result of the previous answer.
     note: Option<(String, Tone)>,
     viewport: Viewport,
     /// Keys stored so far.
@@ -55,8 +55,8 @@ enum HostKeyStep {
 }
 
 impl HostKeyDialog {
-    /// Opens the question about the shown nodes whose key is not known, in the node view about that node alone; or tells
-    /// why there is none.
+    /// Opens the question about the shown nodes whose keys are not known, in the node view about that node alone. Returns
+    /// the reason if there is nothing to ask.
     pub(crate) fn new(
         context: RenderContext<'_>,
         view: View,
@@ -251,7 +251,7 @@ impl HostKeyDialog {
         }
     }
 
-    /// Returns the lines of the list: those that are not asked about first.
+    /// Returns the lines of the list: refused hosts first.
     fn rows(&self, width: u16) -> Vec<Line> {
         let refused = self.question.refused.iter().flat_map(|host| refused_lines(host, width));
         refused

@@ -49,13 +49,19 @@ pub(crate) struct OutputDialog {
 /// One of the outputs.
 #[derive(Clone, Debug, PartialEq)]
 enum OutputState {
-    /// It has been asked for.
+    /// It is requested.
     Opening,
     Open(OutputFile),
     /// It is the same file as the other.
     Same,
     /// Why it cannot be read.
     Failed(Arc<str>),
+}
+
+impl OutputState {
+    const fn file(&self) -> Option<&OutputFile> {
+        if let Self::Open(file) = self { Some(file) } else { None }
+    }
 }
 
 /// A search through the document.
@@ -117,7 +123,7 @@ impl OutputDialog {
         self.input.is_some()
     }
 
-    /// Notes the room for lines, the title included.
+    /// Notes the size, the title included.
     pub(crate) fn resize(&mut self, width: u16, height: usize) {
         let failed = self.files.iter().filter(|file| matches!(file, OutputState::Failed(_)));
         let others = 1 + failed.count() + usize::from(self.input.is_some());
@@ -125,10 +131,8 @@ impl OutputDialog {
     }
 
     fn open_files(&self) -> impl Iterator<Item = (usize, &OutputFile)> {
-        self.files.iter().enumerate().filter_map(|(index, stream)| match stream {
-            OutputState::Open(file) => Some((index, file)),
-            OutputState::Opening | OutputState::Same | OutputState::Failed(_) => None,
-        })
+        let files = self.files.iter().enumerate();
+        files.filter_map(|(index, stream)| Some((index, stream.file()?)))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are typed or mean nothing")]
@@ -147,7 +151,7 @@ impl OutputDialog {
             }
             return ControlFlow::Continue(None);
         }
-        // How a search went is told until the next key.
+        // The result of a search is shown until the next key.
         self.notice.take_if(|(_, tone)| *tone == Tone::Faint);
         match key {
             Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q' | 'o') => {
@@ -236,9 +240,10 @@ impl OutputDialog {
             let position = if search.is_backwards { at.checked_sub(1) } else { Some(at) };
             let place = position.filter(|_| !search.is_around(at));
             let place = place.and_then(|position| self.document.place(position));
-            let file = place.as_ref().and_then(|(file, ..)| self.files.get(*file));
-            if let (Some((_, offset, _)), Some(OutputState::Open(file))) = (&place, file) {
-                break (at, *offset, file);
+            if let Some((file, offset, _)) = place
+                && let Some(file) = self.files.get(file).and_then(OutputState::file)
+            {
+                break (at, offset, file);
             }
             if !search.wrap(length) {
                 let text = format!("{:?} is not found", search.pattern);
@@ -258,7 +263,7 @@ impl OutputDialog {
         }]))
     }
 
-    /// Takes the result of a part of the search; it may lie behind the range that was asked for.
+    /// Handles the result of a part of the search; it may lie behind the requested range.
     fn on_found(&mut self, asked: u64, found: Option<u64>, searched: u64) -> Option<UiRequest> {
         let search = self.search.as_mut()?;
         let at = search.at?;
@@ -276,7 +281,7 @@ impl OutputDialog {
             self.align_top();
             return None;
         }
-        // A reply that does not advance would be asked for again and again.
+        // A reply that does not advance would be requested forever.
         let is_stuck = searched == asked && found.is_none();
         let next = if search.is_backwards {
             let reached = found.is_some() || searched <= range.start || is_stuck;
@@ -357,7 +362,7 @@ impl OutputDialog {
         }
     }
 
-    /// Takes the opened files: the one that was written last stands at the end.
+    /// Notes the opened files; the one that was written last comes last.
     fn on_open(&mut self, files: &[Result<OutputFile, Arc<str>>; 2]) -> Option<UiRequest> {
         let [stdout, stderr] = files;
         let is_same =
@@ -400,14 +405,8 @@ impl OutputDialog {
 
     /// Takes news of a followed output.
     pub(crate) fn on_growth(&mut self, growth: &OutputGrowth) -> Option<UiRequest> {
-        let found = self.files.iter_mut().enumerate().find_map(|(index, stream)| match stream {
-            OutputState::Open(file) if file.output == growth.output => Some((index, file)),
-            OutputState::Opening
-            | OutputState::Open(_)
-            | OutputState::Same
-            | OutputState::Failed(_) => None,
-        });
-        let (index, file) = found?;
+        let (index, _) = self.open_files().find(|(_, file)| file.output == growth.output)?;
+        let Some(OutputState::Open(file)) = self.files.get_mut(index) else { return None };
         let before = file.size;
         file.size = growth.size;
         if growth.is_truncated || growth.size < before {
@@ -470,7 +469,7 @@ impl OutputDialog {
         Ok(())
     }
 
-    /// Returns the top at which the last line stands at the bottom.
+    /// Returns the top with which the last line is at the bottom.
     fn last_top(&self) -> Result<u64, Missing> {
         let mut position = self.document.length();
         for _ in 0..self.size.1 {

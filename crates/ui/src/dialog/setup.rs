@@ -182,7 +182,7 @@ impl Setup {
             Some(at) if is_forward => (at + 1) % count,
             Some(at) => (at + count - 1) % count,
             None => {
-                // A number that was typed stands between two steps.
+                // A typed number may lie between two steps.
                 let typed = entry.value.parse::<f64>().ok();
                 let above = entry.steps.iter().position(|step| step.parse().ok() > typed);
                 if is_forward {
@@ -304,7 +304,7 @@ fn help_lines(entry: &SetupEntry, width: u16) -> Vec<Line> {
     texts.collect()
 }
 
-/// Returns a value in words, with its unit.
+/// Returns the text of a value, with its unit.
 fn value_text(entry: &SetupEntry, value: &str) -> String {
     match value {
         "" if !entry.columns.is_empty() => "auto".to_owned(),

@@ -9,7 +9,7 @@ use memchr::{memchr, memrchr};
 
 /// A longer line is shown in pieces of this length.
 const MAX_LINE: u64 = 65_536;
-/// Bytes that are asked for at once.
+/// Bytes per request.
 const WINDOW: u64 = 131_072;
 /// Maximum bytes of one piece in memory, and number of pieces.
 const MAX_PIECE: usize = 524_288;
@@ -162,7 +162,7 @@ impl Document {
         None
     }
 
-    /// Returns bytes of a file, or what is missing; `near` is asked for instead if they are.
+    /// Returns bytes of a file, or the range `near` as missing if they are not in memory.
     fn bytes(&self, file: usize, wanted: Range<u64>, near: Range<u64>) -> Result<&[u8], Missing> {
         let mut pieces = self.pieces.iter().rev().filter(|piece| piece.file == file);
         let held = pieces.find(|piece| piece.start <= wanted.start && wanted.end <= piece.end());
