@@ -42,7 +42,8 @@ impl Frame {
             let screen = ScreenState { message, ..*screen };
             header = header::lines(context, &screen, width, top);
         }
-        let overlay = screen.overlays.lines(context, width, body_height);
+        let mut overlay = screen.overlays.lines(context, width, body_height);
+        overlay.truncate(body_height);
         let view_height = body_height.saturating_sub(overlay.len());
         let footer = has_footer
             .then(|| screen.overlays.prompt_line(width).unwrap_or_else(|| footer(screen, width)));
