@@ -202,8 +202,8 @@ impl Collector {
         for token in tokens {
             match token {
                 TokenTree::Ident(ident) => {
-                    if colons != 2 && !path.is_empty() {
-                        self.module.named.insert(std::mem::take(&mut path));
+                    if colons != 2 {
+                        self.add_named(std::mem::take(&mut path));
                     }
                     path.push(ident.to_string());
                     colons = 0;
@@ -213,7 +213,12 @@ impl Collector {
                 TokenTree::Punct(_) | TokenTree::Literal(_) => colons = 0,
             }
         }
-        if !path.is_empty() {
+        self.add_named(path);
+    }
+
+    /// Adds a path; `crate` alone is a visibility.
+    fn add_named(&mut self, path: Segments) {
+        if !path.is_empty() && path != ["crate"] {
             self.module.named.insert(path);
         }
     }

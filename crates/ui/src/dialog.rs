@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use crate::action::{Action, SortAction};
 use crate::dialog::delete::DeleteDialog;
+use crate::dialog::dialog_step::DialogStep;
 use crate::dialog::explain::ExplanationDialog;
 use crate::dialog::host_keys::HostKeyDialog;
 use crate::dialog::output::OutputDialog;
 use crate::dialog::run_filter::RunFilter;
 use crate::dialog::setup::Setup;
 use crate::dialog::signal::SignalDialog;
-use crate::dialog::step::DialogStep;
 use crate::dialog::variables::VariablesDialog;
 use crate::input::Key;
 use crate::render_context::RenderContext;
@@ -21,13 +21,13 @@ use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::{RunReply, RunRequest};
 
 pub(crate) mod delete;
+mod dialog_step;
 pub(crate) mod explain;
 pub(crate) mod host_keys;
 pub(crate) mod output;
 pub(crate) mod run_filter;
 pub(crate) mod setup;
 pub(crate) mod signal;
-mod step;
 pub(crate) mod variables;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -62,7 +62,7 @@ mod preferences;
 mod process_order;
 mod process_row;
 mod process_target;
-mod recordings;
+mod recording_state;
 mod render;
 mod render_context;
 mod report;

@@ -10,10 +10,10 @@ const MESSAGE_DURATION: Duration = Duration::from_secs(4);
 
 /// The message on the screen, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct MessageLine(Option<Message>);
+pub(crate) struct MessageLine(Option<ShownMessage>);
 
 #[derive(Debug)]
-pub(crate) struct Message {
+pub(crate) struct ShownMessage {
     text: String,
     until: Timestamp,
     /// The view of the key that it answers; it ends with the next key. `None` if it answers none.
@@ -26,22 +26,22 @@ impl MessageLine {
     }
 
     pub(crate) fn show_for(&mut self, text: impl Into<String>, duration: Duration, now: Timestamp) {
-        self.0 = Some(Message { text: text.into(), until: now.plus(duration), view: None });
+        self.0 = Some(ShownMessage { text: text.into(), until: now.plus(duration), view: None });
     }
 
     /// Shows a message that answers a key of this view, and means nothing in another one or after the next key.
     pub(crate) fn answer(&mut self, text: impl Into<String>, view: View, now: Timestamp) {
         let until = now.plus(MESSAGE_DURATION);
-        self.0 = Some(Message { text: text.into(), until, view: Some(view) });
+        self.0 = Some(ShownMessage { text: text.into(), until, view: Some(view) });
     }
 
     /// Removes the answer to the last key.
-    pub(crate) fn take_answer(&mut self) -> Option<Message> {
+    pub(crate) fn take_answer(&mut self) -> Option<ShownMessage> {
         self.0.take_if(|message| message.view.is_some())
     }
 
     /// Shows an answer again unless there is a newer message.
-    pub(crate) fn restore(&mut self, answer: Option<Message>) {
+    pub(crate) fn restore(&mut self, answer: Option<ShownMessage>) {
         self.0 = self.0.take().or(answer);
     }
 

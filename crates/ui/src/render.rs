@@ -10,7 +10,7 @@ const MESSAGE_GAP: u16 = 3;
 
 /// What is drawn around the view.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct ScreenFrame {
     header: Vec<Line>,
     /// The lines of the view.
     pub(crate) view_height: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Frame {
     footer: Option<Line>,
 }
 
-impl Frame {
+impl ScreenFrame {
     /// Draws the frame of a screen: at most `height` lines, none wider than `width`.
     pub(crate) fn new(
         context: RenderContext<'_>,

@@ -27,8 +27,8 @@ use crate::navigation::Navigation;
 use crate::overlays::Overlays;
 use crate::paint::paint;
 use crate::preferences::Preferences;
-use crate::recordings::Recordings;
-use crate::render::{self, Frame};
+use crate::recording_state::RecordingState;
+use crate::render::{self, ScreenFrame};
 use crate::request::{NodeReply, NodeRequest, UiRequest};
 use crate::sampling::Sampling;
 use crate::screen_state::ScreenState;
@@ -88,7 +88,7 @@ pub struct Ui {
     preferences: Preferences,
     shown: ShownFleet,
     navigation: Navigation,
-    recordings: Recordings,
+    recording: RecordingState,
     sampling: Sampling,
     overlays: Overlays,
     message: MessageLine,
@@ -113,7 +113,7 @@ impl Ui {
             preferences: Preferences::default(),
             shown: ShownFleet::new(zone),
             navigation: Navigation::default(),
-            recordings: Recordings::default(),
+            recording: RecordingState::default(),
             sampling: Sampling::new(interval),
             overlays: Overlays::default(),
             message: MessageLine::default(),
@@ -186,40 +186,40 @@ impl Ui {
 
     /// Notes the state of the player before its snapshot; `None` if the fleet is live.
     pub fn on_timeline(&mut self, timeline: Option<Timeline>, now: Timestamp) {
-        if self.recordings.has_jumped(timeline.as_ref()) {
+        if self.recording.has_jumped(timeline.as_ref()) {
             self.on_source();
         }
         if !self.is_recorded() && timeline.is_some() && self.navigation.has_started() {
             let events = std::mem::take(&mut self.navigation.events);
-            self.recordings.left_live = Some((events, self.shown.live.clone()));
+            self.recording.left_live = Some((events, self.shown.live.clone()));
         }
-        if let Some(text) = self.recordings.set_timeline(timeline) {
+        if let Some(text) = self.recording.set_timeline(timeline) {
             self.message.show_for(text, RECORDING_MESSAGE_DURATION, now);
         }
     }
 
     /// Notes the state of the recorder; `None` if the live fleet is not recorded.
     pub fn on_recorder(&mut self, recorder: Option<RecorderState>, now: Timestamp) {
-        if let Some(text) = self.recordings.set_recorder(recorder) {
+        if let Some(text) = self.recording.set_recorder(recorder) {
             self.message.show_for(text, RECORDING_MESSAGE_DURATION, now);
         }
     }
 
     /// Returns true if a recording is shown.
     pub const fn is_recorded(&self) -> bool {
-        self.recordings.is_shown()
+        self.recording.is_shown()
     }
 
     /// Shows a new snapshot, or the same one with later ages. A recorded one is shown at the time of its recording.
     pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
         self.navigation.on_nodes(fleet.nodes.len());
-        let timeline = self.recordings.timeline.as_ref();
+        let timeline = self.recording.timeline.as_ref();
         let shown_at = timeline.map_or(now, |timeline| timeline.position);
         let before = self.shown.update(fleet, shown_at);
         if before.is_none() {
             self.continue_after_jump();
         }
-        if let Some(Timeline { playback, position }) = &self.recordings.timeline {
+        if let Some(Timeline { playback, position }) = &self.recording.timeline {
             self.navigation.events.show_marks(&playback.marks, *position);
         } else if let Some(before) = &before {
             self.navigation.events.record_changes(before, &self.shown.live);
@@ -237,7 +237,7 @@ impl Ui {
     fn continue_after_jump(&mut self) {
         self.navigation.on_jump();
         if !self.is_recorded()
-            && let Some((events, before)) = self.recordings.left_live.take()
+            && let Some((events, before)) = self.recording.left_live.take()
         {
             self.navigation.events = events;
             self.navigation.events.record_changes(&before, &self.shown.live);
@@ -422,7 +422,7 @@ impl Ui {
         key: Key,
         now: Timestamp,
     ) -> LoopEffect {
-        let spans = &self.recordings.spans();
+        let spans = &self.recording.spans();
         let time = TimeContext { now: self.shown.live.now, zone: &self.shown.zone, spans };
         match prompt.on_key(key, time) {
             ControlFlow::Break(Some(time)) => {
@@ -485,7 +485,7 @@ impl Ui {
                     self.overlays.time_prompt = Some(TimePrompt::new());
                 }
             }
-            Action::Rows(RowAction::Move(Movement::End)) if self.recordings.is_behind() => {
+            Action::Rows(RowAction::Move(Movement::End)) if self.recording.is_behind() => {
                 return self.request_playback(PlaybackCommand::End, now);
             }
             // Without a signal, the key quits.
@@ -563,7 +563,7 @@ impl Ui {
 
     /// Returns true if there is a recording to play, and shows how to make one otherwise.
     fn has_recording(&mut self, now: Timestamp) -> bool {
-        let exists = self.recordings.exist();
+        let exists = self.recording.exists();
         if !exists {
             self.answer(NOT_RECORDED, now);
         }
@@ -819,7 +819,7 @@ impl Ui {
 
     /// Returns the hint of a key of the player; `None` if there is no recording.
     fn player_hint(&self, action: &Action, default: &'static str) -> Option<&'static str> {
-        match (action, &self.recordings.timeline) {
+        match (action, &self.recording.timeline) {
             (Action::Playback(PlaybackCommand::TogglePlay), Some(timeline)) => {
                 Some(if timeline.playback.is_playing { "pause" } else { default })
             }
@@ -827,7 +827,7 @@ impl Ui {
                 timeline.playback.is_live.then_some(default)
             }
             (Action::Playback(PlaybackCommand::TogglePlay), None) => {
-                self.recordings.exist().then_some("pause")
+                self.recording.exists().then_some("pause")
             }
             (action, Some(_)) if action.is_of_player() => Some(default),
             _ => None,
@@ -897,7 +897,7 @@ impl Ui {
     }
 
     /// Draws what is around the view.
-    fn frame(&self, now: Timestamp, size: (u16, u16)) -> Frame {
+    fn frame(&self, now: Timestamp, size: (u16, u16)) -> ScreenFrame {
         let focus = self.focused_node().map(|(focus, node)| focus::text(focus, node, now));
         let hints = self.hints();
         let screen = ScreenState {
@@ -907,19 +907,19 @@ impl Ui {
             interval: self.interval(now),
             frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
             focus: focus.as_deref(),
-            timeline: self.recordings.timeline.as_ref(),
-            recorder: self.recordings.recorder.as_ref(),
+            timeline: self.recording.timeline.as_ref(),
+            recorder: self.recording.recorder.as_ref(),
             message: self.message.text(),
             hints: &hints,
             overlays: &self.overlays,
         };
-        Frame::new(self.shown.context(), &screen, size)
+        ScreenFrame::new(self.shown.context(), &screen, size)
     }
 
     /// Draws the help page if it is open: it explains what the view and its frame show.
     fn help_lines(
         &mut self,
-        frame: &Frame,
+        frame: &ScreenFrame,
         view_lines: &[Line],
         size: (u16, u16),
     ) -> Option<Vec<Line>> {
@@ -936,7 +936,7 @@ impl Ui {
             shown: help.shown(size)?,
             scheduler: context.scheduler().name,
             has_runs: context.view.runs.is_some(),
-            is_recorded: self.recordings.exist(),
+            is_recorded: self.recording.exists(),
         };
         let page = help::page(&self.keys, &subject, size.0);
         help.scroll.fit(page.len(), rows);

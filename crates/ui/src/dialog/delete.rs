@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::dialog::step::DialogStep;
+use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::dialog::step::DialogStep;
+use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::Line;

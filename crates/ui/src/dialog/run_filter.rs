@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::action::{Action, RunAction};
-use crate::dialog::step::DialogStep;
+use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::widgets::line::Line;
 use crate::widgets::line_editor::LineEditor;

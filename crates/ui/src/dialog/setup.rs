@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::dialog::step::DialogStep;
+use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone, wrap};

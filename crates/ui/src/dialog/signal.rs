@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::dialog::step::DialogStep;
+use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::process_target::{ProcessTarget, SignalTargets, short_command};
 use crate::render_context::RenderContext;

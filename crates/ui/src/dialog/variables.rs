@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::dialog::dialog_step::DialogStep;
 use crate::dialog::output::OutputDialog;
-use crate::dialog::step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::render_context::RenderContext;
 use crate::request::UiRequest;

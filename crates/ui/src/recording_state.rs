@@ -9,7 +9,7 @@ use gtop_local::time::Timestamp;
 use gtop_model::RecorderState;
 
 #[derive(Debug, Default)]
-pub(crate) struct Recordings {
+pub(crate) struct RecordingState {
     /// What is played, and its position; `None` if the fleet is live.
     pub(crate) timeline: Option<Timeline>,
     /// The recorder of the live fleet, if it is recorded.
@@ -20,14 +20,14 @@ pub(crate) struct Recordings {
     shown_loss: Option<Arc<str>>,
 }
 
-impl Recordings {
+impl RecordingState {
     /// Returns true if a recording is shown.
     pub(crate) const fn is_shown(&self) -> bool {
         self.timeline.is_some()
     }
 
     /// Returns true if there is a recording to play.
-    pub(crate) const fn exist(&self) -> bool {
+    pub(crate) const fn exists(&self) -> bool {
         self.is_shown() || self.recorder.is_some()
     }
 
