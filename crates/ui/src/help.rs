@@ -83,19 +83,12 @@ impl ShownSigns {
 
     fn add(&mut self, span: &Span) {
         self.has_old_values |= span.tone == Tone::Stale;
-        match &span.content {
-            SpanContent::Text(text) => {
-                self.words.extend(text.split_whitespace().map(str::to_owned));
-            }
-            SpanContent::Strip(symbols) => {
-                self.words.extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
-                self.has_old_values |= symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
-            }
-            SpanContent::Bar(_)
-            | SpanContent::Spark(_)
-            | SpanContent::Area(_)
-            | SpanContent::Graph { .. }
-            | SpanContent::Rule => {}
+        if let SpanContent::Text(text) = &span.content {
+            self.words.extend(text.split_whitespace().map(str::to_owned));
+        }
+        if let SpanContent::Strip(symbols) = &span.content {
+            self.words.extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
+            self.has_old_values |= symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
         }
     }
 
@@ -239,48 +232,40 @@ struct Sign {
 /// Explains the signs and colours on the screen.
 fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
     let HelpSubject { view, palette, shown, scheduler, .. } = *subject;
-    let load = Line::new()
-        .gap(2)
-        .text("low", Tone::Low)
-        .gap(1)
-        .text("mid", Tone::Mid)
-        .gap(1)
-        .text("high", Tone::High)
-        .gap(2)
-        .text(palette.legend(), Tone::Plain);
-    let title = Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong);
-    let has_load = WITH_DEVICES.contains(&view);
-    let used = SIGNS.iter().filter(|sign| {
+    let mut lines =
+        vec![Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong)];
+    if WITH_DEVICES.contains(&view) {
+        let load = Line::new().gap(2).text("low", Tone::Low).gap(1).text("mid", Tone::Mid);
+        let load = load.gap(1).text("high", Tone::High).gap(2);
+        lines.push(load.text(palette.legend(), Tone::Plain));
+    }
+    for sign in SIGNS.iter().filter(|sign| sign.views.contains(&view)) {
         let is_shown = if sign.text == GREY { shown.has_old_values } else { shown.has(sign.text) };
-        is_shown && sign.views.contains(&view)
-    });
-    let entries = used.flat_map(|sign| {
-        let meaning = sign.meaning.replace("{scheduler}", scheduler);
-        entry((sign.text, sign.tone), &meaning, width)
-    });
-    std::iter::once(title).chain(Some(load).filter(|_| has_load)).chain(entries).collect()
+        if is_shown {
+            let meaning = sign.meaning.replace("{scheduler}", scheduler);
+            lines.extend(entry((sign.text, sign.tone), &meaning, width));
+        }
+    }
+    lines
 }
 
 /// Explains the flags of devices on the screen, if the view has devices.
 fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let entries: Vec<Line> = DeviceFlag::examples()
-        .iter()
-        .flat_map(|flag| {
-            let word = flag.word();
-            let (sign, is_shown) = match word.split_once(':') {
-                Some((start, _)) => {
-                    (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))
-                }
-                None => (word.clone(), subject.shown.has(&word)),
-            };
-            let tone = Tone::from(flag.severity());
-            is_shown.then(|| entry((&sign, tone), flag.meaning(), width)).into_iter().flatten()
-        })
-        .collect();
-    if entries.is_empty() || !WITH_DEVICES.contains(&subject.view) {
-        return Vec::new();
+    let mut lines = vec![Line::styled("Flags of devices", Tone::Strong)];
+    for flag in DeviceFlag::examples() {
+        let word = flag.word();
+        let (sign, is_shown) = match word.split_once(':') {
+            Some((start, _)) => {
+                (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))
+            }
+            None => (word.clone(), subject.shown.has(&word)),
+        };
+        if is_shown {
+            lines.extend(entry((&sign, flag.severity().into()), flag.meaning(), width));
+        }
     }
-    std::iter::once(Line::styled("Flags of devices", Tone::Strong)).chain(entries).collect()
+    let is_used = lines.len() > 1 && WITH_DEVICES.contains(&subject.view);
+    if is_used { lines } else { Vec::new() }
 }
 
 const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];

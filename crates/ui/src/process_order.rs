@@ -100,9 +100,13 @@ pub fn sort_columns() -> Vec<SortColumn> {
     ORDERS.iter().map(|order| order.column).collect()
 }
 
+fn known(name: &str) -> Option<&'static ProcessOrder> {
+    ORDERS.iter().find(|order| order.column.name == name)
+}
+
 /// Returns the column of this name.
 pub(crate) fn column(name: &str) -> Option<&'static SortColumn> {
-    ORDERS.iter().map(|order| &order.column).find(|column| column.name == name)
+    known(name).map(|known| &known.column)
 }
 
 /// Describes an order: `by device memory, reversed`.
@@ -114,8 +118,7 @@ pub(crate) fn description(order: SortOrder) -> String {
 
 /// Returns true if values rise from row to row.
 pub(crate) fn is_rising(order: SortOrder) -> bool {
-    let known = ORDERS.iter().find(|one| one.column.name == order.column);
-    known.is_none_or(|known| known.is_descending == order.is_reversed)
+    known(order.column).is_none_or(|known| known.is_descending == order.is_reversed)
 }
 
 /// Returns the positions of processes, which are in the order of nodes and devices, in another order.
@@ -123,8 +126,7 @@ pub(crate) fn positions(entries: &[Option<ProcessEntry<'_>>], order: SortOrder) 
     if order.column == "node" && order.is_reversed {
         return (0..entries.len()).rev().collect();
     }
-    let known = ORDERS.iter().find(|one| one.column.name == order.column);
-    let Some(known) = known.filter(|known| known.column.name != "node") else {
+    let Some(known) = known(order.column).filter(|known| known.column.name != "node") else {
         return (0..entries.len()).collect();
     };
     let keys = entries.iter().map(|entry| entry.map_or(ProcessSortKey::Unknown, known.key));

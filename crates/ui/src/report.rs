@@ -25,11 +25,8 @@ pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> 
     match (nodes.next(), nodes.next()) {
         (None, _) => lines.push(Line::styled("no nodes to watch", Tone::Faint).truncated(width)),
         (Some(only), None) => {
-            lines.extend(panel::report(
-                context,
-                &context.options.selection.filter_node(only),
-                width,
-            ));
+            let node = context.options.selection.filter_node(only);
+            lines.extend(panel::report(context, &node, width));
         }
         (Some(_), Some(_)) => {
             lines.push(Line::new());
@@ -209,12 +206,8 @@ fn unsampled_nodes(fleet_view: &FleetView, width: u16) -> Vec<Line> {
         by_state.entry(state).or_default().push(node.name.label());
     }
     let lines = by_state.into_iter().flat_map(|(state, nodes)| {
-        paragraph(
-            Tone::Warn,
-            &format!("{}: {state}", nodeset::fold(nodes)),
-            advice::source::LATE,
-            width,
-        )
+        let text = format!("{}: {state}", nodeset::fold(nodes));
+        paragraph(Tone::Warn, &text, advice::source::LATE, width)
     });
     lines.collect()
 }
@@ -224,13 +217,11 @@ fn paragraph(tone: Tone, text: &str, remedy: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     let symbol = if tone == Tone::Bad { "✗ " } else { "! " };
     for (symbol, tone, text) in [(symbol, tone, text), ("→ ", Tone::Plain, remedy)] {
-        let parts =
-            wrap(text, width.saturating_sub(2), panel::MAX_TEXT_LINES).into_iter().enumerate();
-        lines.extend(parts.map(|(index, part)| {
-            Line::styled(if index == 0 { symbol } else { "  " }, tone)
-                .text(part, tone)
-                .truncated(width)
-        }));
+        let mut mark = symbol;
+        for part in wrap(text, width.saturating_sub(2), panel::MAX_TEXT_LINES) {
+            lines.push(Line::styled(mark, tone).text(part, tone).truncated(width));
+            mark = "  ";
+        }
     }
     lines
 }

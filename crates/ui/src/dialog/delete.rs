@@ -96,25 +96,16 @@ impl DeleteDialog {
     }
 
     pub(crate) fn lines(&self, width: u16, max_lines: usize) -> Vec<Line> {
-        let plan = match &self.step {
-            DeleteStep::Listing => {
-                let text = format!("deleting {}: asking for its files…", self.title);
-                return vec![Line::styled(text, Tone::Faint).truncated(width)];
-            }
-            DeleteStep::Deleting => {
-                let text = format!("deleting {}…", self.title);
-                return vec![Line::styled(text, Tone::Faint).truncated(width)];
-            }
-            DeleteStep::Confirm(plan) => plan,
+        let DeleteStep::Confirm(plan) = &self.step else {
+            let is_listing = self.step == DeleteStep::Listing;
+            let what = if is_listing { ": asking for its files…" } else { "…" };
+            let text = format!("deleting {}{what}", self.title);
+            return vec![Line::styled(text, Tone::Faint).truncated(width)];
         };
         let count = usize::try_from(plan.count).unwrap_or(usize::MAX);
         let units = Units::default();
-        let question = format!(
-            "delete run {}? {}, {}, for good",
-            self.title,
-            counted(count, "file"),
-            units.amount(plan.bytes)
-        );
+        let (files, size) = (counted(count, "file"), units.amount(plan.bytes));
+        let question = format!("delete run {}? {files}, {size}, for good", self.title);
         let mut lines = vec![
             Line::styled(question, Tone::Warn).text("  Enter deletes, Esc cancels", Tone::Faint),
             Line::styled("in ", Tone::Faint).text(&*plan.folder, Tone::Strong),
@@ -122,17 +113,11 @@ impl DeleteDialog {
         let mut viewport = self.viewport;
         let rows = max_lines.saturating_sub(3).min(MAX_ROWS);
         viewport.scroll_to(rows, plan.entries.len(), None);
-        for (path, size) in plan.entries.get(viewport.range(plan.entries.len())).unwrap_or_default()
-        {
-            lines.push(
-                Line::new()
-                    .gap(2)
-                    .right_aligned(&units.amount(*size), 8, Tone::Faint)
-                    .gap(2)
-                    .text(&**path, Tone::Plain),
-            );
-        }
         let listed = plan.entries.len();
+        for (path, size) in plan.entries.get(viewport.range(listed)).unwrap_or_default() {
+            let size = Line::new().gap(2).right_aligned(&units.amount(*size), 8, Tone::Faint);
+            lines.push(size.gap(2).text(&**path, Tone::Plain));
+        }
         if count > listed {
             lines.push(Line::styled(format!("  and {} more", count - listed), Tone::Faint));
         }

@@ -205,17 +205,10 @@ fn split_key(events: &[Event]) -> Option<(KeyCode, usize)> {
 }
 
 fn letter(event: &Event) -> Option<char> {
-    match event {
-        Event::Key(KeyEvent { code: KeyCode::Char(letter), modifiers, .. }) => {
-            KeyModifiers::SHIFT.contains(*modifiers).then_some(*letter)
-        }
-        Event::Key(_)
-        | Event::FocusGained
-        | Event::FocusLost
-        | Event::Mouse(_)
-        | Event::Paste(_)
-        | Event::Resize(..) => None,
-    }
+    let Event::Key(KeyEvent { code: KeyCode::Char(letter), modifiers, .. }) = event else {
+        return None;
+    };
+    KeyModifiers::SHIFT.contains(*modifiers).then_some(*letter)
 }
 
 const fn cursor_key(last: char) -> Option<KeyCode> {
