@@ -8,6 +8,7 @@ mod mpi;
 mod pod;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,6 +147,11 @@ impl InventoryError {
     fn at(location: impl ToString) -> impl FnOnce(EntryError) -> Self {
         move |error| Self::Entry { location: location.to_string(), error }
     }
+
+    /// Returns the conversion of errors of reading a file.
+    fn of_file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        |source| Self::File { path: path.to_owned(), source }
+    }
 }
 
 impl Roster {
@@ -172,21 +178,21 @@ impl Roster {
 
     /// Adds node sets from the command line.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
-        let mut add = |host: &String| {
-            if host.trim_matches([' ', ',']).is_empty() {
-                return Err(EntryError::EmptyArgument(host.clone()));
-            }
-            self.add(host)
-        };
-        hosts.iter().try_for_each(&mut add).map_err(InventoryError::at(""))
+        let mut hosts = hosts.iter();
+        hosts
+            .try_for_each(|host| match host.trim_matches([' ', ',']) {
+                "" => Err(EntryError::EmptyArgument(host.clone())),
+                _ => self.add(host),
+            })
+            .map_err(InventoryError::at(""))
     }
 
     /// Adds a file with node sets, one per line; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         self.add_lines(path, |roster, line| {
             let line = without_comment(line);
-            let is_option = |word: &str| word.contains("slots=") && !word.contains("://");
-            if line.split_whitespace().any(is_option) {
+            let mut words = line.split_whitespace();
+            if words.any(|word| word.contains("slots=") && !word.contains("://")) {
                 return Err(EntryError::MpiHostFile);
             }
             roster.add(line)?;
@@ -295,8 +301,8 @@ impl Roster {
             names.extend(self.expand(set).map_err(InventoryError::at(place))?);
         }
         // A page has several addresses, too: with its port or without.
-        let page = |name: &String| PageUrl::parse(strip_scheme(name, HTTP)?).ok();
-        let pages: Vec<String> = names.iter().filter_map(page).map(|url| url.to_string()).collect();
+        let pages = names.iter().filter_map(|name| PageUrl::parse(strip_scheme(name, HTTP)?).ok());
+        let pages: Vec<String> = pages.map(|url| url.to_string()).collect();
         names.extend(pages);
         Ok(names)
     }
@@ -328,8 +334,8 @@ impl Roster {
     /// Adds a page of metrics. Its node has the name of the host and, where another has that, as much of the address as
     /// makes it another.
     fn add_page(&mut self, text: &str, rest: &str) -> Result<(), EntryError> {
-        let page_error = |error| EntryError::Page { text: text.to_owned(), error };
-        let url = PageUrl::parse(rest).map_err(page_error)?;
+        let url = PageUrl::parse(rest)
+            .map_err(|error| EntryError::Page { text: text.to_owned(), error })?;
         let reach = Reach::Page(url.clone());
         if self.reach_keys.contains(&(&reach).into()) {
             return Ok(());
@@ -360,12 +366,14 @@ impl Roster {
 
 /// Returns a path with what no name of a node may hold, and the brackets of node sets, as URLs escape it.
 fn escaped(path: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@+/%".contains(letter);
-    let escape = |letter: char| match letter {
-        letter if is_plain(letter) => letter.to_string(),
-        letter => format!("%{:02X}", u32::from(letter)),
-    };
-    path.chars().map(escape).collect()
+    let escaped = path.chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() || "._-:@+/%".contains(letter) {
+            letter.to_string()
+        } else {
+            format!("%{:02X}", u32::from(letter))
+        }
+    });
+    escaped.collect()
 }
 
 /// Returns the groups in `ClusterShell`'s folders: the system's, then the user's.
@@ -380,6 +388,11 @@ pub fn user_groups() -> Groups {
     Groups::in_folders(folders.into_iter().flatten().collect())
 }
 
+/// Returns the beginning of a text, for an error.
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
 /// Returns a line without its comment.
 fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default().trim()
@@ -392,13 +405,13 @@ fn ssh_reach(host: &str, user: Option<&str>, port: Option<u16>) -> Reach {
 }
 
 fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
-    let failed = |source| InventoryError::File { path: path.to_owned(), source };
     let source: Box<dyn std::io::Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(path).map_err(failed)?)
+        Box::new(std::fs::File::open(path).map_err(InventoryError::of_file(path))?)
     };
-    let bytes = storage::read_bounded(source, MAX_FILE_SIZE).map_err(failed)?;
+    let bytes = storage::read_bounded(source, MAX_FILE_SIZE);
+    let bytes = bytes.map_err(InventoryError::of_file(path))?;
     let bytes = bytes.ok_or_else(|| InventoryError::FileTooLarge(path.to_owned()))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
@@ -406,7 +419,10 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
         InventoryError::NotUtf8 { path: path.to_owned(), line }
     })?;
     // Byte order mark.
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => Ok(rest.to_owned()),
+        None => Ok(text),
+    }
 }
 
 /// Parses `[user@]host[:port]`; an IPv6 address with a port is in brackets. What follows a colon and is no number belongs to
@@ -425,10 +441,9 @@ fn parse_target(text: &str) -> Result<Target, EntryError> {
     if host.is_empty() || host.starts_with('-') || user == Some("") {
         return Err(EntryError::NoHost(text.to_owned()));
     }
-    let to_number = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
-    let port =
-        port.map(|digits| to_number(digits).ok_or_else(|| EntryError::Port(text.to_owned())));
-    Ok(Target { name, reach: ssh_reach(host, user, port.transpose()?) })
+    let port = port.map(str::parse::<NonZeroU16>).transpose();
+    let port = port.map_err(|_invalid| EntryError::Port(text.to_owned()))?;
+    Ok(Target { name, reach: ssh_reach(host, user, port.map(NonZeroU16::get)) })
 }
 
 /// Parses `ssh://[user@]host[:port]`. The node's name is the host with its port, and with its user

@@ -27,6 +27,8 @@ pub(crate) use frame::encode_text;
 pub(crate) use merged::MergedSample;
 pub(crate) use reassemble::address_of;
 
+use gtop_local::text::sanitize;
+
 pub mod body;
 mod checked;
 mod csv;
@@ -55,4 +57,10 @@ pub enum MalformedFrame {
     /// A frame of another schema version.
     #[error("schema version {0}; this gtop reads version 1")]
     Version(u32),
+}
+
+impl From<serde_json::Error> for MalformedFrame {
+    fn from(error: serde_json::Error) -> Self {
+        Self::NotJson(sanitize(&error.to_string(), 120))
+    }
 }

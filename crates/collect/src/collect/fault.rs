@@ -81,8 +81,10 @@ pub(super) fn exit_fault(exit: &Exit) -> Fault {
 }
 
 pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
-    let default = || Fault::new(Kind::SessionLost, "the node closed it");
-    fault.map_or_else(default, |fault| from_transport(&fault))
+    match fault {
+        Some(fault) => from_transport(&fault),
+        None => Fault::new(Kind::SessionLost, "the node closed it"),
+    }
 }
 
 /// Returns the kind and the detail of a fault of SSH.

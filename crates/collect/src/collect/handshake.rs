@@ -30,6 +30,17 @@ pub struct ProbeStart {
     pub sudo_refusal: Option<SudoRefusal>,
 }
 
+impl ProbeStart {
+    /// Returns the script of a step that several nodes share.
+    fn step_script(self, nonce: &str) -> StepScript {
+        let is_root = self.privilege != Privilege::Login;
+        let refusal = if is_root { Some(SudoRefusal::Step) } else { self.sudo_refusal };
+        let probe::SharedProbe { nonce, script, input } =
+            probe::shared_probe(nonce, self.interval, refusal);
+        StepScript { nonce, script, input, address_of }
+    }
+}
+
 /// Why no loader waits for the probe.
 #[derive(Debug)]
 pub enum LoaderError {
@@ -64,33 +75,21 @@ impl Handshake {
     ) -> Result<Self, transport::Fault> {
         let nonce = nonce();
         let node = target.name.clone();
+        let step_script = || start.step_script(&nonce);
         let line = match start.privilege {
             Privilege::Login => probe::launch_line(&nonce, Script::Python.size()),
             Privilege::Root { allows_signals } => probe::root_launch_line(&nonce, allows_signals),
         };
-        let step = |step| log::debug!("{node}: {step}");
-        let shared = || {
-            let is_root = start.privilege != Privilege::Login;
-            let refusal = if is_root { Some(SudoRefusal::Step) } else { start.sudo_refusal };
-            let probe::SharedProbe { nonce, script, input } =
-                probe::shared_probe(&nonce, start.interval, refusal);
-            StepScript { nonce, script, input, address_of }
-        };
-        let channel = transport.open_probe(target, &line, &shared, step).await?;
+        let channel = transport
+            .open_probe(target, &line, &step_script, |step| log::debug!("{node}: {step}"))
+            .await?;
         // The loaders of a shared step announce themselves with the nonce of the step.
         let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         let is_root = start.privilege != Privilege::Login && channel.step_nonce().is_none();
         let via = channel.via();
         let shell =
             if is_root { LoginShell::of_root(&nonce, via) } else { LoginShell::new(&nonce, via) };
-        Ok(Self {
-            node: target.name.clone(),
-            shell,
-            nonce,
-            start,
-            channel,
-            reader: FrameReader::default(),
-        })
+        Ok(Self { node, shell, nonce, start, channel, reader: FrameReader::default() })
     }
 
     /// Waits until the loader announces itself; returns the interpreter that will run the probe.

@@ -84,8 +84,8 @@ impl NodeMonitor {
     async fn wait_for_power(&mut self, collector: &mut Collector) -> Option<()> {
         if collector.config.borrow().is_powered_off {
             self.send_link(collector, Link::Idle);
-            let is_over = |config: &CollectorConfig| config.is_stopping || !config.is_powered_off;
-            collector.config.wait_for(is_over).await.ok()?;
+            let config = &mut collector.config;
+            config.wait_for(|config| config.is_stopping || !config.is_powered_off).await.ok()?;
         }
         (!collector.config.borrow().is_stopping).then_some(())
     }

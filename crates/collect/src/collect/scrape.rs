@@ -107,7 +107,7 @@ impl<'a> ScrapeSession<'a> {
             let families = Exporter::wanted();
             excerpt(&page.text, page.served_at).ok_or(ScrapeFault::OtherFamilies { families })
         });
-        let fault = |fault| from_transport(&transport::Fault::Scrape(fault));
-        text.map(RawUpdate::Scrape).map_err(fault)
+        text.map(RawUpdate::Scrape)
+            .map_err(|fault| from_transport(&transport::Fault::Scrape(fault)))
     }
 }

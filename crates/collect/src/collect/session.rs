@@ -294,8 +294,8 @@ impl ProbeSession {
     /// Records the commands that the probe supports.
     fn on_hello(&self, queue: &RequestQueue, frame: &Frame) {
         if let Body::Hello(hello) = &frame.body {
-            let is_known = |command: &&str| hello.commands.iter().any(|known| known == command);
-            let commands = ProcessRequest::COMMANDS.into_iter().filter(is_known).collect();
+            let mut commands = ProcessRequest::COMMANDS.to_vec();
+            commands.retain(|command| hello.commands.iter().any(|known| known == command));
             queue.set_commands(&self.node, Some(commands));
         }
     }

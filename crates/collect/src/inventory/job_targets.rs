@@ -32,9 +32,10 @@ impl JobTargets {
     /// Returns the roster as of `now`.
     pub fn roster(&self, now: Timestamp) -> Roster {
         let Listing { jobs, nodes, addresses } = self.scheduler.listing(now);
-        let known = |node: &NodeName| self.fixed.get(node).cloned();
-        let targets =
-            nodes.iter().map(|node| known(node).unwrap_or_else(|| target(node, &self.own_names)));
+        let targets = nodes.iter().map(|node| match self.fixed.get(node) {
+            Some(fixed) => fixed.clone(),
+            None => target(node, &self.own_names),
+        });
         Roster { addresses, ..Roster::from_scheduler(targets.collect(), jobs) }
     }
 

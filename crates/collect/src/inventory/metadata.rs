@@ -64,8 +64,11 @@ impl MetadataServer {
     /// Checks the value of `GCE_METADATA_HOST` or `GCE_METADATA_IP`; `None` is the default address.
     pub(super) fn new(address: Option<&str>) -> Result<Self, MetadataError> {
         let address = address.unwrap_or(DEFAULT_ADDRESS);
-        let allowed = |letter: char| letter.is_ascii_alphanumeric() || ".-_:[]".contains(letter);
-        if address.is_empty() || address.len() > 255 || !address.chars().all(allowed) {
+        let is_valid = (1..=255).contains(&address.len())
+            && address
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || ".-_:[]".contains(letter));
+        if !is_valid {
             return Err(MetadataError::BadAddress(address.chars().take(60).collect()));
         }
         Ok(Self { address: address.to_owned() })
@@ -77,35 +80,34 @@ impl MetadataServer {
         path: &'static str,
         deadline: Instant,
     ) -> Result<String, MetadataError> {
-        let address = || self.address.clone();
+        let address = self.address.clone();
         let mut stream = self.connect(deadline).await?;
         let exchange = async {
             let request = format!(
                 "GET {INSTANCE_PATH}{path} HTTP/1.1\r\nHost: {address}\r\nMetadata-Flavor: Google\r\n\
                  Accept: */*\r\nConnection: close\r\n\r\n",
-                address = self.address
             );
             // A server may have answered and closed the connection already.
             stream.write_all(request.as_bytes()).await.ok();
-            self.read_response(&mut stream).await
+            read_response(&mut stream).await
         };
-        let response = timeout_at(deadline, exchange).await;
-        let (status, text) =
-            response.map_err(|_elapsed| MetadataError::TimedOut(self.address.clone()))??;
-        match status {
-            200 => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
-            404 => Err(MetadataError::NotFound(address(), last_segment(path))),
-            status => Err(MetadataError::Status(address(), status, last_segment(path))),
+        match timeout_at(deadline, exchange).await {
+            Err(_elapsed) => Err(MetadataError::TimedOut(address)),
+            Ok(Err(error)) => Err(error(address)),
+            Ok(Ok((200, text))) => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
+            Ok(Ok((404, _))) => Err(MetadataError::NotFound(address, last_segment(path))),
+            Ok(Ok((status, _))) => Err(MetadataError::Status(address, status, last_segment(path))),
         }
     }
 
     async fn connect(&self, deadline: Instant) -> Result<TcpStream, MetadataError> {
-        let failed = |why: String| MetadataError::Unreachable(self.address.clone(), why);
         let limit = CONNECT_TIMEOUT.min(deadline.saturating_duration_since(Instant::now()));
-        match timeout(limit, TcpStream::connect(self.with_port())).await {
-            Ok(connected) => connected.map_err(|error| failed(reason(&error))),
-            Err(_elapsed) => Err(failed(format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()))),
-        }
+        let why = match timeout(limit, TcpStream::connect(self.with_port())).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => reason(&error),
+            Err(_elapsed) => format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()),
+        };
+        Err(MetadataError::Unreachable(self.address.clone(), why))
     }
 
     /// Returns the address with its port, by default 80.
@@ -116,46 +118,48 @@ impl MetadataServer {
         let port = self.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         if port.is_some() { self.address.clone() } else { format!("{}:80", self.address) }
     }
+}
 
-    /// Returns the status and the body.
-    async fn read_response(&self, stream: &mut TcpStream) -> Result<(u16, Vec<u8>), MetadataError> {
-        let not_http = || MetadataError::NotHttp(self.address.clone());
-        let mut bytes = Vec::new();
-        let head = loop {
-            if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-                break end;
-            }
-            if bytes.len() > MAX_HEAD_SIZE || !read_more(stream, &mut bytes).await {
-                return Err(not_http());
-            }
-        };
-        let mut text = bytes.split_off(head + 4);
-        let head = ResponseHead::parse(&bytes).ok_or_else(not_http)?;
-        if !head.is_google {
-            return Err(MetadataError::NotMetadataServer(self.address.clone()));
+/// Makes the error of a server, whose address it names.
+type ResponseError = fn(String) -> MetadataError;
+
+/// Reads the status and the body of a response.
+async fn read_response(stream: &mut TcpStream) -> Result<(u16, Vec<u8>), ResponseError> {
+    const NOT_HTTP: ResponseError = MetadataError::NotHttp;
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
         }
-        let too_large = || MetadataError::TooLarge(self.address.clone());
-        if head.length.is_some_and(|length| length > MAX_BODY_SIZE) {
-            return Err(too_large());
+        if bytes.len() > MAX_HEAD_SIZE || !read_more(stream, &mut bytes).await {
+            return Err(NOT_HTTP);
         }
-        while head.length.is_none_or(|length| text.len() < length) {
-            if text.len() > MAX_BODY_SIZE {
-                return Err(too_large());
-            }
-            if !read_more(stream, &mut text).await {
-                // Without Content-Length the body ends with the connection.
-                if head.length.is_some() {
-                    return Err(not_http());
-                }
-                break;
-            }
-        }
-        if head.is_chunked {
-            text = join_chunks(&text).ok_or_else(not_http)?;
-        }
-        text.truncate(head.length.unwrap_or(text.len()));
-        Ok((head.status, text))
+    };
+    let mut text = bytes.split_off(head + 4);
+    let head = ResponseHead::parse(&bytes).ok_or(NOT_HTTP)?;
+    if !head.is_google {
+        return Err(MetadataError::NotMetadataServer);
     }
+    if head.length.is_some_and(|length| length > MAX_BODY_SIZE) {
+        return Err(MetadataError::TooLarge);
+    }
+    while head.length.is_none_or(|length| text.len() < length) {
+        if text.len() > MAX_BODY_SIZE {
+            return Err(MetadataError::TooLarge);
+        }
+        if !read_more(stream, &mut text).await {
+            // Without Content-Length the body ends with the connection.
+            if head.length.is_some() {
+                return Err(NOT_HTTP);
+            }
+            break;
+        }
+    }
+    if head.is_chunked {
+        text = join_chunks(&text).ok_or(NOT_HTTP)?;
+    }
+    text.truncate(head.length.unwrap_or(text.len()));
+    Ok((head.status, text))
 }
 
 /// Status and headers of a response.

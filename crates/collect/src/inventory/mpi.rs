@@ -2,6 +2,8 @@
 //!
 //! Slots, binding and interfaces are ignored. A host that is repeated, once per slot, is one node.
 
+use crate::inventory::shorten;
+
 /// Options that set the login user.
 const USER_OPTIONS: [&str; 3] = ["username", "user_name", "user-name"];
 
@@ -33,12 +35,11 @@ pub(super) fn parse_line(line: &str) -> Result<Option<String>, MpiError> {
     let line = pieces.fold(first, |line, piece| line + "=" + piece);
     let mut words = line.split_whitespace();
     let Some(name) = words.next() else { return Ok(None) };
-    let short = |word: &str| word.chars().take(40).collect::<String>();
     if name == "rank" || name.starts_with("rank=") {
         return Err(MpiError::RankFile);
     }
     if name.starts_with('+') {
-        return Err(MpiError::RelativeNode(short(name)));
+        return Err(MpiError::RelativeNode(shorten(name)));
     }
     let mut user = None;
     for word in words {
@@ -46,7 +47,7 @@ pub(super) fn parse_line(line: &str) -> Result<Option<String>, MpiError> {
             Some((key, value)) if USER_OPTIONS.contains(&key) => user = Some(value.to_owned()),
             Some(_) => {}
             // MPICH: binding=user:0,1 is one word; ifname likewise.
-            None => return Err(MpiError::UnknownWord(short(word))),
+            None => return Err(MpiError::UnknownWord(shorten(word))),
         }
     }
     let name = strip_slots(name)?;
@@ -70,7 +71,7 @@ fn strip_slots(name: &str) -> Result<&str, MpiError> {
     // MVAPICH adds the name of an adapter after the slots.
     let count = slots.split(':').next().unwrap_or_default();
     if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(MpiError::BadSlots(slots.chars().take(40).collect()));
+        return Err(MpiError::BadSlots(shorten(slots)));
     }
     Ok(name.get(..before.len() + host.len()).unwrap_or(name))
 }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, UdpSocket};
 use tokio::time::Instant;
 
 use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer};
+use crate::inventory::shorten;
 use gtop_model::nodeset::MAX_NAMES as MAX_WORKERS;
 
 /// A greater number of slices is an error of whoever says so.
@@ -32,15 +33,17 @@ pub struct PodEnv {
 impl PodEnv {
     /// Reads the environment of this process.
     pub fn from_env() -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self {
-            metadata: variable("GCE_METADATA_HOST").or_else(|| variable("GCE_METADATA_IP")),
-            hostnames: variable("TPU_WORKER_HOSTNAMES"),
-            worker: variable("TPU_WORKER_ID"),
-            accelerator: variable("TPU_ACCELERATOR_TYPE"),
-            slice: variable("MEGASCALE_SLICE_ID"),
-            slices: variable("MEGASCALE_NUM_SLICES"),
-        }
+        let [host, ip, hostnames, worker, accelerator, slice, slices] = [
+            "GCE_METADATA_HOST",
+            "GCE_METADATA_IP",
+            "TPU_WORKER_HOSTNAMES",
+            "TPU_WORKER_ID",
+            "TPU_ACCELERATOR_TYPE",
+            "MEGASCALE_SLICE_ID",
+            "MEGASCALE_NUM_SLICES",
+        ]
+        .map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+        Self { metadata: host.or(ip), hostnames, worker, accelerator, slice, slices }
     }
 }
 
@@ -71,9 +74,9 @@ pub struct PodSlice {
 impl PodSlice {
     /// Parses a number of slices, and the number of this one; `None` for a single slice.
     fn parse(count: Option<&str>, number: Option<&str>) -> Option<Self> {
-        let parsed = |text: &str| text.trim().parse::<u32>().ok();
-        let count = count.and_then(parsed).filter(|count| (2..=MAX_SLICES).contains(count))?;
-        Some(Self { number: number.and_then(parsed).filter(|number| *number < count), count })
+        let [count, number] = [count, number].map(|text| text?.trim().parse::<u32>().ok());
+        let count = count.filter(|count| (2..=MAX_SLICES).contains(count))?;
+        Some(Self { number: number.filter(|number| *number < count), count })
     }
 
     /// Returns the sentence that others exist, such as `slice 0 of 4; the other 3 are not shown`.
@@ -146,9 +149,8 @@ pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
         .filter(|this_worker| *this_worker < workers.len());
     let this_worker =
         this_worker.or_else(|| workers.iter().position(|worker| is_own_address(worker)));
-    let value = |own: &Option<String>, key| own.clone().or_else(|| env_value(&environment, key));
-    let slices = value(&env.slices, "MEGASCALE_NUM_SLICES");
-    let number = value(&env.slice, "MEGASCALE_SLICE_ID");
+    let slices = env.slices.clone().or_else(|| env_value(&environment, "MEGASCALE_NUM_SLICES"));
+    let number = env.slice.clone().or_else(|| env_value(&environment, "MEGASCALE_SLICE_ID"));
     Ok(Pod {
         source,
         accelerator: accelerator.and_then(|text| single_word(&text)),
@@ -179,20 +181,19 @@ fn from_worker_hostnames(names: &str, env: &PodEnv) -> Result<Pod, PodError> {
 /// Parses the addresses of `x:y:ADDRESS,…`.
 fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
     let entries = endpoints.split(',').map(str::trim).enumerate();
-    let address = |(number, entry): (usize, &str)| {
+    let addresses = entries.map(|(number, entry)| {
         if number >= MAX_WORKERS {
             return Err(PodError::TooMany(source.to_owned()));
         }
         // An IPv6 address has colons itself.
         let address = entry.splitn(3, ':').nth(2).and_then(|third| third.parse::<IpAddr>().ok());
-        let bad_entry = || PodError::BadEntry {
+        address.map(|address| address.to_string()).ok_or_else(|| PodError::BadEntry {
             number,
             source_name: format!("the workers listed by {source}"),
             entry: shorten(entry),
-        };
-        address.map(|address| address.to_string()).ok_or_else(bad_entry)
-    };
-    entries.map(address).collect()
+        })
+    });
+    addresses.collect()
 }
 
 /// Returns the value of a key in lines such as `KEY: 'value'`.
@@ -211,19 +212,17 @@ pub(super) fn is_own_address(text: &str) -> bool {
 }
 
 fn is_host(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_name = !name.starts_with('-') && name.len() <= 253 && name.bytes().all(allowed);
+    let is_name = !name.starts_with('-') && name.len() <= 253 && name.bytes().all(is_name_byte);
     is_name || name.parse::<IpAddr>().is_ok()
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
 }
 
 /// Returns an untrusted text if it is a single short word.
 fn single_word(text: &str) -> Option<String> {
     let text = text.trim();
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_word = !text.is_empty() && text.len() <= 40 && text.bytes().all(allowed);
+    let is_word = (1..=40).contains(&text.len()) && text.bytes().all(is_name_byte);
     is_word.then(|| text.to_owned())
-}
-
-fn shorten(text: &str) -> String {
-    text.chars().take(40).collect()
 }

@@ -15,6 +15,11 @@ use gtop_model::{
 /// Maximum length of a name from a node.
 pub(super) const MAX_NAME_LENGTH: usize = 96;
 
+/// Returns a name that is safe to show.
+pub(super) fn sanitize_name(text: &str) -> Arc<str> {
+    sanitize_shared(text, MAX_NAME_LENGTH)
+}
+
 /// A value that is checked when it is read.
 pub(super) trait Checked: Sized {
     /// What frames send for it.
@@ -130,14 +135,13 @@ fn parse_fabric_health(cell: &str) -> Option<FabricHealth> {
 /// Parses texts such as `Drain and Reset`; their wording differs between driver versions.
 fn parse_recovery(cell: &str) -> RecoveryAction {
     let text = cell.to_ascii_lowercase();
-    let has = |word: &str| text.contains(word);
-    match (has("drain"), has("reset"), has("reboot")) {
+    match ["drain", "reset", "reboot"].map(|word| text.contains(word)) {
         _ if text == "none" => RecoveryAction::None,
-        (true, true, _) => RecoveryAction::DrainAndReset,
-        (true, false, _) => RecoveryAction::DrainPeers,
-        (false, _, true) => RecoveryAction::Reboot,
-        (false, true, false) if !has("bus") => RecoveryAction::Reset,
-        (false, _, false) => RecoveryAction::Other(None),
+        [true, true, _] => RecoveryAction::DrainAndReset,
+        [true, false, _] => RecoveryAction::DrainPeers,
+        [false, _, true] => RecoveryAction::Reboot,
+        [false, true, false] if !text.contains("bus") => RecoveryAction::Reset,
+        [false, _, false] => RecoveryAction::Other(None),
     }
 }
 
@@ -224,8 +228,7 @@ pub(super) fn read_cell<T: Checked>(cell: &str) -> Reading<T> {
 
 /// Reads a cell that is a text.
 pub(super) fn text_cell(cell: &str) -> Reading<Arc<str>> {
-    missing_reason(cell)
-        .map_or_else(|| Reading::Known(sanitize_shared(cell, MAX_NAME_LENGTH)), Reading::Unknown)
+    missing_reason(cell).map_or_else(|| Reading::Known(sanitize_name(cell)), Reading::Unknown)
 }
 
 /// Returns why a cell holds no value; `None` if it holds one.
@@ -254,7 +257,7 @@ pub(super) fn missing_reason(cell: &str) -> Option<Reason> {
 }
 
 /// Returns two numbers that are meaningful only together, such as the generation and lanes of a link.
-pub(super) fn pair<N: TryInto<u8>>([first, second]: [Reading<N>; 2]) -> Reading<(u8, u8)> {
-    let byte = |number: Reading<N>| number.and_then(|number| number.try_into().ok());
-    byte(first).zip(byte(second))
+pub(super) fn pair<N: TryInto<u8>>(numbers: [Reading<N>; 2]) -> Reading<(u8, u8)> {
+    let [first, second] = numbers.map(|number| number.and_then(|number| number.try_into().ok()));
+    first.zip(second)
 }

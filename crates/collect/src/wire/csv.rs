@@ -104,10 +104,10 @@ fn parse_device(columns: &[String], row: &str) -> Option<Device> {
     device.pcie = pair(pcie);
     device.fault = row_fault(columns, &cells);
     // Without a UUID the PCI id identifies the device; if that is lost too, the index.
-    let number = || device.index.get().filter(|_| device.fault.is_some());
+    let index = device.index.get().filter(|_| device.fault.is_some());
     device.uuid = uuid
         .or_else(|| device.pci.known().cloned())
-        .or_else(|| number().map(|number| format!("{}{number}", Device::INDEX_PREFIX).into()))?;
+        .or_else(|| Some(format!("{}{}", Device::INDEX_PREFIX, index?).into()))?;
     Some(device)
 }
 
@@ -116,13 +116,12 @@ const IDENTITY_COLUMNS: [&str; 5] = ["index", "uuid", "name", "pci.bus_id", "dri
 
 /// Returns the fault that `nvidia-smi` writes into cells instead of numbers.
 fn row_fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
-    let bracketed: Vec<String> =
-        cells.iter().filter(|cell| cell.starts_with('[')).map(|cell| cell.to_lowercase()).collect();
-    let has = |words: &str| bracketed.iter().any(|cell| cell.contains(words));
-    if has("gpu is lost") {
+    let bracketed: Vec<&str> = cells.iter().copied().filter(|cell| cell.starts_with('[')).collect();
+    let bracketed = bracketed.join("\n").to_lowercase();
+    if bracketed.contains("gpu is lost") {
         return Some(DeviceFault::Lost);
     }
-    if has("requires reset") || has("reset required") {
+    if bracketed.contains("requires reset") || bracketed.contains("reset required") {
         return Some(DeviceFault::NeedsReset);
     }
     // A single unsupported value is no fault; a row without any value, but with an error in it, is one.
@@ -132,11 +131,14 @@ fn row_fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
         .filter(|(column, _)| !IDENTITY_COLUMNS.contains(&column.as_str()));
     let has_no_value = columns.iter().any(|column| column == "utilization.gpu")
         && state.clone().all(|(_, cell)| missing_reason(cell).is_some());
-    if has_no_value && has("permission") {
+    if !has_no_value {
+        return None;
+    }
+    if bracketed.contains("permission") {
         return Some(DeviceFault::NoPermission);
     }
-    let is_error = |cell: &str| missing_reason(cell) == Some(Reason::DriverError);
-    let error = state.map(|(_, cell)| *cell).find(|cell| has_no_value && is_error(cell))?;
+    let mut cells = state.map(|(_, cell)| *cell);
+    let error = cells.find(|cell| missing_reason(cell) == Some(Reason::DriverError))?;
     let error = error.trim_matches(['[', ']']);
     Some(DeviceFault::Other(sanitize_shared(&format!("no values: {error}"), 160)))
 }
@@ -203,9 +205,8 @@ fn index_in(line: &str) -> Option<u32> {
 
 /// Returns the first PCI id in a line, such as `0000:0B:00.0` or `00000000:0B:00.0`.
 fn pci_id(line: &str) -> Option<String> {
-    let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == ':' || letter == '.';
-    line.split(|letter: char| !is_part(letter))
-        .map(|word| word.trim_matches(|letter| letter == ':' || letter == '.'))
+    line.split(|letter: char| !letter.is_ascii_hexdigit() && !matches!(letter, ':' | '.'))
+        .map(|word| word.trim_matches([':', '.']))
         .find(|word| word.matches(':').count() == 2 && word.contains('.') && word.len() >= 12)
         .map(str::to_ascii_uppercase)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::wire::body::{self, Body, Raw};
-use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
+use crate::wire::checked::{MAX_NAME_LENGTH, sanitize_name, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::delivery::{Delivery, RawUpdate};
@@ -31,6 +31,8 @@ mod process;
 
 /// Maximum number of interfaces, ports, disks or file systems of one node.
 const MAX_PARTS: usize = 64;
+/// Maximum length of a message of a driver or of the kernel.
+const MAX_MESSAGE_LENGTH: usize = 200;
 /// Maximum number of displays and accelerators on the PCI bus of one node.
 const MAX_PCI_FUNCTIONS: usize = 256;
 /// A probe that claims to use more cores is wrong.
@@ -113,10 +115,9 @@ impl Decoder {
         let took = sent.took.value().filter(|took| (0.0..1e6).contains(took));
         let backends: Vec<BackendReading> =
             sent.backends.iter().take(8).map(|sent| self.backend(sent, arrival)).collect();
-        let faults = backends.iter().zip(&sent.backends);
-        let faults = faults.filter_map(|(reading, sent)| unreadable_devices(reading, sent));
+        let faults = backends.iter().zip(&sent.backends).filter_map(unreadable_devices).collect();
         Sample {
-            faults: faults.collect(),
+            faults,
             number: sent.n,
             is_complete: sent.full,
             took: took.map(|took| Duration::from_secs_f64(took / 1000.0)),
@@ -130,15 +131,13 @@ impl Decoder {
                 .as_ref()
                 .map(|sent| (self.local_time(sent.at, arrival), host_slow(sent))),
             backends,
-            processes: sent.processes.as_ref().map(|sent| ProcessesReading {
-                at: self.local_time(sent.at, arrival),
-                list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
-                unseen: sent
-                    .unseen
-                    .iter()
-                    .take(MAX_USES)
-                    .filter_map(process::unseen_process)
-                    .collect(),
+            processes: sent.processes.as_ref().map(|sent| {
+                let unseen = sent.unseen.iter().take(MAX_USES);
+                ProcessesReading {
+                    at: self.local_time(sent.at, arrival),
+                    list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
+                    unseen: unseen.filter_map(process::unseen_process).collect(),
+                }
             }),
             evidence: sent.evidence.as_deref().map(|sent| self.evidence(sent)),
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
@@ -199,7 +198,7 @@ impl Decoder {
                     .nameless
                     .iter()
                     .take(MAX_DEVICES)
-                    .map(|(uuid, count)| (sanitize_shared(uuid, MAX_NAME_LENGTH), *count))
+                    .map(|(uuid, count)| (sanitize_name(uuid), *count))
                     .collect(),
             }),
             (None, None) => None,
@@ -210,16 +209,21 @@ impl Decoder {
 
     fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
         let line = self.kernel_line(sent, arrival).map(Arc::new);
-        let at = line.as_ref().map(|line| line.at);
-        let message = sent.message.as_deref().filter(|_| line.is_none()).unwrap_or_default();
-        let device = line.as_ref().map(|line| Arc::clone(&line.pci));
+        let (at, device, message) = match &line {
+            Some(line) => (line.at, Arc::clone(&line.pci), "".into()),
+            None => (
+                self.local_time(sent.at, arrival),
+                sanitize_name(&sent.device),
+                message(sent.message.as_deref()),
+            ),
+        };
         Event {
-            at: at.unwrap_or_else(|| self.local_time(sent.at, arrival)),
+            at,
             source: Source::new(&sent.source),
             kind: EventKind::new(&sent.kind),
-            device: device.unwrap_or_else(|| sanitize_shared(&sent.device, MAX_NAME_LENGTH)),
+            device,
             code: sent.code.value(),
-            message: sanitize_shared(message, 200),
+            message,
             count: sent.count.value().unwrap_or(1).max(1),
             line,
         }
@@ -228,10 +232,6 @@ impl Decoder {
     /// Decodes what the kernel logged of an event; `None` if the event comes from elsewhere, or if this cannot be right.
     fn kernel_line(&self, sent: &body::Event, arrival: Timestamp) -> Option<KernelLine> {
         let at = self.log_time(sent.logged, sent.at, arrival)?;
-        let text = |text: &Option<String>, limit| {
-            sanitize_shared(text.as_deref().unwrap_or_default(), limit)
-        };
-        let small = |number: Raw<u64>| number.value().and_then(|number| number.try_into().ok());
         let number = sent.seq.value()?;
         Some(KernelLine {
             at,
@@ -239,10 +239,10 @@ impl Decoder {
             first_number: sent.first.value().unwrap_or(number).min(number),
             first_at: self.log_time(sent.since, sent.at, arrival).map_or(at, |since| since.min(at)),
             pci: whole_pci_id(sent.pci.as_deref()?)?,
-            gpu_instance: small(sent.instance),
-            pid: small(sent.pid),
-            process: text(&sent.process, 32),
-            words: text(&sent.message, 200),
+            gpu_instance: sent.instance.value_as(),
+            pid: sent.pid.value_as(),
+            process: sanitize_shared(sent.process.as_deref().unwrap_or_default(), 32),
+            words: message(sent.message.as_deref()),
         })
     }
 
@@ -255,8 +255,8 @@ impl Decoder {
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
         SourceFault {
             kind: fault_kind(&sent.code, &sent.source),
-            call: sanitize_shared(&sent.call, MAX_NAME_LENGTH),
-            message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            call: sanitize_name(&sent.call),
+            message: message(sent.message.as_deref()),
             duration: sent.lasting.value().and_then(seconds).unwrap_or_default(),
             at: self.local_time(sent.at, arrival),
             code: None,
@@ -270,32 +270,35 @@ impl Decoder {
         for (backend, sent) in hello.backends.iter_mut().zip(&sent.backends) {
             backend.fault = sent.code.as_deref().map(|code| SourceFault {
                 kind: fault_kind(code, &sent.kind),
-                call: sanitize_shared(sent.call.as_deref().unwrap_or_default(), MAX_NAME_LENGTH),
-                message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+                call: sanitize_name(sent.call.as_deref().unwrap_or_default()),
+                message: message(sent.message.as_deref()),
                 duration: Duration::ZERO,
                 at,
-                code: sent.number.value().and_then(|number| number.try_into().ok()),
+                code: sent.number.value_as(),
             });
         }
         hello
     }
 }
 
+/// Returns the message of a driver or of the kernel; empty if there is none.
+fn message(sent: Option<&str>) -> Arc<str> {
+    sanitize_shared(sent.unwrap_or_default(), MAX_MESSAGE_LENGTH)
+}
+
 /// Returns a PCI id with its function, as drivers have it; `None` if it is none. The kernel's log leaves the function out.
 fn whole_pci_id(id: &str) -> Option<Arc<str>> {
     let (domain, place) = id.split_once(':')?;
     let (bus, slot) = place.split_once(':')?;
-    let is_hex = |digits: &str, max: usize| {
-        (1..=max).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
-    };
-    let is_whole = is_hex(domain, 8) && is_hex(bus, 2) && is_hex(slot, 2);
+    let is_whole = [(domain, 8), (bus, 2), (slot, 2)].iter().all(|(digits, max)| {
+        (1..=*max).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    });
     is_whole.then(|| format!("{id}.0").to_ascii_lowercase().into())
 }
 
 /// Returns the fault of a source that lists no devices, or none that can be read.
 fn unreadable_devices(
-    reading: &BackendReading,
-    sent: &body::Backend,
+    (reading, sent): (&BackendReading, &body::Backend),
 ) -> Option<(Source, SourceFault)> {
     let text = sent.csv.as_ref().filter(|text| text.rows.is_empty())?;
     let devices = reading.devices.as_ref()?;
@@ -308,7 +311,7 @@ fn unreadable_devices(
     let fault = SourceFault {
         kind,
         call: "nvidia-smi --query-gpu".into(),
-        message: sanitize_shared(text.noise.first()?, 200),
+        message: message(Some(text.noise.first()?)),
         duration: Duration::ZERO,
         at: devices.at,
         code: None,
@@ -346,20 +349,19 @@ fn probe_cost(sent: body::Cost, at: Timestamp) -> Option<ProbeCost> {
 }
 
 fn hello(sent: &body::Hello) -> Hello {
-    let name = |text: &str| sanitize_shared(text, MAX_NAME_LENGTH);
     Hello {
-        probe: sanitize_shared(format!("{} {}", sent.probe, sent.version).trim(), MAX_NAME_LENGTH),
+        probe: sanitize_name(format!("{} {}", sent.probe, sent.version).trim()),
         is_shell_probe: sent.probe == "sh",
         host: HostFacts {
-            host_name: name(&sent.host),
-            boot_id: name(&sent.boot),
-            kernel: name(&sent.kernel),
-            architecture: name(&sent.arch),
+            host_name: sanitize_name(&sent.host),
+            boot_id: sanitize_name(&sent.boot),
+            kernel: sanitize_name(&sent.kernel),
+            architecture: sanitize_name(&sent.arch),
             cpus: sent.cpus,
             ticks_per_second: if sent.tick == 0 { 100 } else { sent.tick },
             hidepid: sent.hidepid,
             is_contained: sent.contained,
-            user: name(&sent.user),
+            user: sanitize_name(&sent.user),
             job: job_of_cgroup(sent.cgroup.as_deref()),
             pci: sent.pci.iter().take(MAX_PCI_FUNCTIONS).filter_map(pci_function).collect(),
         },
@@ -376,15 +378,15 @@ fn hello(sent: &body::Hello) -> Hello {
             .map(|backend| BackendState {
                 source: Source::new(&backend.kind),
                 absent: (backend.state == "absent")
-                    .then(|| name(backend.why.as_deref().unwrap_or("no reason given"))),
+                    .then(|| sanitize_name(backend.why.as_deref().unwrap_or("no reason given"))),
                 is_missing: backend.missing,
                 fault: None,
                 driver: driver_facts(backend),
             })
             .collect(),
         devices_left_out: 0,
-        bus_devices: sent.expected.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
-        commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
+        bus_devices: names(&sent.expected),
+        commands: names(&sent.commands),
         has_evidence: sent.evidence,
         sudo: sent.sudo.as_deref().map(SudoState::of_word),
         reads_kernel_log: sent.kernel_log,
@@ -392,37 +394,42 @@ fn hello(sent: &body::Hello) -> Hello {
     }
 }
 
+fn names<N: FromIterator<Arc<str>>>(sent: &[String]) -> N {
+    sent.iter().take(MAX_PARTS).map(|name| sanitize_name(name)).collect()
+}
+
 /// Decodes a function on the PCI bus; `None` if its numbers are not those of sysfs.
 fn pci_function(
     (address, vendor, device, class, driver): &(String, String, String, String, String),
 ) -> Option<PciFunction> {
-    let number = |word: &str| u32::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     Some(PciFunction {
-        address: sanitize_shared(address, MAX_NAME_LENGTH),
-        vendor: number(vendor)?.try_into().ok()?,
-        device: number(device)?.try_into().ok()?,
-        class: number(class)?,
-        driver: (!driver.is_empty()).then(|| sanitize_shared(driver, MAX_NAME_LENGTH)),
+        address: sanitize_name(address),
+        vendor: hex_number(vendor)?.try_into().ok()?,
+        device: hex_number(device)?.try_into().ok()?,
+        class: hex_number(class)?,
+        driver: (!driver.is_empty()).then(|| sanitize_name(driver)),
     })
 }
 
+fn hex_number(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
 fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
-    let name =
-        |text: &Option<String>| text.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH));
-    let facts = DriverFacts {
-        version: name(&sent.driver),
-        library: name(&sent.library),
-        cuda: name(&sent.cuda),
-        no_events: name(&sent.events),
-        is_experimental: sent.experimental,
-    };
+    let [version, library, cuda, no_events] =
+        [&sent.driver, &sent.library, &sent.cuda, &sent.events]
+            .map(|text| text.as_deref().map(sanitize_name));
+    let is_experimental = sent.experimental;
+    let facts = DriverFacts { version, library, cuda, no_events, is_experimental };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host<'a>(sent: &'a body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
+fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
     let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
-    let traffic = |sent: &'a body::Traffic| (&*sent.name, sent.rx, sent.tx);
-    let disk = |sent: &'a body::Disk| (&*sent.name, sent.read, sent.write);
+    let [network, infiniband] = [&sent.net, &sent.infiniband].map(|list| {
+        counters(list.iter().flatten().map(|sent| (&*sent.name, sent.rx, sent.tx)), names)
+    });
+    let disks = sent.disk.iter().flatten().map(|sent| (&*sent.name, sent.read, sent.write));
     HostReading {
         cpu: parse_list(sent.cpu.as_deref(), cpu_ticks),
         load: parse_list(sent.load.as_deref(), load),
@@ -438,23 +445,23 @@ fn host<'a>(sent: &'a body::Host, at: Timestamp, names: &mut NameInterner) -> Ho
         uptime_seconds: uptime.map(|up| up.as_secs()),
         booted_at: uptime.map(|up| at.minus(up)),
         cpu_utilization: Reading::default(),
-        network: counters(sent.net.iter().flatten().map(traffic), names),
-        infiniband: counters(sent.infiniband.iter().flatten().map(traffic), names),
-        disks: counters(sent.disk.iter().flatten().map(disk), names),
+        network,
+        infiniband,
+        disks: counters(disks, names),
     }
 }
 
 /// Parses a list that encodes one value; an absent key was not sampled.
 fn parse_list<S, T>(sent: Option<&[S]>, parse: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
-    sent.map_or_else(Reading::default, |list| Reading::checked(parse(list)))
+    Reading::of(sent, |list| Reading::checked(parse(list)))
 }
 
 fn cpu_ticks(ticks: &[u64]) -> Option<CpuTicks> {
     let &[user, nice, system, idle, iowait, irq, softirq, steal] = ticks else { return None };
-    let sum = |parts: &[u64]| parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+    let busy = [user, nice, system, irq, softirq, steal];
     Some(CpuTicks {
-        busy: sum(&[user, nice, system, irq, softirq, steal])?,
-        idle: sum(&[idle, iowait])?,
+        busy: busy.into_iter().try_fold(0_u64, u64::checked_add)?,
+        idle: idle.checked_add(iowait)?,
     })
 }
 
@@ -476,15 +483,12 @@ fn counters<'a>(
 }
 
 fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
-    let space = |sent: &body::Space| Space {
-        path: sanitize_shared(&sent.path, MAX_NAME_LENGTH),
+    let space = sent.space.iter().flatten().take(MAX_PARTS).map(|sent| Space {
+        path: sanitize_name(&sent.path),
         total: Bytes(sent.total),
         free: Bytes(sent.free),
-    };
-    HostSlowReading {
-        temperature: sent.temperature.checked(),
-        space: sent.space.iter().flatten().take(MAX_PARTS).map(space).collect(),
-    }
+    });
+    HostSlowReading { temperature: sent.temperature.checked(), space: space.collect() }
 }
 
 fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
@@ -492,7 +496,12 @@ fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
 }
 
 fn text_reading(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
+    text_or(sent, limit, Reason::NotSampled)
+}
+
+/// Reads a text; if there is none, it is unknown for this reason.
+fn text_or(sent: Option<&str>, limit: usize, reason: Reason) -> Reading<Arc<str>> {
+    sent.map_or(Reading::Unknown(reason), |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 
 use crate::wire::MalformedFrame;
-use crate::wire::body::Body;
+use crate::wire::body::{Body, Hello};
 use crate::wire::reassemble::{self, Fragment, Reassembler};
 use gtop_local::text::sanitize;
 
@@ -171,8 +171,6 @@ fn parse_frame(text: Bytes) -> Received {
 }
 
 fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
-    let not_json =
-        |error: serde_json::Error| MalformedFrame::NotJson(sanitize(&error.to_string(), 120));
     // Checked once for the whole frame, not per string.
     let text =
         std::str::from_utf8(text).map_err(|error| MalformedFrame::NotJson(error.to_string()))?;
@@ -181,25 +179,25 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     let kind = if text.starts_with(SAMPLE) {
         BodyKind { t: Cow::Borrowed("sample") }
     } else {
-        serde_json::from_str(text).map_err(not_json)?
+        serde_json::from_str(text)?
     };
     Ok(match &*kind.t {
         "hello" => {
-            let hello: crate::wire::body::Hello = serde_json::from_str(text).map_err(not_json)?;
+            let hello: Hello = serde_json::from_str(text)?;
             if hello.v != 1 {
                 return Err(MalformedFrame::Version(hello.v));
             }
             Body::Hello(hello)
         }
-        "sample" => Body::Sample(serde_json::from_str(text).map_err(not_json)?),
-        "error" => Body::Error(serde_json::from_str(text).map_err(not_json)?),
+        "sample" => Body::Sample(serde_json::from_str(text)?),
+        "error" => Body::Error(serde_json::from_str(text)?),
         "answer" => Body::Answer(serde_json::from_str(text).map_err(|error| {
             // Without the message of the error, which may contain what was sent.
             let column = error.column();
             MalformedFrame::NotJson(format!("an invalid answer, at byte {column}"))
         })?),
-        "event" => Body::Event(serde_json::from_str(text).map_err(not_json)?),
-        "bye" => Body::Bye(serde_json::from_str(text).map_err(not_json)?),
+        "event" => Body::Event(serde_json::from_str(text)?),
+        "bye" => Body::Bye(serde_json::from_str(text)?),
         _ => Body::Other,
     })
 }

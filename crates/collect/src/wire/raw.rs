@@ -34,6 +34,11 @@ impl<T> Raw<T> {
         }
     }
 
+    /// Returns the value as a smaller type, if there is one that fits.
+    pub(crate) fn value_as<S: TryFrom<T>>(self) -> Option<S> {
+        self.value()?.try_into().ok()
+    }
+
     /// Returns the reading; `null_reason` is the reason if the value is `null`.
     pub(crate) fn reading(self, null_reason: Reason) -> Reading<T> {
         match self {

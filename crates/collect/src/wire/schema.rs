@@ -211,8 +211,9 @@ macro_rules! in_place {
                             &[$(Field::$field,)* $($(Field::$group_field,)*)*];
                         let mut value = $name::default();
                         let mut next = 0;
-                        let key_seed = |next| $crate::wire::schema::KeyPosition { names: NAMES, next };
-                        while let Some(index) = map.next_key_seed(key_seed(next))? {
+                        while let Some(index) = map
+                            .next_key_seed($crate::wire::schema::KeyPosition { names: NAMES, next })?
+                        {
                             next = index.map_or(next, |index| index + 1);
                             match index.and_then(|index| FIELDS.get(index)) {
                                 $(Some(Field::$field) => value.$field = map.next_value()?,)*

@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::checked::sanitize_name;
 use crate::wire::scrape::node::Stalls;
 use crate::wire::scrape::nvitop::ListedDevices;
 use crate::wire::scrape::page::ScrapedPage;
 use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
-use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::table;
 use gtop_model::{
@@ -73,10 +72,15 @@ impl Exporter {
         self.families().iter().any(|families| families.contains(&family))
     }
 
+    /// Returns true if a line is of a family of some exporter.
+    fn is_series(line: &str) -> bool {
+        Self::ALL.iter().any(|exporter| exporter.has(line))
+    }
+
     /// Returns the exporters of which a text has a family.
     pub fn of_text(text: &str) -> Vec<Self> {
-        let has_any = |exporter: &Self| text.lines().any(|line| exporter.has(line));
-        Self::ALL.into_iter().filter(has_any).collect()
+        let exporters = Self::ALL.into_iter();
+        exporters.filter(|exporter| text.lines().any(|line| exporter.has(line))).collect()
     }
 
     /// Returns what a page must have, in words.
@@ -92,12 +96,12 @@ impl Exporter {
 /// Returns the lines of a page that are read, after one that says when its server sent it, by the server's clock; `None` if
 /// it has none.
 pub fn excerpt(page: &str, served_at: Option<Timestamp>) -> Option<Arc<str>> {
-    let is_of_exporter = |line: &&str| Exporter::ALL.iter().any(|exporter| exporter.has(line));
-    let is_read = |line: &&str| {
-        line.len() <= MAX_LINE_LENGTH && (is_of_exporter(line) || series::family(line) == SERVED)
-    };
-    let lines: Vec<&str> = page.lines().filter(is_read).take(MAX_LINES).collect();
-    let text = lines.iter().any(is_of_exporter).then(|| lines.join("\n"))?;
+    let lines = page.lines().filter(|line| {
+        line.len() <= MAX_LINE_LENGTH
+            && (Exporter::is_series(line) || series::family(line) == SERVED)
+    });
+    let lines: Vec<&str> = lines.take(MAX_LINES).collect();
+    let text = lines.iter().any(|line| Exporter::is_series(line)).then(|| lines.join("\n"))?;
     Some(match served_at {
         Some(at) => format!("{SERVED} {}\n{text}", at.second()).into(),
         None => text.into(),
@@ -200,15 +204,9 @@ fn nvitop_source() -> Source {
 }
 
 fn backend(source: Source, page: &ScrapedPage<'_>) -> BackendState {
-    let info = |label| {
-        let text = page.all("nvitop_info").first()?.label(label)?;
-        Some(sanitize_shared(text, MAX_NAME_LENGTH))
-    };
-    let driver = DriverFacts {
-        version: info("driver_version"),
-        cuda: info("cuda_driver_version"),
-        ..DriverFacts::default()
-    };
+    let [version, cuda] = ["driver_version", "cuda_driver_version"]
+        .map(|label| page.text("nvitop_info", label).map(sanitize_name));
+    let driver = DriverFacts { version, cuda, ..DriverFacts::default() };
     let driver = Some(Arc::new(driver));
     BackendState { source, absent: None, is_missing: false, fault: None, driver }
 }

@@ -32,8 +32,8 @@ struct MigRow {
 impl Slices {
     /// Parses the list and the table.
     pub(crate) fn parse(sent: &Mig) -> Self {
-        let table = || sent.table.iter().take(MAX_USES);
-        let rows: Vec<MigRow> = table().filter_map(|line| parse_memory_line(line)).collect();
+        let table = sent.table.iter().take(MAX_USES);
+        let rows: Vec<MigRow> = table.clone().filter_map(|line| parse_memory_line(line)).collect();
         let mut parsed = Self::default();
         // Device and slice, by device index, GPU instance and compute instance.
         let mut slices_by_instance: BTreeMap<[u32; 3], (Arc<str>, Arc<str>)> = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Slices {
                 });
             }
         }
-        for (instance, pid) in table().filter_map(|line| parse_process_line(line)) {
+        for (instance, pid) in table.filter_map(|line| parse_process_line(line)) {
             if let Some((parent, uuid)) = slices_by_instance.get(&instance) {
                 let slices = parsed.users.entry((Arc::clone(parent), pid)).or_default();
                 slices.push(Arc::clone(uuid));
@@ -111,11 +111,10 @@ fn has_mig_parent(devices: &[Device], slice: &Device) -> bool {
 }
 
 fn slice_device(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
-    let mib = |mib: fn(&MigRow) -> u64| {
-        row.map_or(Reading::Unknown(Reason::NotAvailable), |row| {
-            Reading::checked(Bytes::from_mib(mib(row)))
-        })
-    };
+    let [memory_used, memory_total] = row
+        .map_or([Reading::Unknown(Reason::NotAvailable); 2], |row| {
+            [row.used, row.total].map(|mib| Reading::checked(Bytes::from_mib(mib)))
+        });
     let statics = row.map(|row| DeviceStatics {
         gpu_instance: Reading::Known(row.instance),
         compute_instance: Reading::Known(row.part),
@@ -125,8 +124,8 @@ fn slice_device(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
     Device {
         uuid,
         index: Reading::Known(number),
-        memory_used: mib(|row| row.used),
-        memory_total: mib(|row| row.total),
+        memory_used,
+        memory_total,
         utilization: Reading::Unknown(unsupported),
         memory_utilization: Reading::Unknown(unsupported),
         temperature: Reading::Unknown(unsupported),
@@ -166,18 +165,21 @@ fn parse_memory_line(line: &str) -> Option<MigRow> {
     let (device, instance, part, number) =
         (words.next()??, words.next()??, words.next()??, words.next()??);
     let (used, total) = cells.next()?.split_once('/')?;
-    let mib = |text: &str| text.trim().strip_suffix("MiB")?.trim().parse().ok();
-    Some(MigRow { device, number, instance, part, used: mib(used)?, total: mib(total)? })
+    let (used, total) = (parse_mib(used)?, parse_mib(total)?);
+    Some(MigRow { device, number, instance, part, used, total })
+}
+
+fn parse_mib(text: &str) -> Option<u64> {
+    text.trim().strip_suffix("MiB")?.trim().parse().ok()
 }
 
 /// Parses `|    0    7    0     12345      C   python     900MiB |`: device and both instances, then the
 /// process.
 fn parse_process_line(line: &str) -> Option<([u32; 3], u32)> {
-    let mut words = line.trim_matches('|').split_whitespace();
-    let mut next = || words.next()?.parse().ok();
-    let instance = [next()?, next()?, next()?];
-    let pid = next()?;
-    matches!(words.next(), Some("C" | "G" | "C+G" | "M+C")).then_some((instance, pid))
+    let words: Vec<&str> = line.trim_matches('|').split_whitespace().take(5).collect();
+    let [device, instance, part, pid, "C" | "G" | "C+G" | "M+C"] = *words else { return None };
+    let instance = [device.parse().ok()?, instance.parse().ok()?, part.parse().ok()?];
+    Some((instance, pid.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Decodes a probe's answers and checks them against the requests.
 
-use std::sync::Arc;
-
-use crate::wire::body::{self, Raw};
+use crate::wire::body;
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state};
-use crate::wire::decode::{bytes, text_reading};
+use crate::wire::decode::{bytes, text_or, text_reading};
 use gtop_local::text::{sanitize_shared, sanitized_chars};
 use gtop_model::{
     Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
@@ -27,16 +25,16 @@ pub(crate) fn decode_response(
     request: ProcessRequest,
     sent: &body::Answer,
 ) -> Result<ProcessResponse, RequestError> {
-    let why =
-        || sanitize_shared(sent.why.as_deref().unwrap_or("no reason given"), MAX_MESSAGE_LENGTH);
+    let why = sent.why.as_deref().unwrap_or("no reason given");
+    let why = sanitize_shared(why, MAX_MESSAGE_LENGTH);
     match sent.result.as_str() {
         "sent" if matches!(request, ProcessRequest::Signal(..)) => Ok(ProcessResponse::Sent),
         "ok" => decode_success(request, sent).ok_or(RequestError::Malformed),
         "gone" => Err(Refusal::Gone.into()),
         "reused" => Err(Refusal::Reused.into()),
         "zombie" => Err(Refusal::Zombie.into()),
-        "refused" => Err(Refusal::NotAllowed(why()).into()),
-        "failed" | "bad" => Err(Refusal::Failed(why()).into()),
+        "refused" => Err(Refusal::NotAllowed(why).into()),
+        "failed" | "bad" => Err(Refusal::Failed(why).into()),
         _ => Err(RequestError::Malformed),
     }
 }
@@ -46,14 +44,14 @@ fn decode_success(request: ProcessRequest, sent: &body::Answer) -> Option<Proces
         ProcessRequest::Signal(..) => None,
         ProcessRequest::Environment(_) => {
             let list = sent.environ.as_ref()?;
-            let variables = list.iter().take(MAX_VARIABLES).map(|one| variable(one)).collect();
+            let variables = list.iter().take(MAX_VARIABLES).map(|text| variable(text)).collect();
             let is_truncated = sent.cut || list.len() > MAX_VARIABLES;
             Some(ProcessResponse::Environment(Environment { variables, is_truncated }))
         }
         ProcessRequest::Tree(_) => {
             let list = sent.tree.as_ref()?;
-            let one = |row: &body::TreeRow| tree_process(row, MAX_COMMAND_LENGTH);
-            let processes = list.iter().take(MAX_TREE_PROCESSES).map(one).collect();
+            let rows = list.iter().take(MAX_TREE_PROCESSES);
+            let processes = rows.map(|row| tree_process(row, MAX_COMMAND_LENGTH)).collect();
             let is_truncated = sent.cut || list.len() > MAX_TREE_PROCESSES;
             Some(ProcessResponse::Tree(ProcessTree { processes, is_truncated }))
         }
@@ -65,11 +63,10 @@ fn decode_success(request: ProcessRequest, sent: &body::Answer) -> Option<Proces
 }
 
 fn variable(text: &str) -> Variable {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
     // Keeps a multi-line value on one line, with its line breaks visible.
-    let sanitize =
-        |text: &str| sanitized_chars(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
-    Variable { name: sanitize(name), value: sanitize(value) }
+    let text: String = sanitized_chars(&text.replace('\n', "␤")).collect();
+    let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+    Variable { name: name.into(), value: value.into() }
 }
 
 fn tree_process(sent: &body::TreeRow, max_length: usize) -> TreeProcess {
@@ -86,12 +83,7 @@ fn tree_process(sent: &body::TreeRow, max_length: usize) -> TreeProcess {
 }
 
 fn detail(sent: &body::Detail) -> ProcessDetail {
-    let count = |raw: Raw<u64>| raw.reading(Reason::NotAvailable);
-    let owned = |text: &Option<String>, null_reason| {
-        text.as_deref().map_or(Reading::Unknown(null_reason), |text| {
-            text_reading(Some(text), MAX_LONG_TEXT_LENGTH)
-        })
-    };
+    const LONG: usize = MAX_LONG_TEXT_LENGTH;
     ProcessDetail {
         process: tree_process(&sent.row, MAX_LONG_TEXT_LENGTH),
         threads: sent.threads.checked(),
@@ -99,12 +91,12 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
         virtual_memory: bytes(sent.vsize),
         peak_resident: bytes(sent.peak),
         swapped: bytes(sent.swap),
-        voluntary_switches: count(sent.voluntary),
-        involuntary_switches: count(sent.involuntary),
-        directory: owned(&sent.cwd, Reason::NoPermission),
-        program: owned(&sent.exe, Reason::NoPermission),
-        cgroup: owned(&sent.cgroup, Reason::NotAvailable),
-        wchan: owned(&sent.wchan, Reason::NotAvailable),
+        voluntary_switches: sent.voluntary.reading(Reason::NotAvailable),
+        involuntary_switches: sent.involuntary.reading(Reason::NotAvailable),
+        directory: text_or(sent.cwd.as_deref(), LONG, Reason::NoPermission),
+        program: text_or(sent.exe.as_deref(), LONG, Reason::NoPermission),
+        cgroup: text_or(sent.cgroup.as_deref(), LONG, Reason::NotAvailable),
+        wchan: text_or(sent.wchan.as_deref(), LONG, Reason::NotAvailable),
         io: sent.io.map_or(Reading::Unknown(Reason::NoPermission), |io| {
             let [read, written, storage_read, storage_written] = io.map(Bytes);
             Reading::Known(IoCounters { read, written, storage_read, storage_written })
@@ -113,9 +105,9 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
     }
 }
 
-fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
-    let sanitize = |text: &String| -> Arc<str> { sanitize_shared(text, MAX_USER_LENGTH) };
-    ResourceLimit { name: sanitize(name), soft: sanitize(soft), hard: sanitize(hard) }
+fn limit(sent: &[String; 3]) -> ResourceLimit {
+    let [name, soft, hard] = sent.each_ref().map(|text| sanitize_shared(text, MAX_USER_LENGTH));
+    ResourceLimit { name, soft, hard }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]

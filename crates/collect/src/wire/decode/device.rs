@@ -132,12 +132,12 @@ fn details(sent: &body::DeviceDetails, reader: &ObjectReader<'_>) -> DeviceDetai
 }
 
 fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
-    let link = |[sent, received]: &[Raw<u64>; 2]| LinkCounters {
-        sent: sent.value().and_then(unless_all_ones),
-        received: received.value().and_then(unless_all_ones),
-    };
-    sent.map_or_else(Reading::default, |links| {
-        Reading::Known(links.iter().take(MAX_LINKS).map(link).collect())
+    Reading::of(sent, |links| {
+        let links = links.iter().take(MAX_LINKS).map(|[sent, received]| LinkCounters {
+            sent: sent.value().and_then(unless_all_ones),
+            received: received.value().and_then(unless_all_ones),
+        });
+        Reading::Known(links.collect())
     })
 }
 
@@ -165,9 +165,7 @@ pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUs
 
 fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
     let reader = ObjectReader { lacks: &sent.lacks, max_text_length: MAX_NAME_LENGTH };
-    let kind = sent.kind.as_deref();
-    let kind =
-        kind.map_or_else(Reading::default, |letters| Reading::checked(UseKind::new(letters)));
+    let kind = Reading::of(sent.kind.as_deref(), |letters| Reading::checked(UseKind::new(letters)));
     sent.decode(&reader, DeviceUse { device, pid: sent.pid, kind, ..DeviceUse::default() })
 }
 

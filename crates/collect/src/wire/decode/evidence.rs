@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::scheduler::SchedulerKind;
 use crate::wire::body::{self, Raw};
-use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::checked::sanitize_name;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::{
@@ -57,7 +57,7 @@ fn daemon(sent: &body::Daemon) -> DaemonDevices {
         error: sent.error.as_deref().or(unreadable).filter(|_| list.is_none()).map(error_text),
         list,
         started_at: time(&sent.started),
-        version: sent.version.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH)),
+        version: sent.version.as_deref().map(sanitize_name),
     }
 }
 
@@ -87,8 +87,8 @@ fn file_minor((file, minor): (&String, &Option<u32>)) -> (Arc<str>, Option<u32>)
 }
 
 fn driver_device((minor, address, uuid): &(u32, String, Option<String>)) -> DriverDevice {
-    let name = |text: &str| sanitize_shared(text, MAX_NAME_LENGTH);
-    DriverDevice { minor: *minor, address: name(address), uuid: uuid.as_deref().map(name) }
+    let uuid = uuid.as_deref().map(sanitize_name);
+    DriverDevice { minor: *minor, address: sanitize_name(address), uuid }
 }
 
 fn slice(

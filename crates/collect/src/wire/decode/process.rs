@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::scheduler::claim::{self, JobClaim};
 use crate::wire::body::{self, RawText};
 use crate::wire::checked::{Decode as _, ObjectReader};
-use crate::wire::decode::{bytes, text_reading};
+use crate::wire::decode::{bytes, text_or, text_reading};
 use crate::wire::raw::OptionalKey as _;
 use gtop_local::text::sanitize_shared;
 use gtop_model::{
@@ -32,16 +32,17 @@ const NO_REASONS: ObjectReader<'_> =
     ObjectReader { lacks: &BTreeMap::new(), max_text_length: MAX_USER_LENGTH };
 
 pub(super) fn process(sent: &body::Process) -> ProcessReading {
-    let is_new = |sent: &&body::ProcessStatics| {
-        sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent()
-    };
+    let new_statics = sent
+        .statics
+        .as_deref()
+        .filter(|sent| sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent());
     // Where a probe tells of no start, there is no process.
     let start_ticks = sent.start.min(ProcessKey::UNKNOWN_START - 1);
     let rest = ProcessReading {
         key: ProcessKey { pid: sent.pid, start_ticks },
         resident: bytes(sent.rss),
         state: process_state(sent.state.as_deref()),
-        statics: sent.statics.as_deref().filter(is_new).map(|sent| Arc::new(statics(sent))),
+        statics: new_statics.map(|sent| Arc::new(statics(sent))),
         ..ProcessReading::default()
     };
     sent.decode(&NO_REASONS, rest)
@@ -89,21 +90,15 @@ pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
         parent_pid: Reading::Unknown(reason),
         command: Reading::Unknown(reason),
         directory: Reading::Unknown(reason),
-        uid: match sent.uid.checked() {
-            Reading::Known(uid) => Reading::Known(uid),
-            Reading::Unknown(_) => Reading::Unknown(reason),
-        },
-        user: sent
-            .user
-            .as_deref()
-            .map_or(Reading::Unknown(reason), |user| text_reading(Some(user), MAX_USER_LENGTH)),
+        uid: sent.uid.checked().get().map_or(Reading::Unknown(reason), Reading::Known),
+        user: text_or(sent.user.as_deref(), MAX_USER_LENGTH, reason),
         ..parse_cgroup(sent.cgroup.as_deref())
     };
     Some(UnseenProcess { pid: sent.pid, why, statics })
 }
 
 pub(super) fn process_state(letter: Option<&str>) -> Reading<ProcessState> {
-    letter.map_or_else(Reading::default, |letter| Reading::checked(ProcessState::new(letter)))
+    Reading::of(letter, |letter| Reading::checked(ProcessState::new(letter)))
 }
 
 /// Returns the UUID of a device or slice, which may be shortened to its beginning; `None` for another text.
@@ -137,10 +132,9 @@ fn parse_cgroup(cgroup: Option<&str>) -> ProcessStatics {
 fn parse_container(cgroup: &str) -> Option<Container> {
     let parts: Vec<&str> = cgroup.split(['/', ':']).filter(|part| !part.is_empty()).collect();
     let pod = parts.iter().rev().find_map(|part| parse_pod(part));
-    let parent = |index: usize| index.checked_sub(1).and_then(|parent| parts.get(parent)).copied();
     let found = parts.iter().enumerate().rev().find_map(|(index, part)| {
-        parse_named_component(part)
-            .or_else(|| parse_bare_component(part, parent(index), pod.is_some()))
+        let parent = parts.get(index.wrapping_sub(1)).copied();
+        parse_named_component(part).or_else(|| parse_bare_component(part, parent, pod.is_some()))
     });
     match (found, pod) {
         (Some((kind, id)), pod) => Some(Container { kind, id: short_id(id), pod }),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
-use crate::wire::scrape::page::{ScrapedPage, whole};
+use crate::wire::checked::{sanitize_name, to_f32};
+use crate::wire::scrape::page::{MIB, ScrapedPage, whole};
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Counter, Reading, Space};
@@ -50,21 +50,22 @@ pub(super) fn interfaces(
     received: BTreeMap<&str, f64>,
     sent: &BTreeMap<&str, f64>,
 ) -> Arc<[Counter]> {
-    let is_physical =
-        |name: &str| name != "lo" && !VIRTUAL_INTERFACES.iter().any(|one| name.starts_with(one));
-    counters(received.into_iter().filter(|(name, _)| is_physical(name)), sent)
+    let physical = received
+        .into_iter()
+        .filter(|(name, _)| *name != "lo" && !has_prefix(name, &VIRTUAL_INTERFACES));
+    counters(physical, sent)
+}
+
+fn has_prefix(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns the counters of whole disks, from bytes by name.
 pub(super) fn disks(read: &BTreeMap<&str, f64>, written: &BTreeMap<&str, f64>) -> Arc<[Counter]> {
-    let is_disk = |name: &str| {
-        !VIRTUAL_DISKS.iter().any(|one| name.starts_with(one))
-            && !written.keys().any(|disk| is_partition(name, disk))
-    };
-    counters(
-        read.iter().map(|(name, bytes)| (*name, *bytes)).filter(|(name, _)| is_disk(name)),
-        written,
-    )
+    let disks = read.iter().map(|(name, bytes)| (*name, *bytes)).filter(|(name, _)| {
+        !has_prefix(name, &VIRTUAL_DISKS) && !written.keys().any(|disk| is_partition(name, disk))
+    });
+    counters(disks, written)
 }
 
 /// Returns true if a name is that of a partition of a disk: `sda1`, `nvme0n1p1`.
@@ -82,34 +83,34 @@ pub(super) fn counters<'a>(
     inward: impl Iterator<Item = (&'a str, f64)>,
     outward: &BTreeMap<&str, f64>,
 ) -> Arc<[Counter]> {
-    let counter = |(name, inward): (&str, f64)| {
+    let counters = inward.filter_map(|(name, inward)| {
         let outward = whole(*outward.get(name)?)?;
         Some(Counter { name: sanitize_shared(name, 32), inward: whole(inward)?, outward })
-    };
-    inward.filter_map(counter).take(MAX_COUNTERS).collect()
+    });
+    counters.take(MAX_COUNTERS).collect()
 }
 
 /// Returns the file systems that are of interest, the root first, from sizes and free bytes by mount point.
 pub(super) fn spaces(sizes: &BTreeMap<&str, f64>, free: &BTreeMap<&str, f64>) -> Arc<[Space]> {
-    let is_shown = |path: &&str| !SYSTEM_MOUNTS.iter().any(|one| path.starts_with(one));
-    let space = |path: &str| {
-        let (total, free) = (whole(*sizes.get(path)?)?, whole(*free.get(path)?)?);
-        let path = sanitize_shared(path, MAX_NAME_LENGTH);
-        (total > 0).then_some(Space { path, total: Bytes(total), free: Bytes(free.min(total)) })
-    };
     // They are in order, so that the root is the first.
-    sizes.keys().copied().filter(is_shown).filter_map(space).take(MAX_SPACES).collect()
+    let shown = sizes.iter().filter(|(path, _)| !has_prefix(path, &SYSTEM_MOUNTS));
+    let spaces = shown.filter_map(|(path, total)| {
+        let (total, free) = (whole(*total)?, whole(*free.get(path)?)?);
+        let path = sanitize_name(path);
+        (total > 0).then_some(Space { path, total: Bytes(total), free: Bytes(free.min(total)) })
+    });
+    spaces.take(MAX_SPACES).collect()
 }
 
-/// Returns the values of a family by a label.
-pub(super) fn by_label<'a>(
+/// Returns the bytes of a family by a label. Those of a family in MiB are converted.
+pub(super) fn bytes_by<'a>(
     page: &'a ScrapedPage<'_>,
     family: &str,
     label: &str,
-    scale: impl Fn(f64) -> f64,
 ) -> BTreeMap<&'a str, f64> {
-    let values = page.all(family).iter();
-    values.filter_map(|series| Some((series.label(label)?, scale(series.value)))).collect()
+    let unit = if family.ends_with("_MiB") { MIB } else { 1.0 };
+    let series = page.all(family).iter();
+    series.filter_map(|series| Some((series.label(label)?, series.value * unit))).collect()
 }
 
 /// Returns the load averages of three families.

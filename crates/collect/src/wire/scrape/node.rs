@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
+use crate::wire::checked::{sanitize_name, to_f32};
 use crate::wire::scrape::TICKS_PER_SECOND;
-use crate::wire::scrape::host::{by_label, counters, disks, interfaces, load, spaces, uptime};
-use crate::wire::scrape::page::{ScrapedPage, bytes, celsius, number, whole};
-use gtop_local::text::sanitize_shared;
+use crate::wire::scrape::host::{bytes_by, counters, disks, interfaces, load, spaces, uptime};
+use crate::wire::scrape::page::{ScrapedPage, bytes, checked, number, whole};
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Celsius, Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
@@ -58,22 +57,15 @@ pub(super) struct Stalls(Option<(f64, [Reading<f64>; 3])>);
 
 /// Returns what does not change of the host.
 pub(super) fn facts(page: &ScrapedPage<'_>) -> HostFacts {
-    let name = |label| {
-        sanitize_shared(page.text("node_uname_info", label).unwrap_or_default(), MAX_NAME_LENGTH)
-    };
+    let [host_name, kernel, architecture] = ["nodename", "release", "machine"]
+        .map(|label| sanitize_name(page.text("node_uname_info", label).unwrap_or_default()));
     let cpus = page.all("node_cpu_seconds_total").iter().filter_map(|series| series.label("cpu"));
-    HostFacts {
-        host_name: name("nodename"),
-        kernel: name("release"),
-        architecture: name("machine"),
-        cpus: u32::try_from(cpus.collect::<BTreeSet<_>>().len()).unwrap_or_default(),
-        ..HostFacts::default()
-    }
+    let cpus = u32::try_from(cpus.collect::<BTreeSet<_>>().len()).unwrap_or_default();
+    HostFacts { host_name, kernel, architecture, cpus, ..HostFacts::default() }
 }
 
 /// Returns the fast group of the host.
 pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp, stalls: &mut Stalls) -> HostReading {
-    let bytes_by = |family| by_label(page, family, "device", |bytes| bytes);
     let now = page.number("node_time_seconds");
     let up = now.zip(page.number("node_boot_time_seconds")).map(|(now, boot)| now - boot);
     let (uptime_seconds, booted_at) = uptime(up, at);
@@ -89,13 +81,13 @@ pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp, stalls: &mut Stalls) -
         uptime_seconds,
         booted_at,
         network: interfaces(
-            bytes_by("node_network_receive_bytes_total"),
-            &bytes_by("node_network_transmit_bytes_total"),
+            bytes_by(page, "node_network_receive_bytes_total", "device"),
+            &bytes_by(page, "node_network_transmit_bytes_total", "device"),
         ),
         infiniband: infiniband(page),
         disks: disks(
-            &bytes_by("node_disk_read_bytes_total"),
-            &bytes_by("node_disk_written_bytes_total"),
+            &bytes_by(page, "node_disk_read_bytes_total", "device"),
+            &bytes_by(page, "node_disk_written_bytes_total", "device"),
         ),
     }
 }
@@ -111,14 +103,14 @@ fn cpu_ticks(page: &ScrapedPage<'_>) -> Reading<CpuTicks> {
     if all.is_empty() {
         return Reading::Unknown(Reason::NotOffered);
     }
-    let ticks = |modes: &[&str]| {
-        let is_of = |mode: Option<&str>| mode.is_some_and(|mode| modes.contains(&mode));
-        let of_modes = all.iter().filter(|series| is_of(series.label("mode")));
+    let [busy, idle] = [&BUSY_MODES[..], &IDLE_MODES].map(|modes| {
+        let of_modes = all
+            .iter()
+            .filter(|series| series.label("mode").is_some_and(|mode| modes.contains(&mode)));
         let seconds: f64 = of_modes.map(|series| series.value).sum();
         whole(seconds * f64::from(TICKS_PER_SECOND))
-    };
-    let times = ticks(&BUSY_MODES).zip(ticks(&IDLE_MODES));
-    Reading::checked(times.map(|(busy, idle)| CpuTicks { busy, idle }))
+    });
+    Reading::checked(busy.zip(idle).map(|(busy, idle)| CpuTicks { busy, idle }))
 }
 
 impl Stalls {
@@ -142,30 +134,27 @@ impl Stalls {
 
 /// Returns the share of a time by which a total has grown; after a boot, it begins anew.
 fn share(total: Reading<f64>, before: Reading<f64>, span: Option<f64>) -> Reading<Percent> {
-    let total = match total {
-        Reading::Known(total) => total,
-        Reading::Unknown(reason) => return Reading::Unknown(reason),
-    };
-    let growth = before.get().map(|before| total - before).filter(|growth| *growth >= 0.0);
-    let span = span.filter(|span| *span > 0.0);
-    let share = growth.zip(span).map(|(growth, span)| (growth / span * 100.0).min(100.0));
-    share
-        .and_then(|share| Percent::new(to_f32(share)))
-        .map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
+    if let Reading::Unknown(reason) = total {
+        return Reading::Unknown(reason);
+    }
+    let growth = total.get().zip(before.get()).map(|(total, before)| total - before);
+    let growth = growth.filter(|growth| *growth >= 0.0);
+    let share = growth
+        .zip(span.filter(|span| *span > 0.0))
+        .and_then(|(growth, span)| Percent::new(to_f32((growth / span * 100.0).min(100.0))));
+    share.map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
 }
 
 /// Returns the counters of InfiniBand ports, named as `mlx5_0/1`.
 fn infiniband(page: &ScrapedPage<'_>) -> Arc<[Counter]> {
-    let ports = |family| -> BTreeMap<String, f64> {
-        let series = page.all(family).iter();
-        let port = series.filter_map(|series| {
+    let [received, sent] = ["received", "transmitted"].map(|direction| {
+        let series = page.all(&format!("node_infiniband_port_data_{direction}_bytes_total")).iter();
+        let ports = series.filter_map(|series| {
             let name = format!("{}/{}", series.label("device")?, series.label("port")?);
             Some((name, series.value))
         });
-        port.collect()
-    };
-    let received = ports("node_infiniband_port_data_received_bytes_total");
-    let sent = ports("node_infiniband_port_data_transmitted_bytes_total");
+        ports.collect::<BTreeMap<String, f64>>()
+    });
     let sent = sent.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
     counters(received.iter().map(|(name, bytes)| (&**name, *bytes)), &sent)
 }
@@ -182,8 +171,7 @@ fn space(page: &ScrapedPage<'_>) -> Arc<[Space]> {
         .filter(|series| seen.insert(series.label("device")))
         .filter_map(|series| Some((series.label("mountpoint")?, series.value)))
         .collect();
-    let free = by_label(page, "node_filesystem_avail_bytes", "mountpoint", |bytes| bytes);
-    spaces(&sizes, &free)
+    spaces(&sizes, &bytes_by(page, "node_filesystem_avail_bytes", "mountpoint"))
 }
 
 /// Returns the temperature of the hottest processor package.
@@ -200,5 +188,5 @@ fn temperature(page: &ScrapedPage<'_>) -> Reading<Celsius> {
         series.label("sensor") == Some("temp1")
             && series.label("chip").is_some_and(|chip| chips.contains(chip))
     });
-    celsius(number(packages.map(|series| series.value).reduce(f64::max)))
+    checked(number(packages.map(|series| series.value).reduce(f64::max)))
 }

@@ -1,18 +1,15 @@
 //! The families of nvitop-exporter: devices, and the host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::checked::sanitize_name;
 use crate::wire::csv::MAX_DEVICES;
-use crate::wire::scrape::host::{by_label, disks, interfaces, load, spaces, uptime};
+use crate::wire::scrape::host::{bytes_by, disks, interfaces, load, spaces, uptime};
 use crate::wire::scrape::page::{
-    ScrapedPage, celsius, fan_speed, from_mib, identity, mebibytes, megahertz, number, percent,
-    watts,
+    ScrapedPage, Subject, checked, identity, mebibytes, megahertz, subjects, watts,
 };
 use crate::wire::scrape::processes::{PROCESS_FAMILIES, USE_FAMILIES};
-use crate::wire::scrape::series::PageSeries;
-use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Bytes, Device, DeviceActivity, DeviceDetails, DeviceStatics, HostFacts, HostReading,
@@ -71,18 +68,17 @@ const NOT_OFFERED: Reason = Reason::NotOffered;
 /// Returns what does not change of the host.
 pub(super) fn facts(page: &ScrapedPage<'_>) -> HostFacts {
     let name = page.text("host_uptime_Second", "hostname").unwrap_or_default();
-    HostFacts { host_name: sanitize_shared(name, MAX_NAME_LENGTH), ..HostFacts::default() }
+    HostFacts { host_name: sanitize_name(name), ..HostFacts::default() }
 }
 
 /// Returns the fast group of the host.
 pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp) -> HostReading {
-    let mib_by = |family, label| by_label(page, family, label, from_mib);
     let memory_total = mebibytes(page.number("host_virtual_memory_total_MiB"));
-    let memory_used = percent(page.number("host_virtual_memory_percent_Percentage"));
+    let memory_used = checked(page.number("host_virtual_memory_percent_Percentage"));
     let (uptime_seconds, booted_at) = uptime(page.number("host_uptime_Second"), at);
     HostReading {
         cpu: Reading::Unknown(NOT_OFFERED),
-        cpu_utilization: percent(page.number("host_cpu_percent_Percentage")),
+        cpu_utilization: checked(page.number("host_cpu_percent_Percentage")),
         load: load(
             page,
             [
@@ -103,13 +99,13 @@ pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp) -> HostReading {
         uptime_seconds,
         booted_at,
         network: interfaces(
-            mib_by("host_net_io_rx_data_MiB", "interface"),
-            &mib_by("host_net_io_tx_data_MiB", "interface"),
+            bytes_by(page, "host_net_io_rx_data_MiB", "interface"),
+            &bytes_by(page, "host_net_io_tx_data_MiB", "interface"),
         ),
         infiniband: Arc::default(),
         disks: disks(
-            &mib_by("host_disk_io_read_data_MiB", "partition"),
-            &mib_by("host_disk_io_write_data_MiB", "partition"),
+            &bytes_by(page, "host_disk_io_read_data_MiB", "partition"),
+            &bytes_by(page, "host_disk_io_write_data_MiB", "partition"),
         ),
     }
 }
@@ -127,31 +123,17 @@ fn available((total, used): (Bytes, Percent)) -> Bytes {
 
 /// Returns the slow group of the host.
 pub(super) fn host_slow(page: &ScrapedPage<'_>) -> HostSlowReading {
-    let mib_by = |family| by_label(page, family, "mountpoint", from_mib);
-    HostSlowReading {
-        temperature: Reading::Unknown(NOT_OFFERED),
-        space: spaces(&mib_by("host_disk_usage_total_MiB"), &mib_by("host_disk_usage_free_MiB")),
-    }
+    let sizes = bytes_by(page, "host_disk_usage_total_MiB", "mountpoint");
+    let free = bytes_by(page, "host_disk_usage_free_MiB", "mountpoint");
+    HostSlowReading { temperature: Reading::Unknown(NOT_OFFERED), space: spaces(&sizes, &free) }
 }
 
-/// The labels and values of one device.
-struct DeviceSeries<'a> {
-    labels: &'a PageSeries<'a>,
-    values: BTreeMap<&'a str, f64>,
-}
-
-impl DeviceSeries<'_> {
-    fn number(&self, family: &str) -> Reading<f64> {
-        number(self.values.get(family).copied())
-    }
-
-    /// Returns its index, and that of its slice.
-    fn index(&self) -> Option<(u32, Option<u32>)> {
-        let text = self.labels.label("index")?;
-        match text.split_once(':') {
-            Some((device, slice)) => Some((device.parse().ok()?, Some(slice.parse().ok()?))),
-            None => Some((text.parse().ok()?, None)),
-        }
+/// Returns the index of a device, and that of its slice.
+fn index(device: &Subject<'_>) -> Option<(u32, Option<u32>)> {
+    let text = device.info.label("index")?;
+    match text.split_once(':') {
+        Some((device, slice)) => Some((device.parse().ok()?, Some(slice.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
     }
 }
 
@@ -164,22 +146,8 @@ pub(super) struct ListedDevices {
 
 /// Returns the devices in the order of their indices; slices follow their device.
 pub(super) fn devices(page: &ScrapedPage<'_>) -> ListedDevices {
-    let mut found: BTreeMap<Arc<str>, DeviceSeries<'_>> = BTreeMap::new();
-    let mut left_out: BTreeSet<Arc<str>> = BTreeSet::new();
-    for (family, series) in
-        DEVICE_FAMILIES.iter().flat_map(|family| page.all(family).iter().map(|one| (*family, one)))
-    {
-        let Some(uuid) = identity(series) else { continue };
-        if found.len() >= MAX_DEVICES && !found.contains_key(&uuid) {
-            left_out.insert(uuid);
-            continue;
-        }
-        let device = found
-            .entry(uuid)
-            .or_insert_with(|| DeviceSeries { labels: series, values: BTreeMap::new() });
-        device.values.insert(family, series.value);
-    }
-    let mut list: Vec<_> = found.into_iter().map(|(uuid, of)| (of.index(), uuid, of)).collect();
+    let (found, left_out) = subjects(page, &DEVICE_FAMILIES, MAX_DEVICES, identity);
+    let mut list: Vec<_> = found.into_iter().map(|(uuid, of)| (index(&of), uuid, of)).collect();
     list.sort_by_key(|(index, ..)| index.unwrap_or((u32::MAX, None)));
     let parents: BTreeMap<u32, Arc<str>> = list
         .iter()
@@ -206,32 +174,30 @@ pub(super) fn devices(page: &ScrapedPage<'_>) -> ListedDevices {
 }
 
 fn driver(page: &ScrapedPage<'_>) -> Reading<Arc<str>> {
-    let text = page.text("nvitop_info", "driver_version");
-    let known = text.map(|text| Reading::Known(sanitize_shared(text, MAX_NAME_LENGTH)));
-    known.unwrap_or(Reading::Unknown(NOT_OFFERED))
+    let text = page.text("nvitop_info", "driver_version").map(sanitize_name);
+    text.map_or(Reading::Unknown(NOT_OFFERED), Reading::Known)
 }
 
 /// Returns the readings of a device; what the page does not tell is not offered.
-fn device(of: &DeviceSeries<'_>) -> Device {
-    let name = of.labels.label("devicename").filter(|name| *name != "N/A");
-    let name = name.map(|name| Reading::Known(sanitize_shared(name, MAX_NAME_LENGTH)));
+fn device(of: &Subject<'_>) -> Device {
+    let name = of.info.label("devicename").filter(|name| *name != "N/A").map(sanitize_name);
     Device {
         vendor: Reading::Known(Vendor::Nvidia),
-        name: name.unwrap_or(Reading::Unknown(Reason::NotAvailable)),
+        name: name.map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
         pci: Reading::Unknown(NOT_OFFERED),
-        utilization: percent(of.number("gpu_utilization_Percentage")),
-        memory_utilization: percent(of.number("gpu_memory_utilization_Percentage")),
+        utilization: checked(of.number("gpu_utilization_Percentage")),
+        memory_utilization: checked(of.number("gpu_memory_utilization_Percentage")),
         memory_total: mebibytes(of.number("gpu_memory_total_MiB")),
         memory_used: mebibytes(of.number("gpu_memory_used_MiB")),
         memory_free: mebibytes(of.number("gpu_memory_free_MiB")),
         memory_reserved: Reading::Unknown(NOT_OFFERED),
-        temperature: celsius(of.number("gpu_temperature_C")),
+        temperature: checked(of.number("gpu_temperature_C")),
         memory_temperature: Reading::Unknown(NOT_OFFERED),
         power: watts(of.number("gpu_power_usage_W")),
         power_limit: watts(of.number("gpu_power_limit_W")),
         sm_clock: megahertz(of.number("gpu_clock_sm_MHz")),
         memory_clock: megahertz(of.number("gpu_clock_memory_MHz")),
-        fan: fan_speed(of.number("gpu_fan_speed_Percentage")),
+        fan: checked(of.number("gpu_fan_speed_Percentage")),
         performance_state: Reading::Unknown(NOT_OFFERED),
         throttle: Reading::Unknown(NOT_OFFERED),
         ecc_corrected: Reading::Unknown(NOT_OFFERED),
@@ -245,21 +211,20 @@ fn device(of: &DeviceSeries<'_>) -> Device {
 }
 
 /// Returns the rates of its links, which the page tells itself.
-fn activity(of: &DeviceSeries<'_>) -> DeviceActivity {
-    let rate = |family| mebibytes(of.number(family));
+fn activity(of: &Subject<'_>) -> DeviceActivity {
     DeviceActivity {
-        pcie_sent: rate("gpu_pcie_tx_throughput_MiBps"),
-        pcie_received: rate("gpu_pcie_rx_throughput_MiBps"),
-        nvlink_sent: rate("gpu_nvlink_total_tx_throughput_MiBps"),
-        nvlink_received: rate("gpu_nvlink_total_rx_throughput_MiBps"),
+        pcie_sent: mebibytes(of.number("gpu_pcie_tx_throughput_MiBps")),
+        pcie_received: mebibytes(of.number("gpu_pcie_rx_throughput_MiBps")),
+        nvlink_sent: mebibytes(of.number("gpu_nvlink_total_tx_throughput_MiBps")),
+        nvlink_received: mebibytes(of.number("gpu_nvlink_total_rx_throughput_MiBps")),
         ..DeviceActivity::default()
     }
 }
 
-fn details(of: &DeviceSeries<'_>) -> DeviceDetails {
+fn details(of: &Subject<'_>) -> DeviceDetails {
     DeviceDetails {
-        encoder: percent(of.number("gpu_encoder_utilization_Percentage")),
-        decoder: percent(of.number("gpu_decoder_utilization_Percentage")),
+        encoder: checked(of.number("gpu_encoder_utilization_Percentage")),
+        decoder: checked(of.number("gpu_decoder_utilization_Percentage")),
         graphics_clock: megahertz(of.number("gpu_clock_graphics_MHz")),
         video_clock: megahertz(of.number("gpu_clock_video_MHz")),
         ..DeviceDetails::default()

@@ -1,17 +1,16 @@
 //! The series of a page by their families, and their values as readings of the model's units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
+use crate::wire::checked::{Checked, sanitize_name, to_f32};
 use crate::wire::scrape::series::{self, PageSeries};
-use gtop_local::text::sanitize_shared;
-use gtop_model::{Bytes, Celsius, Device, FanSpeed, Megahertz, Percent, Reading, Reason, Watts};
+use gtop_model::{Bytes, Device, Megahertz, Reading, Reason, Watts};
 
 /// Whole numbers up to this one are exact.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// Bytes in one MiB.
-const MIB: f64 = 1_048_576.0;
+pub(super) const MIB: f64 = 1_048_576.0;
 
 /// The series of a page.
 pub(super) struct ScrapedPage<'a>(BTreeMap<&'a str, Vec<PageSeries<'a>>>);
@@ -49,13 +48,53 @@ impl<'a> ScrapedPage<'a> {
     }
 }
 
+/// The values of one subject by their families, and the labels of its first series.
+pub(super) struct Subject<'a> {
+    pub(super) info: &'a PageSeries<'a>,
+    values: BTreeMap<&'a str, f64>,
+}
+
+impl Subject<'_> {
+    pub(super) fn number(&self, family: &str) -> Reading<f64> {
+        number(self.values.get(family).copied())
+    }
+}
+
+/// Collects the series of some families by what tells their subjects apart; returns at most `limit` subjects, and the keys
+/// of the others.
+pub(super) fn subjects<'a, K: Ord>(
+    page: &'a ScrapedPage<'_>,
+    families: &[&'static str],
+    limit: usize,
+    key: impl Fn(&PageSeries<'_>) -> Option<K>,
+) -> (BTreeMap<K, Subject<'a>>, BTreeSet<K>) {
+    let mut found: BTreeMap<K, Subject<'a>> = BTreeMap::new();
+    let mut left_out = BTreeSet::new();
+    for family in families {
+        for series in page.all(family) {
+            let Some(key) = key(series) else { continue };
+            if found.len() >= limit && !found.contains_key(&key) {
+                left_out.insert(key);
+                continue;
+            }
+            let subject = found
+                .entry(key)
+                .or_insert_with(|| Subject { info: series, values: BTreeMap::new() });
+            subject.values.insert(family, series.value);
+        }
+    }
+    (found, left_out)
+}
+
 /// Returns the identity that a series gives its device; `None` if it gives none.
 pub(super) fn identity(series: &PageSeries<'_>) -> Option<Arc<str>> {
-    if let Some(uuid) = series.label("uuid").filter(|uuid| *uuid != "N/A") {
-        return Some(sanitize_shared(uuid, MAX_NAME_LENGTH));
+    match series.label("uuid") {
+        Some(uuid) if uuid != "N/A" => Some(sanitize_name(uuid)),
+        _ => {
+            let index = series.label("index")?;
+            Some(sanitize_name(&format!("{}{index}", Device::INDEX_PREFIX)))
+        }
     }
-    let index = series.label("index")?;
-    Some(sanitize_shared(&format!("{}{index}", Device::INDEX_PREFIX), MAX_NAME_LENGTH))
 }
 
 /// Returns the reading of a value; one that is not on the page is not offered, and NaN says that there is none.
@@ -74,16 +113,9 @@ pub(super) fn whole(value: f64) -> Option<u64> {
     (0.0..MAX_EXACT).contains(&value).then(|| value.round() as u64)
 }
 
-pub(super) fn percent(value: Reading<f64>) -> Reading<Percent> {
-    value.and_then(|share| Percent::new(to_f32(share)))
-}
-
-pub(super) fn fan_speed(value: Reading<f64>) -> Reading<FanSpeed> {
-    value.and_then(|share| FanSpeed::new(to_f32(share)))
-}
-
-pub(super) fn celsius(value: Reading<f64>) -> Reading<Celsius> {
-    value.and_then(|degrees| Celsius::new(to_f32(degrees)))
+/// Returns a value in the unit in which probes send it, too.
+pub(super) fn checked<T: Checked<Sent = f64>>(value: Reading<f64>) -> Reading<T> {
+    value.and_then(T::from_sent)
 }
 
 pub(super) fn watts(value: Reading<f64>) -> Reading<Watts> {
@@ -101,10 +133,5 @@ pub(super) fn bytes(value: Reading<f64>) -> Reading<Bytes> {
 
 /// Returns an amount of memory that is told in MiB.
 pub(super) fn mebibytes(value: Reading<f64>) -> Reading<Bytes> {
-    bytes(value.map(from_mib))
-}
-
-/// Returns the bytes of an amount in MiB.
-pub(super) const fn from_mib(value: f64) -> f64 {
-    value * MIB
+    bytes(value.map(|mib| mib * MIB))
 }

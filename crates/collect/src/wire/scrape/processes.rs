@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::wire::csv::MAX_USES;
 use crate::wire::scrape::TICKS_PER_SECOND;
-use crate::wire::scrape::page::{ScrapedPage, identity, mebibytes, number, percent, whole};
+use crate::wire::scrape::page::{
+    ScrapedPage, Subject, checked, identity, mebibytes, subjects, whole,
+};
 use crate::wire::scrape::series::PageSeries;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
@@ -43,60 +45,27 @@ pub(super) const PROCESS_FAMILIES: [&str; 4] = [
 /// When processes started, in seconds after the boot, by pid.
 pub(super) type ProcessStarts = BTreeMap<u32, u64>;
 
-/// The values of one subject by their families, and the labels of its first series.
-struct Subject<'a> {
-    info: &'a PageSeries<'a>,
-    values: BTreeMap<&'a str, f64>,
-}
-
-impl Subject<'_> {
-    fn number(&self, family: &str) -> Reading<f64> {
-        number(self.values.get(family).copied())
-    }
-}
-
-/// Collects the series of some families by what tells their subjects apart.
-fn subjects<'a, K: Ord>(
-    page: &'a ScrapedPage<'_>,
-    families: &[&'static str],
-    key: impl Fn(&PageSeries<'_>) -> Option<K>,
-) -> BTreeMap<K, Subject<'a>> {
-    let mut found: BTreeMap<K, Subject<'a>> = BTreeMap::new();
-    for family in families {
-        for series in page.all(family) {
-            let Some(key) = key(series) else { continue };
-            if found.len() >= MAX_USES && !found.contains_key(&key) {
-                continue;
-            }
-            let subject = found
-                .entry(key)
-                .or_insert_with(|| Subject { info: series, values: BTreeMap::new() });
-            subject.values.insert(family, series.value);
-        }
-    }
-    found
-}
-
 fn pid(series: &PageSeries<'_>) -> Option<u32> {
     series.label("pid")?.parse().ok().filter(|pid| *pid > 0)
 }
 
 /// Returns what processes use of devices.
 pub(super) fn uses(page: &ScrapedPage<'_>) -> Vec<DeviceUse> {
-    let found = subjects(page, &USE_FAMILIES, |series| Some((identity(series)?, pid(series)?)));
-    let used = |((device, pid), subject): ((Arc<str>, u32), Subject<'_>)| DeviceUse {
+    let (found, _) =
+        subjects(page, &USE_FAMILIES, MAX_USES, |series| Some((identity(series)?, pid(series)?)));
+    let uses = found.into_iter().map(|((device, pid), subject)| DeviceUse {
         device,
         pid,
         memory: mebibytes(subject.number("process_gpu_memory_MiB")),
-        sm: percent(subject.number("process_gpu_sm_utilization_Percentage")),
-        memory_utilization: percent(subject.number("process_gpu_memory_utilization_Percentage")),
-        encoder: percent(subject.number("process_gpu_encoder_utilization_Percentage")),
-        decoder: percent(subject.number("process_gpu_decoder_utilization_Percentage")),
+        sm: checked(subject.number("process_gpu_sm_utilization_Percentage")),
+        memory_utilization: checked(subject.number("process_gpu_memory_utilization_Percentage")),
+        encoder: checked(subject.number("process_gpu_encoder_utilization_Percentage")),
+        decoder: checked(subject.number("process_gpu_decoder_utilization_Percentage")),
         occupancy: Reading::Unknown(Reason::NotOffered),
         kind: Reading::Unknown(Reason::NotOffered),
         driver_name: None,
-    };
-    found.into_iter().map(used).collect()
+    });
+    uses.collect()
 }
 
 /// Returns the processes. A host that has been up for `uptime` seconds tells when they started; a start that is known stays.
@@ -109,7 +78,7 @@ pub(super) fn processes(
 ) -> ProcessesReading {
     let known = std::mem::take(starts);
     let (mut list, mut unseen) = (Vec::new(), Vec::new());
-    for (pid, subject) in subjects(page, &PROCESS_FAMILIES, pid) {
+    for (pid, subject) in subjects(page, &PROCESS_FAMILIES, MAX_USES, pid).0 {
         let running = running_seconds(subject.number("process_running_time_Second"));
         let has_ended = subject.info.label("status") == Some("terminated");
         if has_ended && running.get().is_none() {
@@ -118,13 +87,13 @@ pub(super) fn processes(
             continue;
         }
         let start = running.get().zip(uptime).and_then(|(running, up)| up.checked_sub(running));
-        let start = start.map(|start| {
-            let is_same = |before: &u64| start.abs_diff(*before) <= MAX_START_JITTER;
-            known.get(&pid).copied().filter(is_same).unwrap_or(start)
+        let start = start.map(|start| match known.get(&pid) {
+            Some(before) if start.abs_diff(*before) <= MAX_START_JITTER => *before,
+            _ => start,
         });
         starts.extend(start.map(|start| (pid, start)));
-        let ticks = |start: u64| start * u64::from(TICKS_PER_SECOND);
-        let start_ticks = start.map_or(ProcessKey::UNKNOWN_START, ticks);
+        let start_ticks = start.map(|start| start * u64::from(TICKS_PER_SECOND));
+        let start_ticks = start_ticks.unwrap_or(ProcessKey::UNKNOWN_START);
         list.push(reading(ProcessKey { pid, start_ticks }, running, &subject));
     }
     ProcessesReading { at, list, unseen }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::wire::body::{self, Raw};
+use crate::wire::body;
 use crate::wire::checked::{Decode as _, ObjectReader, to_f32};
+use crate::wire::decode::seconds;
 use gtop_model::{Bytes, Reading, TpuCore, TpuDetails};
 
 /// Maximum number of cores per chip.
@@ -14,28 +15,17 @@ const MAX_TEXT_LENGTH: usize = 200;
 /// Decodes the values of a TPU chip, whose device says in `lacks` why values are missing.
 pub(super) fn tpu(sent: &body::Tpu, lacks: &BTreeMap<String, String>) -> TpuDetails {
     let reader = ObjectReader { lacks, max_text_length: MAX_TEXT_LENGTH };
-    let seconds = |raw: Raw<f64>, key| {
-        let seconds = raw.reading(reader.null_reason(key));
-        seconds.and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
-    };
+    let idle = sent.idle.reading(reader.null_reason("idle")).and_then(seconds);
+    let uptime = sent.uptime.reading(reader.null_reason("uptime")).and_then(seconds);
     let rest = TpuDetails {
-        idle_seconds: seconds(sent.idle, "idle").map(to_f32),
-        by_core: sent.by_core.as_deref().map_or_else(Reading::default, |cores| {
+        idle_seconds: idle.map(|idle| to_f32(idle.as_secs_f64())),
+        by_core: Reading::of(sent.by_core.as_deref(), |cores| {
             Reading::Known(cores.iter().take(MAX_CORES).map(core).collect())
         }),
-        uptime_seconds: seconds(sent.uptime, "uptime").map(to_u64),
+        uptime_seconds: uptime.map(|uptime| uptime.as_secs()),
         ..TpuDetails::default()
     };
     sent.decode(&reader, rest)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be neither negative nor large"
-)]
-fn to_u64(seconds: f64) -> u64 {
-    seconds as u64
 }
 
 fn core(sent: &body::TpuCore) -> TpuCore {

@@ -1,9 +1,8 @@
 //! Parses lines of `gres.conf`.
 
-use crate::wire::checked::MAX_NAME_LENGTH;
-use crate::wire::decode::evidence::MAX_LISTED;
-use crate::wire::decode::evidence::list::device;
+use crate::wire::checked::sanitize_name;
 use crate::wire::decode::evidence::name_ranges::{contains, expand};
+use crate::wire::decode::evidence::{MAX_FILES_LENGTH, MAX_LISTED};
 use gtop_local::text::sanitize_shared;
 use gtop_model::{DeviceConfig, ListedDevice};
 
@@ -32,21 +31,21 @@ pub(super) fn parse(lines: &[String], node: Option<&str>) -> Option<DeviceConfig
     }
     let detection = of_node.or(of_all).filter(|detection| detection != "off");
     Some(DeviceConfig {
-        detection: detection.map(|detection| sanitize_shared(&detection, MAX_NAME_LENGTH)),
+        detection: detection.as_deref().map(sanitize_name),
         devices: devices.into(),
     })
 }
 
 /// The `Key=value` words of a line.
-struct GresLine<'a>(Vec<(&'a str, &'a str)>);
+pub(super) struct GresLine<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> GresLine<'a> {
-    fn new(line: &'a str) -> Self {
+    pub(super) fn new(line: &'a str) -> Self {
         let words = line.split_whitespace().filter_map(|word| word.split_once('='));
         Self(words.map(|(key, value)| (key, value.trim_matches('"'))).collect())
     }
 
-    fn value(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn value(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
     }
 
@@ -65,6 +64,10 @@ impl<'a> GresLine<'a> {
         let count: usize = self.value("Count").unwrap_or("0").parse().ok()?;
         (count <= MAX_LISTED).then(|| vec![device(kind, ""); count])
     }
+}
+
+pub(super) fn device(kind: Option<&str>, files: &str) -> ListedDevice {
+    ListedDevice { kind: kind.map(sanitize_name), files: sanitize_shared(files, MAX_FILES_LENGTH) }
 }
 
 #[cfg(test)]

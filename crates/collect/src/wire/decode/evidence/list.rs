@@ -3,12 +3,9 @@
 //! Each line is a record of one or more devices. The order of the lines, and within a line that of its files, is that of
 //! the scheduler's indices. What a line calls `Index` is only the number at the end of its files.
 
-use std::sync::Arc;
-
-use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::decode::evidence::MAX_LISTED;
+use crate::wire::decode::evidence::config::{GresLine, device};
 use crate::wire::decode::evidence::name_ranges::expand;
-use crate::wire::decode::evidence::{MAX_FILES_LENGTH, MAX_LISTED};
-use gtop_local::text::sanitize_shared;
 use gtop_model::ListedDevice;
 
 /// Returns the devices in the order of the scheduler's indices. Lines about anything else are skipped; if one about
@@ -30,26 +27,15 @@ pub(super) fn parse<S: AsRef<str>>(lines: &[S]) -> Result<Vec<ListedDevice>, &'s
 /// Returns the devices of a record, such as `gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[0-1] (null)`: one
 /// for each file, or, if there are not as many, `Count` devices of all files.
 fn record_devices(record: &str) -> Option<Vec<ListedDevice>> {
-    let value = |key: &str| {
-        let mut words = record.split_whitespace();
-        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-    };
-    let count: usize = value("Count")?.parse().ok().filter(|count| *count <= MAX_LISTED)?;
-    let kind = value("Type").filter(|kind| *kind != "(null)");
-    let files =
-        expand(value("File").filter(|file| *file != "(null)").unwrap_or_default(), MAX_LISTED)?;
+    let record = GresLine::new(record);
+    let count: usize = record.value("Count")?.parse().ok().filter(|count| *count <= MAX_LISTED)?;
+    let kind = record.value("Type").filter(|kind| *kind != "(null)");
+    let files = record.value("File").filter(|file| *file != "(null)").unwrap_or_default();
+    let files = expand(files, MAX_LISTED)?;
     if files.len() == count {
         return Some(files.iter().map(|file| device(kind, file)).collect());
     }
     Some(vec![device(kind, &files.join(",")); count])
-}
-
-/// Returns a device.
-pub(super) fn device(kind: Option<&str>, files: &str) -> ListedDevice {
-    ListedDevice {
-        kind: kind.map(|kind| -> Arc<str> { sanitize_shared(kind, MAX_NAME_LENGTH) }),
-        files: sanitize_shared(files, MAX_FILES_LENGTH),
-    }
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     let digits = name.bytes().take(MAX_DIGITS).take_while(u8::is_ascii_digit).count();
     (1..=digits).any(|length| {
         name.split_at_checked(length).is_some_and(|(number, name)| {
-            let has = |range| Range::parse(range).is_some_and(|range| range.contains(number));
-            matches(after, name) && ranges.split(',').any(has)
+            let mut ranges = ranges.split(',').filter_map(Range::parse);
+            matches(after, name) && ranges.any(|range| range.contains(number))
         })
     })
 }
@@ -76,13 +76,11 @@ struct Range {
 impl Range {
     fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let number = |text: &str| {
-            let is_number =
-                text.len() <= MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| text.parse().ok()).flatten()
-        };
-        let range = Self { first: number(first)?, last: number(last)?, width: first.len() };
-        (range.first <= range.last).then_some(range)
+        let is_valid = [first, last].iter().all(|number| {
+            number.len() <= MAX_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let (width, first, last) = (first.len(), first.parse().ok()?, last.parse().ok()?);
+        (is_valid && first <= last).then_some(Self { first, last, width })
     }
 
     fn contains(&self, text: &str) -> bool {
