@@ -123,7 +123,6 @@ fn minify_python(files: &[&str]) -> Result<String> {
 
 /// Removes docstrings, except one that is the whole body of its class or function.
 fn strip_docstrings<'a>(mut lines: &[&'a str]) -> Vec<&'a str> {
-    let indentation = |line: &&str| line.len() - line.trim_start().len();
     let mut kept = Vec::new();
     while let Some(line) = lines.first() {
         let length = docstring_length(lines);
@@ -135,6 +134,10 @@ fn strip_docstrings<'a>(mut lines: &[&'a str]) -> Vec<&'a str> {
         lines = after;
     }
     kept
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 /// Returns the number of lines of a docstring that begins here; `None` if none does.

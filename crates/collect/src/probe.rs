@@ -174,13 +174,13 @@ pub(crate) fn runs_source(
 /// Returns the name by which a probe knows its node: in ASCII and without characters that have a meaning in Python, sh or
 /// JSON, which are written as `%` and their bytes.
 fn probe_name(node: &str) -> String {
-    let encoded = |byte: u8| match char::from(byte) {
+    let encoded = node.bytes().map(|byte| match char::from(byte) {
         letter if letter.is_ascii_alphanumeric() || "._:@[]+-/".contains(letter) => {
             letter.to_string()
         }
         _ => format!("%{byte:02x}"),
-    };
-    node.bytes().map(encoded).collect()
+    });
+    encoded.collect()
 }
 
 /// Removes the characters that have a meaning in Python, sh or JSON.

@@ -76,10 +76,10 @@ impl SchedulerKind {
     }
 
     fn is_in_path(self, path: &OsStr) -> bool {
-        let is_set = |(variable, file): (&str, &str)| {
+        let is_configured = self.profile().configured_by.is_none_or(|(variable, file)| {
             std::env::var_os(variable).is_some() || Path::new(file).exists()
-        };
-        self.profile().configured_by.is_none_or(is_set) && self.has_program_in(path)
+        });
+        is_configured && self.has_program_in(path)
     }
 
     /// Returns true if a program of its name is on the `PATH`, be it another scheduler's.
@@ -150,9 +150,9 @@ pub struct OwnJob {
 impl OwnJob {
     /// Returns the job whose environment this process has, with its scheduler.
     pub fn of_this_process() -> Option<(SchedulerKind, Self)> {
-        let variable = |name: &str| std::env::var(name).ok();
-        let own = |kind: SchedulerKind| Some((kind, kind.own_job(&variable)?));
-        SchedulerKind::ALL.into_iter().find_map(own)
+        SchedulerKind::ALL
+            .into_iter()
+            .find_map(|kind| Some((kind, kind.own_job(&|name| std::env::var(name).ok())?)))
     }
 }
 

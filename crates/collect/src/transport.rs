@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
@@ -223,24 +223,25 @@ impl Transport {
             return Ok(Channel::Program(Box::new(opening.await?)));
         }
         if self.0.options.mode == TransportMode::Srun {
-            let why = "a single command needs ssh; srun only runs the probe".to_owned();
-            return Err(ssh::Fault::BadConfiguration { why }.into());
+            let why = "a single command needs ssh; srun only runs the probe";
+            return Err(bad_configuration(why).into());
         }
         self.open_configured(target, ssh, command, on_phase).await
     }
 
     /// Fetches the keys of a node without logging in there. If a gateway before it is not known, the keys of that one.
     pub async fn fetch_host_keys(&self, target: &Target) -> Result<HostOffer, ssh::Fault> {
-        let bad = |why: &str| ssh::Fault::BadConfiguration { why: why.to_owned() };
-        let ssh = match &target.reach {
-            Reach::Local => return Err(bad("the local machine has no host key to accept")),
-            Reach::Page(_) => return Err(bad("a page of metrics has no host key to accept")),
-            Reach::Ssh(ssh) => ssh,
+        let why = match &target.reach {
+            Reach::Local => "the local machine has no host key to accept",
+            Reach::Page(_) => "a page of metrics has no host key to accept",
+            Reach::Ssh(ssh) if self.0.options.exec.is_some() && ssh.profile == Profile::System => {
+                "this node is reached by --exec, which shows no host key"
+            }
+            Reach::Ssh(ssh) => {
+                return self.0.ssh.fetch_host_keys(target.name.host(), ssh).await;
+            }
         };
-        if self.0.options.exec.is_some() && ssh.profile == Profile::System {
-            return Err(bad("this node is reached by --exec, which shows no host key"));
-        }
-        self.0.ssh.fetch_host_keys(target.name.host(), ssh).await
+        Err(bad_configuration(why))
     }
 
     /// Adds lines to `known_hosts` files, and returns the number of new ones.
@@ -287,8 +288,7 @@ impl Transport {
                 Ok((&self.0.ssh, ssh.clone()))
             }
             Reach::Ssh(_) | Reach::Local | Reach::Page(_) => {
-                let why = "this node is not reached by ssh, so it needs no login".to_owned();
-                Err(ssh::Fault::BadConfiguration { why })
+                Err(bad_configuration("this node is not reached by ssh, so it needs no login"))
             }
         }
     }
@@ -346,5 +346,17 @@ impl Transport {
     /// Sets the scheduler's addresses of its nodes.
     pub fn set_scheduler_addresses(&self, addresses: SchedulerAddresses) {
         self.0.ssh.set_scheduler_addresses(addresses);
+    }
+}
+
+fn bad_configuration(why: &str) -> ssh::Fault {
+    ssh::Fault::BadConfiguration { why: why.to_owned() }
+}
+
+/// Sleeps until a moment; for ever if there is none.
+pub(crate) async fn sleep_until_some(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }

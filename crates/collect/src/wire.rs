@@ -25,7 +25,9 @@ pub use scrape::{Exporter, excerpt};
 pub(crate) use decode::decode_response;
 pub(crate) use frame::encode_text;
 pub(crate) use merged::MergedSample;
+pub(crate) use raw::OptionalKey;
 pub(crate) use reassemble::address_of;
+pub(crate) use schema::{object, objects};
 
 use gtop_local::text::sanitize;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::collect::{Collector, CollectorConfig, node};
-use crate::transport::{Reach, Target};
+use crate::transport::{Reach, Target, sleep_until_some};
 use crate::wire::DeliverySink;
 use gtop_model::{JobId, NodeName};
 
@@ -137,13 +137,6 @@ impl NodeTask {
 
     fn stop(&self) {
         self.config.send_modify(|config| config.is_stopping = true);
-    }
-}
-
-async fn sleep_until_some(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }
 

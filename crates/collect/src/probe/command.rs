@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{probe_name, seconds};
-use gtop_model::{ProcessKey, ProcessRequest};
+use gtop_model::ProcessRequest;
 
 /// A command to a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,20 +39,24 @@ pub fn encode(id: u64, node: &str, command: &ProbeCommand) -> String {
 }
 
 fn encode_arguments(request: ProcessRequest) -> String {
-    let process = |key: ProcessKey| format!(",\"pid\":{},\"start\":{}", key.pid, key.start_ticks);
-    match request {
+    let (key, signal) = match request {
         ProcessRequest::Signal(key, signal) => {
-            format!("{},\"signal\":{}", process(key), signal.number())
+            (Some(key), format!(",\"signal\":{}", signal.number()))
         }
-        ProcessRequest::Environment(key) | ProcessRequest::Detail(key) => process(key),
-        ProcessRequest::Tree(key) => key.map(process).unwrap_or_default(),
-    }
+        ProcessRequest::Environment(key) | ProcessRequest::Detail(key) => {
+            (Some(key), String::new())
+        }
+        ProcessRequest::Tree(key) => (key, String::new()),
+    };
+    key.map_or_else(String::new, |key| {
+        format!(",\"pid\":{},\"start\":{}{signal}", key.pid, key.start_ticks)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gtop_model::Signal;
+    use gtop_model::{ProcessKey, Signal};
 
     #[test]
     fn commands_are_lines_with_their_keys_in_order() {

@@ -42,13 +42,12 @@ impl Greeting {
     }
 
     fn with_python(nonce: &str, python: &str) -> Self {
-        let line = |text: &str| format!("\n{text}\n").into_bytes();
         let shell = format!("{} NOPY", strip_unsafe(nonce));
+        let announcements =
+            [(strip_unsafe(python), Interpreter::Python), (shell, Interpreter::Shell)];
         Self {
-            announcements: [
-                (line(&strip_unsafe(python)), Interpreter::Python),
-                (line(&shell), Interpreter::Shell),
-            ],
+            announcements: announcements
+                .map(|(text, interpreter)| (format!("\n{text}\n").into_bytes(), interpreter)),
             received: Vec::new(),
         }
     }

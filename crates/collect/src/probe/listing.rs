@@ -76,7 +76,7 @@ impl Listing {
 
     /// Returns it for programs.
     pub fn json(&self) -> String {
-        let part = |script: &Script| {
+        let scripts = self.scripts().iter().map(|script| {
             let readable = script.readable();
             json!({
                 "name": script.name(),
@@ -85,8 +85,8 @@ impl Listing {
                 "readable_bytes": readable.len(),
                 "readable_sha256": hex_sha256(&[readable.as_bytes()]),
             })
-        };
-        let scripts: Vec<_> = self.scripts().iter().map(part).collect();
+        });
+        let scripts: Vec<_> = scripts.collect();
         let (is_root, allows_signals) = match self.privilege {
             Privilege::Login => (false, false),
             Privilege::Root { allows_signals } => (true, allows_signals),

@@ -30,15 +30,15 @@ pub fn shared_probe(
     sudo_refusal: Option<SudoRefusal>,
 ) -> SharedProbe {
     let settings = ProbeSettings { interval, sudo_refusal, ..ProbeSettings::new("-", nonce) };
-    let part = |interpreter| source_with_fragments(interpreter, &settings, MAX_PIECE_BYTES);
+    let [python, shell] = [Interpreter::Python, Interpreter::Shell]
+        .map(|interpreter| source_with_fragments(interpreter, &settings, MAX_PIECE_BYTES));
     let nonce = strip_unsafe(nonce);
     let skip = format!("[ \"$l\" = {nonce}- ]&&{{ s=;continue;}};");
-    let python = part(Interpreter::Python);
     let node_variable = SchedulerKind::default().profile().node_variable.unwrap_or_default();
     let script = loader(&nonce, python.script_size(), &format!(" ${node_variable}"), &skip);
     let mut input = python.parts().concat();
     input.extend_from_slice(format!("\n{nonce}-\n").as_bytes());
-    input.extend(part(Interpreter::Shell).parts().concat());
+    input.extend(shell.parts().concat());
     SharedProbe { nonce, script, input }
 }
 

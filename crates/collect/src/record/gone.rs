@@ -18,11 +18,11 @@ const MAX_NAME_LENGTH: usize = 100;
 pub(super) struct GoneDeviceLine {
     source: String,
     uuid: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<Arc<str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pci: Option<Arc<str>>,
     since: f64,
 }
@@ -40,17 +40,18 @@ impl GoneDeviceLine {
     }
 
     pub(super) fn to_device(&self) -> (Source, Device) {
-        let text = |text: &Option<Arc<str>>| {
-            let text = text.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH));
-            text.map_or_else(Reading::default, Reading::Known)
-        };
+        let [name, pci] = [&self.name, &self.pci].map(|text| {
+            Reading::of(text.as_deref(), |text| {
+                Reading::Known(sanitize_shared(text, MAX_NAME_LENGTH))
+            })
+        });
         let vendor = Vendor::from_backend(&self.source);
         let device = Device {
             uuid: sanitize_shared(&self.uuid, MAX_NAME_LENGTH),
             index: self.index.map_or_else(Reading::default, Reading::Known),
             vendor: vendor.map_or_else(Reading::default, Reading::Known),
-            name: text(&self.name),
-            pci: text(&self.pci),
+            name,
+            pci,
             fault: Some(DeviceFault::Gone(from_seconds(self.since))),
             ..Device::default()
         };

@@ -3,117 +3,81 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
-use crate::record::value::{from_seconds, node_name, to_seconds};
+use crate::record::value::{from_seconds, node_name, text, to_seconds};
 use crate::scheduler::{SchedulerKind, profile_of};
-use gtop_local::text::sanitize_shared;
+use crate::wire::objects;
 use gtop_model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
     RequestedJobs, SchedulerErrorKind, SchedulerNodes,
 };
 
-const MAX_TEXT_LENGTH: usize = 1000;
+objects! {
+    /// A job list.
+    pub(super) struct JobListLine {
+        /// The scheduler that listed them; `None` for the one of the first recordings.
+        scheduler?: Option<String>,
+        jobs: Vec<JobLine>,
+        at: Option<f64>,
+        interval?: Option<f64>,
+        error: Option<ErrorLine>,
+        notes: Vec<Arc<str>>,
+        filter: Arc<str>,
+        by_id: bool,
+        all: bool,
+        is_partial?: bool,
+        awaits_devices: bool,
+        hides_jobs?: Option<bool>,
+        awaiting_outcome: Vec<JobLine>,
+        /// Ids and how the jobs ended.
+        ended: Vec<(String, String)>,
+        /// What the scheduler says of nodes; equal ones share a line.
+        nodes?: Vec<SchedulerNodesLine>,
+        nodes_at?: Option<f64>,
+        /// What was proved of the indices of nodes.
+        proved?: Vec<ProvedLine>,
+        /// When it was asked which devices of nodes jobs have.
+        allocated_at?: Option<f64>,
+    }
 
-/// A job list.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is recorded by its own name")]
-pub(super) struct JobListLine {
-    /// The scheduler that listed them; `None` for the one of the first recordings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scheduler: Option<String>,
-    jobs: Vec<JobLine>,
-    at: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interval: Option<f64>,
-    error: Option<ErrorLine>,
-    notes: Vec<Arc<str>>,
-    filter: Arc<str>,
-    by_id: bool,
-    all: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    is_partial: bool,
-    awaits_devices: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hides_jobs: Option<bool>,
-    awaiting_outcome: Vec<JobLine>,
-    /// Ids and how the jobs ended.
-    ended: Vec<(String, String)>,
-    /// What the scheduler says of nodes; equal ones share a line.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    nodes: Vec<SchedulerNodesLine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nodes_at: Option<f64>,
-    /// What was proved of the indices of nodes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    proved: Vec<ProvedLine>,
-    /// When it was asked which devices of nodes jobs have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allocated_at: Option<f64>,
-}
+    struct ErrorLine {
+        message: Arc<str>,
+        kind: String,
+        since: f64,
+    }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct ErrorLine {
-    message: Arc<str>,
-    #[serde(default)]
-    kind: String,
-    since: f64,
-}
+    struct JobLine {
+        id: String,
+        shown_id: Arc<str>,
+        sluid?: Option<String>,
+        name: Arc<str>,
+        user: Arc<str>,
+        partition: Arc<str>,
+        account?: Option<Arc<str>>,
+        state: String,
+        reason?: Option<Arc<str>>,
+        submitted_at?: Option<f64>,
+        starts_at?: Option<f64>,
+        ends_at?: Option<f64>,
+        limit?: Option<f64>,
+        run_time?: Option<f64>,
+        /// `None` for one task, 0 if their number is not known.
+        tasks?: Option<u32>,
+        node_count: u32,
+        devices_per_node?: Option<u32>,
+        allocations: Vec<AllocationLine>,
+    }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct JobLine {
-    id: String,
-    shown_id: Arc<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sluid: Option<String>,
-    name: Arc<str>,
-    user: Arc<str>,
-    partition: Arc<str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    account: Option<Arc<str>>,
-    state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitted_at: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    starts_at: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ends_at: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_time: Option<f64>,
-    /// `None` for one task, 0 if their number is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tasks: Option<u32>,
-    node_count: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    devices_per_node: Option<u32>,
-    allocations: Vec<AllocationLine>,
-}
-
-/// The devices of a job on a node: indices, a number, neither if there are none, or unknown.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct AllocationLine {
-    node: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    indices: Option<Vec<u32>>,
-    /// The job has shares of these devices.
-    #[serde(rename = "shares", skip_serializing_if = "std::ops::Not::not")]
-    is_share: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u32>,
-}
-
-fn text(text: &str) -> Arc<str> {
-    sanitize_shared(text, MAX_TEXT_LENGTH)
+    /// The devices of a job on a node: indices, a number, neither if there are none, or unknown.
+    struct AllocationLine {
+        node: String,
+        indices?: Option<Vec<u32>>,
+        /// The job has shares of these devices.
+        #[serde(rename = "shares")]
+        is_share?: bool,
+        count?: Option<u32>,
+    }
 }
 
 fn duration(seconds: f64) -> Option<Duration> {
@@ -122,14 +86,7 @@ fn duration(seconds: f64) -> Option<Duration> {
 
 impl From<&JobList> for JobListLine {
     fn from(list: &JobList) -> Self {
-        let error = |error: &JobListError| ErrorLine {
-            message: Arc::clone(&error.message),
-            kind: error.kind.as_str().to_owned(),
-            since: to_seconds(error.since),
-        };
-        let ended = |(id, outcome): &(JobId, JobOutcome)| {
-            (id.as_str().to_owned(), outcome.text().to_owned())
-        };
+        let ended = list.ended.iter();
         let id = list.scheduler.id;
         let is_default = id == SchedulerKind::default().profile().id;
         Self {
@@ -137,7 +94,11 @@ impl From<&JobList> for JobListLine {
             jobs: list.jobs.iter().map(JobLine::from).collect(),
             at: list.at.map(to_seconds),
             interval: Some(list.interval.as_secs_f64()).filter(|seconds| *seconds > 0.0),
-            error: list.error.as_ref().map(error),
+            error: list.error.as_ref().map(|error| ErrorLine {
+                message: Arc::clone(&error.message),
+                kind: error.kind.as_str().to_owned(),
+                since: to_seconds(error.since),
+            }),
             notes: list.notes.clone(),
             filter: Arc::clone(&list.filter_text),
             by_id: list.requested == RequestedJobs::ById,
@@ -146,7 +107,7 @@ impl From<&JobList> for JobListLine {
             awaits_devices: list.awaits_devices,
             hides_jobs: list.hides_jobs,
             awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
-            ended: list.ended.iter().map(ended).collect(),
+            ended: ended.map(|(id, how)| (id.to_string(), how.text().to_owned())).collect(),
             nodes: scheduler_nodes::to_lines(&list.nodes),
             nodes_at: list.nodes.at.map(to_seconds),
             proved: proved::to_lines(&list.proved),
@@ -157,20 +118,16 @@ impl From<&JobList> for JobListLine {
 
 impl JobListLine {
     pub(super) fn to_list(&self) -> JobList {
-        let error = |error: &ErrorLine| JobListError {
-            message: text(&error.message),
-            kind: SchedulerErrorKind::named(&error.kind),
-            since: from_seconds(error.since),
-        };
         let requested = match (self.all, self.by_id) {
             (true, _) => RequestedJobs::All,
             (false, true) => RequestedJobs::ById,
             (false, false) => RequestedJobs::Selected,
         };
-        let outcome = |word: &str| JobOutcome::ALL.into_iter().find(|one| one.text() == word);
-        let ended = |(id, word): &(String, String)| {
-            Some((JobId::new(id)?, outcome(word).unwrap_or_default()))
-        };
+        let ended = self.ended.iter().filter_map(|(id, how)| {
+            let outcome = JobOutcome::ALL.into_iter().find(|outcome| outcome.text() == how);
+            Some((JobId::new(id)?, outcome.unwrap_or_default()))
+        });
+        let awaiting_outcome = self.awaiting_outcome.iter().filter_map(|job| job.to_job(self.at));
         JobList {
             scheduler: self
                 .scheduler
@@ -179,7 +136,11 @@ impl JobListLine {
             jobs: self.jobs.iter().filter_map(|job| job.to_job(self.at)).collect(),
             at: self.at.map(from_seconds),
             interval: self.interval.and_then(duration).unwrap_or_default(),
-            error: self.error.as_ref().map(error),
+            error: self.error.as_ref().map(|error| JobListError {
+                message: text(&error.message),
+                kind: SchedulerErrorKind::named(&error.kind),
+                since: from_seconds(error.since),
+            }),
             notes: self.notes.iter().map(|note| text(note)).collect(),
             filter_text: text(&self.filter),
             narrowed_by: Arc::default(),
@@ -189,12 +150,8 @@ impl JobListLine {
             awaits_nodes: false,
             awaits_hidden: false,
             hides_jobs: self.hides_jobs,
-            awaiting_outcome: self
-                .awaiting_outcome
-                .iter()
-                .filter_map(|job| job.to_job(self.at))
-                .collect(),
-            ended: self.ended.iter().filter_map(ended).collect(),
+            awaiting_outcome: awaiting_outcome.collect(),
+            ended: ended.collect(),
             nodes: Arc::new(SchedulerNodes {
                 nodes: scheduler_nodes::to_nodes(&self.nodes),
                 at: self.nodes_at.map(from_seconds),

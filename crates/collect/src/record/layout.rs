@@ -128,24 +128,26 @@ pub(super) fn read_index(file: &File, offset: u64, end: u64) -> Option<(Index, u
 /// Returns the frame that begins at `offset` and ends at `end` or before; `None` if none is whole there. The content of
 /// a group is not checked.
 pub(super) fn read_frame(file: &File, offset: u64, end: u64) -> Option<FileFrame> {
-    let read_u32 = |at: u64| {
-        let mut bytes = [0; 4];
-        file.read_exact_at(&mut bytes, at).ok().map(|()| u32::from_le_bytes(bytes))
-    };
-    let magic = read_u32(offset)?;
+    let magic = read_u32(file, offset)?;
     let frame = if SKIPPABLE_MAGIC.contains(&magic) {
         let kind = match magic {
             INDEX_MAGIC => FileFrameKind::Index,
             SEEK_TABLE_MAGIC => FileFrameKind::SeekTable,
             _ => FileFrameKind::Skipped,
         };
-        FileFrame { kind, length: 8 + u64::from(read_u32(offset + 4)?) }
+        FileFrame { kind, length: 8 + u64::from(read_u32(file, offset + 4)?) }
     } else if magic == FRAME_MAGIC {
         FileFrame { kind: FileFrameKind::Group, length: group_length(file, offset, end)? }
     } else {
         return None;
     };
     (offset.checked_add(frame.length)? <= end).then_some(frame)
+}
+
+fn read_u32(file: &File, offset: u64) -> Option<u32> {
+    let mut bytes = [0; 4];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(u32::from_le_bytes(bytes))
 }
 
 /// Adds up the header, the blocks and the checksum of a zstd frame, as RFC 8878 lays them out.
@@ -222,11 +224,10 @@ pub(super) fn find_frame(file: &File, offset: u64, end: u64) -> Option<u64> {
         let length = usize::try_from(end - start).unwrap_or(CHUNK).min(CHUNK);
         let mut chunk = vec![0; length];
         file.read_exact_at(&mut chunk, start).ok()?;
-        let is_magic = |bytes: &[u8]| {
-            let magic = bytes.try_into().map(u32::from_le_bytes).unwrap_or_default();
-            magic == FRAME_MAGIC || magic == INDEX_MAGIC
-        };
-        if let Some(at) = chunk.windows(4).position(is_magic) {
+        let magics = [FRAME_MAGIC, INDEX_MAGIC].map(u32::to_le_bytes);
+        if let Some(at) =
+            chunk.windows(4).position(|bytes| magics.iter().any(|magic| magic == bytes))
+        {
             return Some(start + u64::try_from(at).ok()?);
         }
         let step = u64::try_from(length.saturating_sub(3)).ok()?;

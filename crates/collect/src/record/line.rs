@@ -1,5 +1,6 @@
 //! The lines of a recording: one JSON object each, which says when something happened, to which node, and what.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +12,13 @@ use serde_json::value::RawValue;
 use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
 use crate::record::marks::MarkLine;
-use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
-use crate::wire::{Frame, RawUpdate, excerpt};
-use gtop_local::text::sanitize_shared;
+use crate::record::value::{from_seconds, is_recorded_time, node_name, text, to_seconds};
+use crate::wire::{Frame, RawUpdate, excerpt, objects};
 use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, JobList, Link, Mark, NodeName, SessionUpdate, TransportKind};
 
 /// The version of the format. A reader accepts this version and earlier ones.
 pub(super) const FORMAT: u32 = 1;
-/// Maximum length of a text that is not a body.
-const MAX_TEXT_LENGTH: usize = 1000;
 
 /// The first line of a recorder's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,35 +80,23 @@ struct LineJson<'a> {
     at: f64,
     #[serde(default)]
     checkpoint: bool,
-    #[serde(borrow, default)]
-    node: Option<std::borrow::Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
+    node: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     body: Option<&'a RawValue>,
-    #[serde(default)]
     scrape: Option<String>,
-    #[serde(default)]
     link: Option<LinkLine>,
-    #[serde(default)]
     via: Option<String>,
-    #[serde(default)]
     interval: Option<f64>,
-    #[serde(default)]
     every: Option<f64>,
-    #[serde(default)]
     gone: Option<Vec<GoneDeviceLine>>,
-    #[serde(default)]
     nodes: Option<Vec<String>>,
-    #[serde(default)]
     jobs: Option<JobListLine>,
-    #[serde(default)]
     mark: Option<MarkJson>,
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     lost: Option<f64>,
     #[serde(default)]
     end: bool,
-    #[serde(default)]
     start: Option<Header>,
 }
 
@@ -122,26 +108,17 @@ enum MarkJson {
     Mark(MarkLine),
 }
 
-#[derive(Serialize, Deserialize)]
-struct LinkLine {
-    state: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fault: Option<String>,
-    #[serde(default, skip_serializing_if = "str_is_empty")]
-    detail: Arc<str>,
-    #[serde(default, skip_serializing_if = "str_is_empty")]
-    what: Arc<str>,
-    /// What earlier versions wrote in place of `what`, with what to do.
-    #[serde(default, skip_serializing)]
-    remedy: Arc<str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retry_at: Option<f64>,
-}
-
-fn str_is_empty(text: &str) -> bool {
-    text.is_empty()
+objects! {
+    struct LinkLine {
+        state: String,
+        attempt?: Option<u32>,
+        fault?: Option<String>,
+        detail?: Arc<str>,
+        what?: Arc<str>,
+        /// What earlier versions wrote in place of `what`, with what to do.
+        remedy?: Arc<str>,
+        retry_at?: Option<f64>,
+    }
 }
 
 /// Appends `{"at":…` to a group of lines.
@@ -183,47 +160,46 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// Writes the body of a frame as the node sent it.
-pub(super) fn write_body(
-    out: &mut Vec<u8>,
-    at: Timestamp,
-    is_checkpoint: bool,
-    node: &NodeName,
-    body: &[u8],
-) {
-    write_value(out, at, is_checkpoint, Some(node), "body", body);
+/// Writes lines about a node at a time.
+pub(super) struct NodeLines<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) node: &'a NodeName,
+    pub(super) at: Timestamp,
+    pub(super) is_checkpoint: bool,
 }
 
-/// Writes the lines that are read of a page of metrics.
-pub(super) fn write_scrape(
-    out: &mut Vec<u8>,
-    at: Timestamp,
-    is_checkpoint: bool,
-    node: &NodeName,
-    text: &str,
-) {
-    write_value(out, at, is_checkpoint, Some(node), "scrape", &json(&text));
-}
+impl NodeLines<'_> {
+    /// Sets the time of the next lines.
+    pub(super) fn at(&mut self, at: Timestamp) -> &mut Self {
+        self.at = at;
+        self
+    }
 
-/// Writes what is said of a session.
-pub(super) fn write_session(
-    out: &mut Vec<u8>,
-    at: Timestamp,
-    is_checkpoint: bool,
-    node: &NodeName,
-    update: &SessionUpdate,
-) {
-    let (key, value) = match update {
-        SessionUpdate::Link(link) => ("link", json(&LinkLine::from(link))),
-        SessionUpdate::Reached(via) => ("via", json(&via.as_str())),
-        SessionUpdate::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
-        SessionUpdate::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
-        SessionUpdate::Gone(devices) => {
-            let lines: Vec<_> = devices.iter().filter_map(GoneDeviceLine::of).collect();
-            ("gone", json(&lines))
-        }
-    };
-    write_value(out, at, is_checkpoint, Some(node), key, &value);
+    /// Writes the body of a frame as the node sent it.
+    pub(super) fn write_body(&mut self, body: &[u8]) {
+        write_value(self.out, self.at, self.is_checkpoint, Some(self.node), "body", body);
+    }
+
+    /// Writes the lines that are read of a page of metrics.
+    pub(super) fn write_scrape(&mut self, text: &str) {
+        let json = json(&text);
+        write_value(self.out, self.at, self.is_checkpoint, Some(self.node), "scrape", &json);
+    }
+
+    /// Writes a change of the session.
+    pub(super) fn write_session(&mut self, update: &SessionUpdate) {
+        let (key, value) = match update {
+            SessionUpdate::Link(link) => ("link", json(&LinkLine::from(link))),
+            SessionUpdate::Reached(via) => ("via", json(&via.as_str())),
+            SessionUpdate::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
+            SessionUpdate::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
+            SessionUpdate::Gone(devices) => {
+                let lines: Vec<_> = devices.iter().filter_map(GoneDeviceLine::of).collect();
+                ("gone", json(&lines))
+            }
+        };
+        write_value(self.out, self.at, self.is_checkpoint, Some(self.node), key, &value);
+    }
 }
 
 /// Writes the watched nodes and the jobs.
@@ -283,8 +259,8 @@ pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
     Some(RecordedLine { at, is_checkpoint, content })
 }
 
-/// Parses a line as [`write_body`] writes it, which nearly all are, without looking through the body twice; `None` if it
-/// has another form.
+/// Parses a line as [`NodeLines::write_body`] writes it, which nearly all are, without looking through the body twice;
+/// `None` if it has another form.
 fn parse_body(text: &[u8]) -> Option<RecordedLine> {
     let (at, rest) = split_time(text)?;
     let (is_checkpoint, rest) = match rest.strip_prefix(b",\"checkpoint\":true") {
@@ -374,27 +350,24 @@ fn fleet_content(at: Timestamp, raw: LineJson<'_>) -> Content {
 
 impl From<&Link> for LinkLine {
     fn from(link: &Link) -> Self {
-        let in_state = |state: &str| Self {
-            state: state.to_owned(),
-            attempt: None,
-            fault: None,
-            detail: Arc::default(),
-            what: Arc::default(),
-            remedy: Arc::default(),
-            retry_at: None,
+        let (state, rest) = match link {
+            Link::Idle => ("idle", Self::default()),
+            Link::Opening { attempt } => {
+                ("opening", Self { attempt: Some(*attempt), ..Self::default() })
+            }
+            Link::Up => ("up", Self::default()),
+            Link::Down { fault, retry_at } => {
+                let down = Self {
+                    fault: Some(fault.kind.label().to_owned()),
+                    detail: Arc::clone(&fault.detail),
+                    what: Arc::clone(&fault.what),
+                    retry_at: retry_at.map(to_seconds),
+                    ..Self::default()
+                };
+                ("down", down)
+            }
         };
-        match link {
-            Link::Idle => in_state("idle"),
-            Link::Opening { attempt } => Self { attempt: Some(*attempt), ..in_state("opening") },
-            Link::Up => in_state("up"),
-            Link::Down { fault, retry_at } => Self {
-                fault: Some(fault.kind.label().to_owned()),
-                detail: Arc::clone(&fault.detail),
-                what: Arc::clone(&fault.what),
-                retry_at: retry_at.map(to_seconds),
-                ..in_state("down")
-            },
-        }
+        Self { state: state.to_owned(), ..rest }
     }
 }
 
@@ -407,7 +380,6 @@ impl LinkLine {
             "down" => {
                 let word = self.fault.as_deref().unwrap_or_default();
                 let kind = FaultKind::ALL.into_iter().find(|kind| kind.label() == word);
-                let text = |text: &str| sanitize_shared(text, MAX_TEXT_LENGTH);
                 let fault = match kind {
                     Some(kind) => Fault::new(kind, text(&self.detail)),
                     // A kind that this version does not know.
@@ -440,9 +412,10 @@ mod tests {
     fn a_line_with_a_body_may_be_written_by_others() {
         let known = |is_checkpoint| Some(("gpu01".to_owned(), is_checkpoint));
         let mut written = Vec::new();
-        let name = NodeName::new("gpu01").unwrap();
+        let node = &NodeName::new("gpu01").unwrap();
         let at = Timestamp::from_micros(100_250_000);
-        write_body(&mut written, at, true, &name, BODY.as_bytes());
+        let mut lines = NodeLines { out: &mut written, node, at, is_checkpoint: true };
+        lines.write_body(BODY.as_bytes());
         assert_eq!(node_of(std::str::from_utf8(&written).unwrap()), known(true));
         for line in [
             format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY}}}"#),

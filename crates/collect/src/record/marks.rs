@@ -2,38 +2,27 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::record::value::node_name;
-use gtop_local::text::sanitize_shared;
+use crate::record::value::{node_name, text};
+use crate::wire::objects;
 use gtop_local::time::Timestamp;
 use gtop_model::{Mark, MarkKind, NodeName, Severity};
 
-const MAX_TEXT_LENGTH: usize = 1000;
 /// Maximum number of nodes of a mark.
 const MAX_NODES: usize = 16_384;
 
-/// A mark without its time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct MarkLine {
-    kind: String,
-    text: Arc<str>,
-    severity: String,
-    /// The text without the node and the device.
-    event: Arc<str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    nodes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "str_is_empty")]
-    meaning: Arc<str>,
-    #[serde(skip_serializing_if = "str_is_empty")]
-    remedy: Arc<str>,
-}
-
-fn str_is_empty(text: &str) -> bool {
-    text.is_empty()
+objects! {
+    /// A mark without its time.
+    pub(super) struct MarkLine {
+        kind: String,
+        text: Arc<str>,
+        severity: String,
+        /// The text without the node and the device.
+        event: Arc<str>,
+        nodes?: Vec<String>,
+        device?: Option<Arc<str>>,
+        meaning?: Arc<str>,
+        remedy?: Arc<str>,
+    }
 }
 
 impl From<&Mark> for MarkLine {
@@ -60,7 +49,6 @@ impl MarkLine {
     /// Returns the mark; `None` if this version does not know what it marks.
     pub(super) fn to_mark(&self, at: Timestamp) -> Option<Mark> {
         let kind = MarkKind::ALL.into_iter().find(|kind| kind.as_str() == self.kind)?;
-        let text = |text: &str| sanitize_shared(text, MAX_TEXT_LENGTH);
         let plain = Mark::plain(at, kind, text(&self.text));
         let severity = Severity::ALL.into_iter().find(|known| known.as_str() == self.severity);
         let nodes = self.nodes.iter().take(MAX_NODES).filter_map(|name| node_name(name));

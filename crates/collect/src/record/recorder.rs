@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::record::line::{self, Header};
+use crate::record::line::{self, Header, NodeLines};
 use crate::record::line_group::LineGroup;
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::wire::body::{self, Body};
@@ -141,13 +141,12 @@ impl Recorder {
         let for_thread = Arc::clone(&shared);
         let (ended_sender, ended) = channel();
         let began = shared.clock.now();
-        let write = move || {
-            write_groups(&for_thread, writer, &publisher, began);
-            drop(ended_sender);
-        };
         thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(write)
+            .spawn(move || {
+                write_groups(&for_thread, writer, &publisher, began);
+                drop(ended_sender);
+            })
             .map_err(RecordError::Thread)?;
         Ok(Self { path: path.to_owned(), shared, ended, state })
     }
@@ -169,9 +168,12 @@ impl Recorder {
         lines.flushes.0 += 1;
         let request = lines.flushes.0;
         self.shared.is_due.notify_all();
-        let is_waiting = |lines: &mut Lines| lines.flushes.1 < request && !lines.is_stopping;
         // An error means that another thread has panicked, which is shown.
-        drop(self.shared.is_due.wait_while(lines, is_waiting));
+        drop(
+            self.shared
+                .is_due
+                .wait_while(lines, |lines| lines.flushes.1 < request && !lines.is_stopping),
+        );
     }
 
     /// Returns the state as it changes.
@@ -252,11 +254,10 @@ impl RecorderShared {
 
     /// Waits until a group is due; returns true if the recorder stops, and the number of flushes that this one is.
     fn wait_until_due(&self) -> (bool, u64) {
-        let is_waiting = |lines: &mut Lines| {
+        let waited = self.is_due.wait_timeout_while(self.lock(), GROUP_SPAN, |lines| {
             let (requested, done) = lines.flushes;
             !lines.is_stopping && requested == done && lines.group.text.len() < GROUP_BYTES
-        };
-        let waited = self.is_due.wait_timeout_while(self.lock(), GROUP_SPAN, is_waiting);
+        });
         let lines = waited.unwrap_or_else(PoisonError::into_inner).0;
         (lines.is_stopping, lines.flushes.0)
     }
@@ -367,16 +368,12 @@ impl NodeRecorder {
         }
         let mut state = lock(&self.state);
         let mut text = Vec::new();
+        let mut lines = NodeLines { out: &mut text, node: &self.name, at, is_checkpoint: false };
+        let every = self.shared.every;
         match raw {
-            RawUpdate::Session(update) => {
-                state.on_session(&self.name, at, update, self.shared.every, &mut text);
-            }
-            RawUpdate::Frame(frame) => {
-                state.record_frame(&self.name, at, frame, self.shared.every, &mut text);
-            }
-            RawUpdate::Scrape(page) => {
-                state.record_scrape(&self.name, at, page, self.shared.every, &mut text);
-            }
+            RawUpdate::Session(update) => state.on_session(update, every, &mut lines),
+            RawUpdate::Frame(frame) => state.record_frame(frame, every, &mut lines),
+            RawUpdate::Scrape(page) => state.record_scrape(page, every, &mut lines),
         }
         // The node stays locked until its line is in the group, which keeps its lines in order.
         let mut lines = self.shared.lock();
@@ -395,20 +392,13 @@ impl NodeRecorder {
 
 impl NodeState {
     /// Writes the line of what is said of the session, and keeps what a checkpoint needs of it.
-    fn on_session(
-        &mut self,
-        name: &NodeName,
-        at: Timestamp,
-        update: SessionUpdate,
-        every: Duration,
-        text: &mut Vec<u8>,
-    ) {
+    fn on_session(&mut self, update: SessionUpdate, every: Duration, lines: &mut NodeLines<'_>) {
         // They follow from the samples, from which only a checkpoint cuts a reader off.
         if let SessionUpdate::Gone(devices) = update {
             self.gone = devices;
             return;
         }
-        line::write_session(text, at, false, name, &update);
+        lines.write_session(&update);
         match update {
             SessionUpdate::Link(link) => self.on_link(link),
             SessionUpdate::Reached(via) => self.via = Some(via),
@@ -416,13 +406,7 @@ impl NodeState {
                 self.interval = Some(interval);
                 if !every.is_zero() {
                     self.every = Some(every);
-                    line::write_session(
-                        text,
-                        at,
-                        false,
-                        name,
-                        &SessionUpdate::RecordedEvery(every),
-                    );
+                    lines.write_session(&SessionUpdate::RecordedEvery(every));
                 }
             }
             SessionUpdate::RecordedEvery(_) | SessionUpdate::Gone(_) => {}
@@ -430,38 +414,24 @@ impl NodeState {
     }
 
     /// Writes the line of a frame, if its sample is due, and keeps what a checkpoint needs of it.
-    fn record_frame(
-        &mut self,
-        name: &NodeName,
-        at: Timestamp,
-        frame: Box<Frame>,
-        every: Duration,
-        text: &mut Vec<u8>,
-    ) {
+    fn record_frame(&mut self, frame: Box<Frame>, every: Duration, lines: &mut NodeLines<'_>) {
         if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
-            self.thin(name, at, sample.clone(), every, text);
+            self.thin(sample.clone(), every, lines);
         } else {
-            line::write_body(text, at, false, name, &frame.text);
+            lines.write_body(&frame.text);
         }
-        self.on_frame(at, frame);
+        self.on_frame(lines.at, frame);
     }
 
     /// Writes a sample of all that came since the last one that was written, if it is due.
-    fn thin(
-        &mut self,
-        name: &NodeName,
-        at: Timestamp,
-        sample: body::Sample,
-        every: Duration,
-        text: &mut Vec<u8>,
-    ) {
+    fn thin(&mut self, sample: body::Sample, every: Duration, lines: &mut NodeLines<'_>) {
         self.unwritten.add(sample);
-        if !self.is_due(at, every) {
+        if !self.is_due(lines.at, every) {
             return;
         }
-        self.written_at = Some(at);
+        self.written_at = Some(lines.at);
         if let Some(sample) = std::mem::take(&mut self.unwritten).into_sample() {
-            line::write_body(text, at, false, name, &encode_text(&Body::Sample(sample)));
+            lines.write_body(&encode_text(&Body::Sample(sample)));
         }
     }
 
@@ -471,19 +441,12 @@ impl NodeState {
     }
 
     /// Writes the line of a page, if it is due: each has all values. A checkpoint repeats the last two.
-    fn record_scrape(
-        &mut self,
-        name: &NodeName,
-        at: Timestamp,
-        page: Arc<str>,
-        every: Duration,
-        text: &mut Vec<u8>,
-    ) {
-        if self.is_due(at, every) {
-            self.written_at = Some(at);
-            line::write_scrape(text, at, false, name, &page);
+    fn record_scrape(&mut self, page: Arc<str>, every: Duration, lines: &mut NodeLines<'_>) {
+        if self.is_due(lines.at, every) {
+            self.written_at = Some(lines.at);
+            lines.write_scrape(&page);
         }
-        self.scrapes.push_back((at, page));
+        self.scrapes.push_back((lines.at, page));
         if self.scrapes.len() > LAST_SAMPLES {
             self.scrapes.pop_front();
         }
@@ -543,19 +506,19 @@ impl NodeState {
 
     /// Makes the oldest two equal events one that counts both; if there are none, the oldest event is dropped.
     fn drop_event(&mut self) {
-        let equal = |(position, earlier): (usize, &ToldEvent)| {
+        let equal = self.events.iter().enumerate().find_map(|(position, earlier)| {
             let mut later = self.events.iter().enumerate().skip(position + 1);
             let found = later.find(|(_, later)| is_same_event(&earlier.event, &later.event));
             found.map(|(later, _)| (position, later))
-        };
-        let Some((earlier, later)) = self.events.iter().enumerate().find_map(equal) else {
+        });
+        let Some((earlier, later)) = equal else {
             self.events.pop_front();
             return;
         };
         let counted = self.events.remove(earlier);
         if let (Some(counted), Some(told)) = (counted, self.events.get_mut(later - 1)) {
-            let count = |event: &body::Event| event.count.value().unwrap_or(1).max(1);
-            told.event.count = (count(&told.event).saturating_add(count(&counted.event))).into();
+            let count = told.event.occurrences().saturating_add(counted.event.occurrences());
+            told.event.count = count.into();
             let ToldEvent { event: body::Event { first, since, seq, logged, .. }, .. } = counted;
             told.event.first = if first.value().is_some() { first } else { seq };
             told.event.since = if since.value().is_some() { since } else { logged };
@@ -565,42 +528,48 @@ impl NodeState {
 
     /// Writes the lines from which a reader knows this node. The time of a frame is that at which it was made, so that
     /// the reader finds the offset of the node's clock at once.
-    fn write_checkpoint(&self, out: &mut Vec<u8>, name: &NodeName, now: Timestamp) {
-        let made_at = |probe: f64| self.offset.local_time(probe, now).unwrap_or(now);
-        let mut say = |update: SessionUpdate| line::write_session(out, now, true, name, &update);
-        self.via.map(SessionUpdate::Reached).into_iter().for_each(&mut say);
-        if self.hello.is_some() || !self.scrapes.is_empty() {
-            say(SessionUpdate::Link(Link::Up));
+    fn write_checkpoint(&self, out: &mut Vec<u8>, node: &NodeName, now: Timestamp) {
+        let mut lines = NodeLines { out, node, at: now, is_checkpoint: true };
+        let is_up = self.hello.is_some() || !self.scrapes.is_empty();
+        let updates = [
+            self.via.map(SessionUpdate::Reached),
+            is_up.then_some(SessionUpdate::Link(Link::Up)),
+            self.interval.map(SessionUpdate::Interval),
+            self.every.map(SessionUpdate::RecordedEvery),
+        ];
+        for update in updates.iter().flatten() {
+            lines.write_session(update);
         }
-        self.interval.map(SessionUpdate::Interval).into_iter().for_each(&mut say);
-        self.every.map(SessionUpdate::RecordedEvery).into_iter().for_each(&mut say);
-        let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some((at, _, text)) = &self.hello {
-            body(made_at(*at), text);
+            lines.at(self.made_at(*at, now)).write_body(text);
         }
         if !self.gone.is_empty() {
-            line::write_session(out, now, true, name, &SessionUpdate::Gone(self.gone.clone()));
+            lines.at(now).write_session(&SessionUpdate::Gone(self.gone.clone()));
         }
         for (at, page) in &self.scrapes {
-            line::write_scrape(out, *at, true, name, page);
+            lines.at(*at).write_scrape(page);
         }
-        let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some(sample) = self.merged.sample() {
-            body(made_at(sample.at), &encode_text(&Body::Sample(sample.clone())));
+            let text = encode_text(&Body::Sample(sample.clone()));
+            lines.at(self.made_at(sample.at, now)).write_body(&text);
         }
-        for (at, frame) in &self.last {
-            body(*at, &frame.text);
-        }
-        for ToldEvent { at, text, .. } in &self.events {
-            body(*at, text);
+        let frames = self.last.iter().map(|(at, frame)| (at, &frame.text));
+        let events = self.events.iter().map(|told| (&told.at, &told.text));
+        for (at, text) in frames.chain(events) {
+            lines.at(*at).write_body(text);
         }
         for (at, text) in self.errors_since_samples() {
-            body(made_at(*at), text);
+            lines.at(self.made_at(*at, now)).write_body(text);
         }
-        let links = [self.down.as_ref(), self.link.as_ref().filter(|link| **link != Link::Up)];
-        for link in links.into_iter().flatten() {
-            line::write_session(out, now, true, name, &SessionUpdate::Link(link.clone()));
+        let link = self.link.as_ref().filter(|link| **link != Link::Up);
+        for link in self.down.iter().chain(link) {
+            lines.at(now).write_session(&SessionUpdate::Link(link.clone()));
         }
+    }
+
+    /// Returns when a frame was made, given its time by the clock of the probe.
+    fn made_at(&self, probe_seconds: f64, now: Timestamp) -> Timestamp {
+        self.offset.local_time(probe_seconds, now).unwrap_or(now)
     }
 
     /// Returns the errors of sources that were not sampled since.
@@ -609,24 +578,21 @@ impl NodeState {
             if let Body::Sample(sample) = &frame.body { Some(sample) } else { None }
         });
         let samples: Vec<&body::Sample> = self.merged.sample().into_iter().chain(last).collect();
-        let is_newer = move |source: &str, at: f64| {
-            samples
-                .iter()
-                .filter_map(|sample| sampled_at(sample, source))
-                .all(|sampled| sampled < at)
-        };
-        let errors = self.errors.iter().filter(move |(source, (at, _))| is_newer(source, *at));
+        let errors = self.errors.iter().filter(move |(source, (at, _))| {
+            let mut times = samples.iter().filter_map(|sample| sampled_at(sample, source));
+            times.all(|sampled| sampled < *at)
+        });
         errors.map(|(_, error)| error)
     }
 }
 
 /// Returns true if a reader counts two events as one that occurred twice.
 fn is_same_event(one: &body::Event, other: &body::Event) -> bool {
-    let key = |event: &body::Event| {
-        let device = event.pci.clone().unwrap_or_else(|| event.device.clone());
-        (event.source.clone(), event.kind.clone(), device, event.code.value())
-    };
-    key(one) == key(other)
+    let [one, other] = [one, other].map(|event| {
+        let device = event.pci.as_ref().unwrap_or(&event.device);
+        (&event.source, &event.kind, device, event.code.value())
+    });
+    one == other
 }
 
 /// Returns when a source was sampled, by the clock of the probe.

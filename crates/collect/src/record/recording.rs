@@ -122,27 +122,33 @@ pub struct Recording {
 impl Recording {
     /// Opens a recording: reads its indexes and what follows the last one.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let unreadable =
-            |source| RecordingError::Unreadable { path: path.display().to_string(), source };
-        // Opening a pipe would block until there is a writer.
-        if !fs::metadata(path).map_err(unreadable)?.is_file() {
-            return Err(unreadable(io::Error::other("not a regular file")));
-        }
-        let file = File::open(path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len();
+        let opened = fs::metadata(path).and_then(|known| {
+            // Opening a pipe would block until there is a writer.
+            if !known.is_file() {
+                return Err(io::Error::other("not a regular file"));
+            }
+            let file = File::open(path)?;
+            let length = file.metadata()?.len();
+            Ok((file, length))
+        });
+        let (file, length) = opened.map_err(|source| RecordingError::Unreadable {
+            path: path.display().to_string(),
+            source,
+        })?;
         Self::read(path, file, length)
     }
 
     pub(super) fn read(path: &Path, file: File, length: u64) -> Result<Self, RecordingError> {
-        let name = || path.display().to_string();
+        let name = path.display().to_string();
         if length == 0 {
-            return Err(RecordingError::Empty(name()));
+            return Err(RecordingError::Empty(name));
         }
-        let header =
-            read_header(&file, length).map_err(|_other| RecordingError::Foreign(name()))?;
+        let Ok(header) = read_header(&file, length) else {
+            return Err(RecordingError::Foreign(name));
+        };
         if let Some(Header { format, .. }) = header.as_ref().filter(|header| header.format > FORMAT)
         {
-            return Err(RecordingError::Newer { path: name(), format: *format });
+            return Err(RecordingError::Newer { path: name, format: *format });
         }
         let mut recording = Self {
             path: path.to_owned(),
@@ -162,7 +168,7 @@ impl Recording {
         }
         recording.walk(length);
         if recording.header.is_none() && recording.segments.is_empty() {
-            return Err(RecordingError::Foreign(name()));
+            return Err(RecordingError::Foreign(name));
         }
         Ok(recording)
     }
@@ -330,12 +336,12 @@ impl Recording {
     /// Returns where each group with a time ends, and the time of its last line.
     #[cfg(feature = "testing")]
     pub fn group_ends(&self) -> Vec<(u64, Timestamp)> {
-        let last_time = |group: &GroupSpan| {
+        let ends = self.groups.iter().filter_map(|group| {
             let text = self.read_group(*group).ok()?;
             let time = text.split(|byte| *byte == b'\n').filter_map(line::time_of).max()?;
             Some((group.offset + u64::from(group.length), time))
-        };
-        self.groups.iter().filter_map(last_time).collect()
+        });
+        ends.collect()
     }
 
     /// Returns the compressed and decompressed sizes of its groups.

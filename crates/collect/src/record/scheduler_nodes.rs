@@ -3,62 +3,39 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::record::value::{from_seconds, to_seconds};
-use gtop_local::text::sanitize_shared;
+use crate::record::value::{from_seconds, short_text, to_seconds};
+use crate::wire::objects;
 use gtop_model::nodeset;
 use gtop_model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 
-const MAX_TEXT_LENGTH: usize = 300;
 /// Maximum number of partitions, and of features, of a node.
 const MAX_WORDS: usize = 64;
 /// Maximum number of devices of a node.
 const MAX_INDICES: usize = 4096;
 
-/// Nodes of which the scheduler says the same.
-#[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct SchedulerNodesLine {
-    /// A node set.
-    names: String,
-    partitions: Vec<Arc<str>>,
-    state: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    flags: Vec<String>,
-    #[serde(skip_serializing_if = "is_false")]
-    silent: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    extra: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    old: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    count_old: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    features: Vec<Arc<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    devices: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allocated: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allocated_indices: Option<Vec<u32>>,
-    #[serde(skip_serializing_if = "is_false")]
-    shares: bool,
-    /// Each type with its number of devices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    device_types: Vec<(Option<Arc<str>>, u32)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    daemon_started_at: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<Arc<str>>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
+objects! {
+    /// Nodes of which the scheduler says the same.
+    pub(super) struct SchedulerNodesLine {
+        /// A node set.
+        names: String,
+        partitions: Vec<Arc<str>>,
+        state: String,
+        flags?: Vec<String>,
+        silent?: bool,
+        extra?: bool,
+        old?: bool,
+        count_old?: bool,
+        reason?: Option<Arc<str>>,
+        features?: Vec<Arc<str>>,
+        devices?: Option<u32>,
+        allocated?: Option<u32>,
+        allocated_indices?: Option<Vec<u32>>,
+        shares?: bool,
+        /// Each type with its number of devices.
+        device_types?: Vec<(Option<Arc<str>>, u32)>,
+        daemon_started_at?: Option<f64>,
+        version?: Option<Arc<str>>,
+    }
 }
 
 /// Returns the lines of some nodes.
@@ -71,7 +48,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
             None => equal.push((node, vec![name.as_str()])),
         }
     }
-    let line = |(node, names): (&SchedulerNode, Vec<&str>)| SchedulerNodesLine {
+    let lines = equal.into_iter().map(|(node, names)| SchedulerNodesLine {
         names: nodeset::fold(names),
         partitions: node.partitions.clone(),
         state: node.state_word().to_owned(),
@@ -86,33 +63,33 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         allocated: node.allocated,
         allocated_indices: node.allocated_indices.as_ref().map(|indices| indices.to_vec()),
         shares: node.gives_shares,
-        device_types: node.device_types.iter().map(|one| (one.name.clone(), one.count)).collect(),
+        device_types: node
+            .device_types
+            .iter()
+            .map(|kind| (kind.name.clone(), kind.count))
+            .collect(),
         daemon_started_at: node.daemon_started_at.map(to_seconds),
         version: node.version.clone(),
-    };
-    equal.into_iter().map(line).collect()
+    });
+    lines.collect()
 }
 
 /// Returns the nodes of some lines.
 pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
-    let text = |text: &Arc<str>| sanitize_shared(text, MAX_TEXT_LENGTH);
-    let device_type = |(name, count): &(Option<Arc<str>>, u32)| DeviceType {
-        name: name.as_ref().map(text),
-        count: *count,
-    };
     let mut nodes = BTreeMap::new();
     for line in lines {
         let state = NodeState::ALL.into_iter().find(|state| state.as_str() == line.state);
-        let is_set = |flag: &NodeFlag| line.flags.iter().any(|word| word == flag.as_str());
+        let mut flags = NodeFlag::ALL.to_vec();
+        flags.retain(|flag| line.flags.iter().any(|word| word == flag.as_str()));
+        let device_types = line.device_types.iter().take(MAX_WORDS);
         let node = Arc::new(SchedulerNode {
-            partitions: line.partitions.iter().take(MAX_WORDS).map(text).collect(),
+            partitions: names(&line.partitions),
             state: state.unwrap_or_default(),
-            native_state: state
-                .map_or_else(|| text(&line.state.as_str().into()), |_| Arc::default()),
-            flags: NodeFlag::ALL.into_iter().filter(is_set).collect(),
+            native_state: state.map_or_else(|| short_text(&line.state), |_| Arc::default()),
+            flags: flags.into_iter().collect(),
             is_responding: !line.silent,
-            reason: line.reason.as_ref().map(text),
-            features: line.features.iter().take(MAX_WORDS).map(text).collect(),
+            reason: line.reason.as_deref().map(short_text),
+            features: names(&line.features),
             devices: line.devices,
             allocated: line.allocated,
             is_extra: line.extra,
@@ -123,9 +100,14 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
                 .as_ref()
                 .map(|list| list.iter().take(MAX_INDICES).copied().collect()),
             gives_shares: line.shares,
-            device_types: line.device_types.iter().take(MAX_WORDS).map(device_type).collect(),
+            device_types: device_types
+                .map(|(name, count)| DeviceType {
+                    name: name.as_deref().map(short_text),
+                    count: *count,
+                })
+                .collect(),
             daemon_started_at: line.daemon_started_at.map(from_seconds),
-            version: line.version.as_ref().map(text),
+            version: line.version.as_deref().map(short_text),
         });
         let names = nodeset::expand(&line.names).unwrap_or_default();
         let room = nodeset::MAX_NAMES.saturating_sub(nodes.len());
@@ -133,6 +115,10 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
         nodes.extend(names.map(|name| (name, Arc::clone(&node))));
     }
     nodes
+}
+
+fn names(list: &[Arc<str>]) -> Vec<Arc<str>> {
+    list.iter().take(MAX_WORDS).map(|name| short_text(name)).collect()
 }
 
 #[cfg(test)]

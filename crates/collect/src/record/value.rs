@@ -1,7 +1,20 @@
 //! Values of lines: times as seconds, and names of nodes.
 
+use std::sync::Arc;
+
+use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
+
+/// Returns a text that is safe to show.
+pub(super) fn text(text: &str) -> Arc<str> {
+    sanitize_shared(text, 1000)
+}
+
+/// Returns a short text that is safe to show, such as a name.
+pub(super) fn short_text(text: &str) -> Arc<str> {
+    sanitize_shared(text, 300)
+}
 
 /// Returns true for a time between the years 1970 and 2255; a line of another time is not one of a recorder.
 pub(super) fn is_recorded_time(seconds: f64) -> bool {

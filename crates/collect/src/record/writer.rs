@@ -66,6 +66,13 @@ pub enum RecordError {
     Thread(io::Error),
 }
 
+impl RecordError {
+    /// Returns the conversion of errors of system calls.
+    fn failed(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Failed { path: path.display().to_string(), source }
+    }
+}
+
 /// The open file of a recording, and its older parts.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -130,12 +137,11 @@ impl Writer {
         limits: Limits,
         now: Timestamp,
     ) -> Result<Self, RecordError> {
-        let failed = |source| RecordError::Failed { path: path.display().to_string(), source };
         let mut file = open_file(path)?;
         let mut frames = Vec::new();
         let (mut last_index, mut part_from, mut previous_end) = (None, None, None);
         if file.length() > 0 {
-            let reader = file.reader().map_err(failed)?;
+            let reader = file.reader().map_err(RecordError::failed(path))?;
             let known =
                 Recording::read(path, reader, file.length()).map_err(RecordError::Foreign)?;
             if known.header().is_none() {
@@ -147,7 +153,7 @@ impl Writer {
                 observe(path, file.length())?;
             }
             if known.end < file.length() {
-                file.truncate(known.end).map_err(failed)?;
+                file.truncate(known.end).map_err(RecordError::failed(path))?;
             }
             frames = frames_of(&known);
             last_index = known.last_index;
@@ -172,7 +178,7 @@ impl Writer {
             written_to: None,
             needs_checkpoint: false,
         };
-        writer.write_header(now).map_err(failed)?;
+        writer.write_header(now).map_err(RecordError::failed(path))?;
         Ok(writer)
     }
 
@@ -397,12 +403,11 @@ fn open_file(path: &Path) -> Result<AppendFile, RecordError> {
 
 /// Waits to see whether a recorder on another machine, whose lock is not seen here, goes on to write.
 fn observe(path: &Path, length: u64) -> Result<(), RecordError> {
-    let version = || storage::FileVersion::of(path);
-    let before = version();
+    let before = storage::FileVersion::of(path);
     #[expect(clippy::disallowed_methods, reason = "the recorder has not started yet")]
     thread::sleep(OBSERVATION);
-    let is_unchanged =
-        version() == before && fs::metadata(path).is_ok_and(|file| file.len() == length);
+    let is_unchanged = storage::FileVersion::of(path) == before
+        && fs::metadata(path).is_ok_and(|file| file.len() == length);
     if is_unchanged { Ok(()) } else { Err(RecordError::InUse(path.display().to_string())) }
 }
 
@@ -410,18 +415,14 @@ fn observe(path: &Path, length: u64) -> Result<(), RecordError> {
 fn frames_of(recording: &Recording) -> Vec<(u32, u32)> {
     let mut frames = Vec::new();
     let mut at = 0;
-    let mut skip_to = |frames: &mut Vec<(u32, u32)>, offset: u64| {
+    let groups = recording.groups().iter().map(|group| (group.offset, Some(group)));
+    for (offset, group) in groups.chain([(recording.end, None)]) {
         if let Ok(gap @ 1..) = u32::try_from(offset.saturating_sub(at)) {
             frames.push((gap, 0));
         }
-        at = offset;
-    };
-    for group in recording.groups() {
-        skip_to(&mut frames, group.offset);
-        frames.push((group.length, group.lines));
-        skip_to(&mut Vec::new(), group.offset + u64::from(group.length));
+        frames.extend(group.map(|group| (group.length, group.lines)));
+        at = offset + group.map_or(0, |group| u64::from(group.length));
     }
-    skip_to(&mut frames, recording.end);
     frames
 }
 

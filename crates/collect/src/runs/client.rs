@@ -325,12 +325,14 @@ async fn ask(
     limit: Duration,
 ) -> Result<Answer, RunRequestError> {
     let (sender, answer) = oneshot::channel();
-    let down = || RunRequestError::Down(host.into());
-    commands.try_send(SessionCommand::Ask(verb, values, sender)).map_err(|_full| down())?;
-    let answer = timeout(limit, answer)
-        .await
-        .map_err(|_elapsed| RunRequestError::TimedOut(host.into(), limit.as_secs()))?
-        .map_err(|_dropped| down())?;
+    if commands.try_send(SessionCommand::Ask(verb, values, sender)).is_err() {
+        return Err(RunRequestError::Down(host.into()));
+    }
+    let answer = match timeout(limit, answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_dropped)) => return Err(RunRequestError::Down(host.into())),
+        Err(_elapsed) => return Err(RunRequestError::TimedOut(host.into(), limit.as_secs())),
+    };
     if answer.ok {
         return Ok(answer);
     }
@@ -350,13 +352,13 @@ fn number_of(answer: &Answer, name: &str) -> u64 {
 
 fn plan_of(answer: &Answer) -> DeletionPlan {
     let entries = answer.values.get("entries").and_then(Value::as_array);
-    let entry = |entry: &Value| {
+    let entries = entries.into_iter().flatten().filter_map(|entry| {
         let path = entry.get(0).and_then(Value::as_str)?;
         Some((clean(path), Bytes(entry.get(1).and_then(Value::as_u64).unwrap_or(0))))
-    };
+    });
     DeletionPlan {
         folder: clean(&text_of(answer, "folder")),
-        entries: entries.into_iter().flatten().filter_map(entry).collect(),
+        entries: entries.collect(),
         count: number_of(answer, "count"),
         bytes: Bytes(number_of(answer, "bytes")),
         identity: text_of(answer, "identity"),

@@ -104,33 +104,25 @@ pub(super) struct UserUse {
     pub(super) rss: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct ListedProcess {
     pub(super) pid: u32,
-    #[serde(default)]
     pub(super) gone: bool,
     pub(super) state: Option<String>,
-    #[serde(default)]
     pub(super) start: u64,
-    #[serde(default)]
     pub(super) created: f64,
-    #[serde(default)]
     pub(super) uid: u32,
-    #[serde(default)]
     pub(super) kernel: bool,
     pub(super) pidns: Option<String>,
     pub(super) cpu: Option<f64>,
-    #[serde(default)]
     pub(super) rss: u64,
-    #[serde(default)]
     pub(super) threads: u32,
     /// It and all below it.
-    #[serde(default)]
     pub(super) tree: Vec<TreeFields>,
     pub(super) stdout: Option<String>,
     pub(super) stderr: Option<String>,
     /// Threads of each process, by its pid as text: id, name, CPU.
-    #[serde(default)]
     pub(super) tasks: BTreeMap<String, Vec<(u32, String, Option<f64>)>>,
 }
 

@@ -97,11 +97,12 @@ async fn run(
     watched: &mut Option<WatchedPids>,
     on_event: &mut impl AsyncFnMut(SessionEvent),
 ) -> Option<String> {
-    let text = |fault: &Fault| fault.what().into_owned();
     let source =
         probe::runs_source(spec.folder.as_deref(), &spec.logs, spec.interval, HEARTBEAT_TIMEOUT);
     let (slow_shell, mut slow_shells) = watch::channel(None);
-    let mut on_slow = |fault: Fault, _remaining| drop(slow_shell.send_replace(Some(text(&fault))));
+    let mut on_slow = |fault: Fault, _remaining| {
+        slow_shell.send_replace(Some(fault.what().into_owned()));
+    };
     let starting = start_script(transport, &spec.target, &source, history, &mut on_slow);
     tokio::pin!(starting);
     // Requests wait for the script; those that are no longer waited for are dropped.
@@ -123,7 +124,7 @@ async fn run(
     };
     let (channel, rest) = match started {
         Ok(started) => started,
-        Err(fault) => return Some(text(&fault)),
+        Err(fault) => return Some(fault.what().into_owned()),
     };
     let mut session = Session {
         channel,

@@ -75,7 +75,7 @@ impl Store {
         folders: impl Iterator<Item = (Arc<str>, NodeName, Vec<Arc<str>>)>,
         limits: RunLimits,
     ) -> Self {
-        let folder = |(label, node, logs): (Arc<str>, NodeName, Vec<Arc<str>>)| FolderState {
+        let folders = folders.map(|(label, node, logs)| FolderState {
             folder: RunFolder {
                 label,
                 node,
@@ -88,9 +88,9 @@ impl Store {
             logs,
             offset: ClockOffset::default(),
             runs: BTreeMap::new(),
-        };
+        });
         Self {
-            folders: folders.map(folder).collect(),
+            folders: folders.collect(),
             hosts: BTreeMap::new(),
             limits,
             list: watch::channel(Arc::default()).0,
@@ -297,11 +297,13 @@ impl FolderState {
 }
 
 fn set_progress(run: &mut Run, progress: Progress, written_at: Option<Timestamp>) {
-    let position = |progress: &Progress| {
-        let Progress { epoch, batch, validation_batch, samples, phase, status, .. } = progress;
-        (*epoch, *batch, *validation_batch, *samples, phase.clone(), *status)
-    };
-    let is_same = run.progress.as_ref().is_some_and(|old| position(old) == position(&progress));
+    let is_same = run.progress.as_deref().is_some_and(|old| {
+        let [old, new] = [old, &progress].map(|progress| {
+            let Progress { epoch, batch, validation_batch, samples, phase, status, .. } = progress;
+            (epoch, batch, validation_batch, samples, phase, status)
+        });
+        old == new
+    });
     if !is_same {
         run.seen_rate = seen_rate(run, &progress, written_at);
         run.advanced_at = written_at;
@@ -314,18 +316,20 @@ fn set_progress(run: &mut Run, progress: Progress, written_at: Option<Timestamp>
 /// Returns the batches per second by which a run advances: the newest step counts a third. Another epoch or phase
 /// leaves it as it is.
 fn seen_rate(run: &Run, progress: &Progress, written_at: Option<Timestamp>) -> Option<f64> {
-    let step = || {
-        let old = run.progress.as_deref().filter(|old| old.epoch == progress.epoch)?;
-        let [before, after] = [old, progress].map(|one| one.validation_batch.or(one.batch));
-        let is_same_phase = old.validation_batch.is_some() == progress.validation_batch.is_some();
-        let batches =
-            after?.checked_sub(before?).filter(|batches| *batches > 0 && is_same_phase)?;
-        let seconds = written_at?.since(run.advanced_at?).as_secs_f64();
-        let batches = u32::try_from(batches).ok().map(f64::from)?;
-        (seconds > 0.0).then(|| batches / seconds)
-    };
-    let Some(step) = step() else { return run.seen_rate };
+    let Some(step) = step_rate(run, progress, written_at) else { return run.seen_rate };
     Some(run.seen_rate.map_or(step, |rate| rate + (step - rate) / 3.0))
+}
+
+/// Returns the batches per second of the newest step.
+fn step_rate(run: &Run, progress: &Progress, written_at: Option<Timestamp>) -> Option<f64> {
+    let old = run.progress.as_deref().filter(|old| old.epoch == progress.epoch)?;
+    let [before, after] =
+        [old, progress].map(|progress| progress.validation_batch.or(progress.batch));
+    let is_same_phase = old.validation_batch.is_some() == progress.validation_batch.is_some();
+    let batches = after?.checked_sub(before?).filter(|batches| *batches > 0 && is_same_phase)?;
+    let seconds = written_at?.since(run.advanced_at?).as_secs_f64();
+    let batches = u32::try_from(batches).ok().map(f64::from)?;
+    (seconds > 0.0).then(|| batches / seconds)
 }
 
 fn on_control(variables: &mut RunVariables, file: FileText) {
@@ -352,12 +356,9 @@ fn micros(offset: &ClockOffset) -> i64 {
 fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
     let mut tasks = one.tasks;
     let tree = one.tree.into_iter().map(|(pid, parent, start, name, cpu, rss, threads)| {
-        let own = tasks.remove(&pid.to_string()).unwrap_or_default();
-        let task = |(tid, name, cpu): (u32, String, Option<f64>)| RunTask {
-            tid,
-            name: clean(&name),
-            cpu_percent: cpu,
-        };
+        let own = tasks.remove(&pid.to_string()).unwrap_or_default().into_iter();
+        let tasks =
+            own.map(|(tid, name, cpu_percent)| RunTask { tid, name: clean(&name), cpu_percent });
         RunTreeProcess {
             key: ProcessKey { pid, start_ticks: start },
             parent_pid: parent,
@@ -365,7 +366,7 @@ fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
             cpu_percent: cpu,
             resident: Bytes(rss),
             threads,
-            tasks: own.into_iter().map(task).collect(),
+            tasks: tasks.collect(),
         }
     });
     FoundProcess {

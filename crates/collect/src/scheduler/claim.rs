@@ -24,9 +24,8 @@ pub(crate) fn of_group(path: &str) -> Option<JobClaim> {
 
 /// Returns what the variables of an environment say; `job` is the value of any scheduler's variable.
 pub(crate) fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
-    let has_form =
-        |rules: &&ClaimRules| rules.variables.as_ref().is_some_and(|rule| rule.form.matches(job));
-    let rules = all_rules().find(has_form)?;
+    let rules = all_rules()
+        .find(|rules| rules.variables.as_ref().is_some_and(|rule| rule.form.matches(job)))?;
     let step = step.and_then(|step| step_name(rules, step));
     Some(JobClaim { job: JobId::new(job), alias: None, step })
 }
@@ -34,11 +33,11 @@ pub(crate) fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
 /// Returns what the probes look for in one word: for each scheduler what marks control groups of its jobs, and its
 /// variables of job and step, as `MARK:JOB:STEP`.
 pub(crate) fn probe_word() -> String {
-    let word = |rules: &ClaimRules| {
+    let words = all_rules().map(|rules| {
         let (job, step) = rules.variables.as_ref().map_or(("", None), |rule| (rule.job, rule.step));
         format!("{}:{job}:{}", rules.mark, step.unwrap_or_default())
-    };
-    all_rules().map(word).collect::<Vec<_>>().join(",")
+    });
+    words.collect::<Vec<_>>().join(",")
 }
 
 fn all_rules() -> impl Iterator<Item = &'static ClaimRules> {
@@ -48,8 +47,8 @@ fn all_rules() -> impl Iterator<Item = &'static ClaimRules> {
 fn claim_by_group(rule: &GroupRule, rules: &ClaimRules, path: &str) -> Option<JobClaim> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     parts.find(|part| rule.folder.matches(part))?;
-    let is_skipped = |part: &&str| !rule.skipped.is_empty() && part.starts_with(rule.skipped);
-    let mut parts = parts.skip_while(is_skipped);
+    let mut parts =
+        parts.skip_while(|part| !rule.skipped.is_empty() && part.starts_with(rule.skipped));
     let id = parts.next()?.strip_prefix(rule.job)?;
     let is_id = rule.form.matches(id);
     // Without a prefix, only the form shows that it is a job.

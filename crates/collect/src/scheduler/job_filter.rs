@@ -65,27 +65,21 @@ impl JobFilter {
             ("nodelist", &self.nodes),
         ];
         let given = options.into_iter().filter(|(_, names)| !names.is_empty());
-        let text = |(option, names): (&str, &Vec<String>)| {
-            let values = names.iter().map(|name| sanitize(name, 40)).collect::<Vec<_>>();
-            format!("--{option} {}", values.join(","))
-        };
-        given.map(text).collect::<Vec<_>>().join(" ")
+        let given = given.map(|(option, names)| format!("--{option} {}", join(names)));
+        given.collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
-        let list = |list: &[String]| {
-            list.iter().map(|word| sanitize(word, 40)).collect::<Vec<_>>().join(",")
-        };
         let users = match self.users.as_slice() {
             users if *users == [own_uid()] => own_user_name(),
-            users => list(&users.iter().map(|user| user_name(user)).collect::<Vec<_>>()),
+            users => join(&users.iter().map(|user| user_name(user)).collect::<Vec<_>>()),
         };
         let mut words = match (self.jobs.as_slice(), users.as_str()) {
             ([], "") => "of anybody".to_owned(),
             ([], users) => format!("of {users}"),
-            (jobs, "") => format!("numbered {}", list(jobs)),
-            (jobs, users) => format!("numbered {} of {users}", list(jobs)),
+            (jobs, "") => format!("numbered {}", join(jobs)),
+            (jobs, users) => format!("numbered {} of {users}", join(jobs)),
         };
         for (before, of) in [
             ("in", &self.partitions),
@@ -95,9 +89,13 @@ impl JobFilter {
             ("on", &self.nodes),
         ] {
             if !of.is_empty() {
-                _ = write!(words, " {before} {}", list(of));
+                _ = write!(words, " {before} {}", join(of));
             }
         }
         words
     }
+}
+
+fn join(names: &[String]) -> String {
+    names.iter().map(|name| sanitize(name, 40)).collect::<Vec<_>>().join(",")
 }

@@ -1,7 +1,7 @@
 //! Polls PBS (`OpenPBS`, PBS Professional) for jobs and nodes: one `qstat` and one `pbsnodes` a round, each a task with its
 //! own schedule. PBS tells how many devices a job has on each node, and never which.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::nodeset;
 use gtop_model::{
-    Allocation, ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand,
-    NodeName, NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode,
-    SchedulerNodes, SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
+    ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand, NodeName,
+    NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
+    SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
 };
 use gtop_ssh::SchedulerAddresses;
 
@@ -87,8 +87,6 @@ const MAX_OUTPUT_SIZE: usize = 64 << 20;
 const MAX_ENDED_JOBS: usize = 200;
 /// Nodes are listed this many times less often than jobs.
 const JOB_LISTS_PER_NODE_LIST: u32 = 2;
-/// After so many usual waits without an answer, what the last list of nodes says may no longer be true.
-const WAITS_UNTIL_OLD: u32 = 3;
 
 /// Texts in messages and the kind they mean.
 const PATTERNS: ErrorPatterns = &[
@@ -132,11 +130,13 @@ pub struct PbsPoller {
     outcome_error: Option<SchedulerError>,
 }
 
+type PbsResult<T> = TimedAnswer<Result<T, SchedulerError>>;
+
 /// An answer of PBS.
 enum PbsAnswer {
-    Jobs(TimedAnswer<Result<ListedJobs, SchedulerError>>),
-    Nodes(TimedAnswer<Result<PbsNodes, SchedulerError>>),
-    Outcomes(TimedAnswer<Result<Outcomes, SchedulerError>>),
+    Jobs(PbsResult<ListedJobs>),
+    Nodes(PbsResult<PbsNodes>),
+    Outcomes(PbsResult<Outcomes>),
 }
 
 impl PbsPoller {
@@ -211,23 +211,20 @@ impl PbsPoller {
     /// Returns what PBS has said, as of `now`.
     pub(super) fn listing(&self, now: Timestamp) -> Listing {
         let mut list = self.list.clone();
-        list.notes.extend(self.unsupported_options().map(Into::into));
-        list.notes.extend(self.missing_jobs().map(Into::into));
-        list.notes.extend(self.nodes_note(now).map(Into::into));
-        list.notes.extend(
-            self.outcome_error
-                .as_ref()
-                .map(|error| format!("{}; how jobs ended is not known", error.message).into()),
+        let outcome_error = self.outcome_error.as_ref();
+        let notes = self.unsupported_options().into_iter().chain(self.missing_jobs());
+        let notes = notes.chain(self.nodes_note(now)).chain(
+            outcome_error.map(|error| format!("{}; how jobs ended is not known", error.message)),
         );
-        let nodes = self.watched.names().to_vec();
-        Listing { jobs: Arc::new(list), nodes, addresses: SchedulerAddresses::default() }
+        list.notes.extend(notes.map(Into::into));
+        Listing {
+            jobs: Arc::new(list),
+            nodes: self.watched.names().to_vec(),
+            addresses: SchedulerAddresses::default(),
+        }
     }
 
-    fn apply_jobs(
-        &mut self,
-        answer: TimedAnswer<Result<ListedJobs, SchedulerError>>,
-        now: Timestamp,
-    ) {
+    fn apply_jobs(&mut self, answer: PbsResult<ListedJobs>, now: Timestamp) {
         let ListedJobs { jobs, cut } = match answer.value {
             Ok(listed) => listed,
             Err(error) => {
@@ -258,7 +255,7 @@ impl PbsPoller {
     }
 
     /// Stores how jobs ended; those that the server still has are asked for again.
-    fn apply_outcomes(&mut self, answer: TimedAnswer<Result<Outcomes, SchedulerError>>) {
+    fn apply_outcomes(&mut self, answer: PbsResult<Outcomes>) {
         let found = match answer.value {
             Ok(found) => {
                 self.outcomes.on_success(self.interval, answer.took);
@@ -286,11 +283,7 @@ impl PbsPoller {
         self.list.ended = ended.split_off(surplus).into();
     }
 
-    fn apply_nodes(
-        &mut self,
-        answer: TimedAnswer<Result<PbsNodes, SchedulerError>>,
-        now: Timestamp,
-    ) {
+    fn apply_nodes(&mut self, answer: PbsResult<PbsNodes>, now: Timestamp) {
         self.list.awaits_nodes = false;
         match answer.value {
             Ok(nodes) => {
@@ -309,59 +302,53 @@ impl PbsPoller {
     /// Lists the watched nodes, what PBS says of them, and how many devices jobs have on them.
     fn update_nodes(&mut self, now: Timestamp) {
         let jobs = self.listed.iter().map(|listed| self.known_nodes.job(listed));
-        let is_wanted = |job: &Job| self.matches(job) && self.watched.lists(job);
-        let jobs = jobs.filter(is_wanted).map(|job| Job { listed_at: self.list.at, ..job });
-        self.list.jobs = jobs.collect();
-        let queues = &self.filter.partitions;
-        let is_of = |node: &SchedulerNode| {
-            node.partitions.iter().any(|one| queues.iter().any(|name| **name == **one))
-        };
+        let jobs = jobs.filter(|job| self.matches(job) && self.watched.lists(job));
+        self.list.jobs = jobs.map(|job| Job { listed_at: self.list.at, ..job }).collect();
         let known = &self.known_nodes.nodes;
         // Jobs of a queue that has no nodes of its own run on those of no queue.
-        let has_own = known.values().any(&is_of);
-        let is_in_queue = |node: &SchedulerNode| {
-            queues.is_empty() || is_of(node) || (!has_own && node.partitions.is_empty())
-        };
-        let all = known.iter().filter(|(_, node)| is_in_queue(node)).map(|(name, _)| name);
-        self.watched.update(&self.list.jobs, all);
+        let has_own = known.values().any(|node| self.is_of_queue(node));
+        let in_queue = known.iter().filter(|(_, node)| {
+            self.filter.partitions.is_empty()
+                || self.is_of_queue(node)
+                || (!has_own && node.partitions.is_empty())
+        });
+        let all: Vec<&NodeName> = in_queue.map(|(name, _)| name).collect();
+        self.watched.update(&self.list.jobs, all.into_iter());
         let expected = self.watched.expected(&self.list.jobs);
-        let is_old = self.is_old(now);
-        let shown = |name: &NodeName| {
-            let is_extra = !expected.contains(name);
+        let is_old = self.nodes.is_old(self.nodes_at, now);
+        let nodes = self.watched.names().iter().filter_map(|name| {
             let node = SchedulerNode {
-                is_extra,
+                is_extra: !expected.contains(name),
                 is_old,
                 is_count_old: is_old,
                 ..known.get(name)?.clone()
             };
             Some((name.clone(), Arc::new(node)))
-        };
-        let nodes: BTreeMap<_, _> = self.watched.names().iter().filter_map(shown).collect();
+        });
         self.list.nodes = Arc::new(SchedulerNodes {
-            nodes,
+            nodes: nodes.collect(),
             at: self.nodes_at,
             allocated_at: self.nodes_at,
             awaits_allocated: false,
         });
     }
 
-    /// Returns true if the list of nodes is so old that it may no longer be true.
-    fn is_old(&self, now: Timestamp) -> bool {
-        let limit = self.nodes.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
-        self.node_error.is_some() && self.nodes_at.is_some_and(|at| now.since(at) > limit)
+    /// Returns true if a node is one of a queue of the filter.
+    fn is_of_queue(&self, node: &SchedulerNode) -> bool {
+        let queues = &self.filter.partitions;
+        node.partitions.iter().any(|queue| queues.iter().any(|name| **name == **queue))
     }
 
     /// Returns true if the filter's users, jobs, queues, accounts and nodes have a job.
     fn matches(&self, job: &Job) -> bool {
         let JobFilter { jobs, partitions, accounts, .. } = &self.filter;
-        let is_one =
-            |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
-        let is_there = |one: &Allocation| self.nodes_of_filter.contains(one.node.as_str());
-        is_one(&self.users_of_filter, &job.user)
-            && is_one(partitions, &job.partition)
-            && is_one(accounts, job.account.as_deref().unwrap_or_default())
+        let mut nodes = job.allocations.iter().map(|allocation| allocation.node.as_str());
+        is_empty_or_has(&self.users_of_filter, &job.user)
+            && is_empty_or_has(partitions, &job.partition)
+            && is_empty_or_has(accounts, job.account.as_deref().unwrap_or_default())
             && (jobs.is_empty() || jobs.iter().any(|wanted| jobs::is_named(job, wanted)))
-            && (self.nodes_of_filter.is_empty() || job.allocations.iter().any(is_there))
+            && (self.nodes_of_filter.is_empty()
+                || nodes.any(|node| self.nodes_of_filter.contains(node)))
     }
 
     /// Returns a sentence if options mean nothing here.
@@ -376,7 +363,7 @@ impl PbsPoller {
         let error = self.node_error.as_ref()?;
         let what = match self.nodes_at {
             None => "not known",
-            Some(_) if self.is_old(now) => "old",
+            at if self.nodes.is_old(at, now) => "old",
             Some(_) => return None,
         };
         Some(format!("{}; what PBS says of nodes is {what}", error.message))
@@ -384,11 +371,15 @@ impl PbsPoller {
 
     /// Returns a sentence for each requested job that is not listed.
     fn missing_jobs(&self) -> impl Iterator<Item = String> {
-        let is_missing =
-            |wanted: &&String| !self.list.jobs.iter().any(|job| jobs::is_named(job, wanted));
-        let missing = self.filter.jobs.iter().filter(|_| self.list.at.is_some()).filter(is_missing);
+        let wanted = self.filter.jobs.iter().filter(|_| self.list.at.is_some());
+        let missing =
+            wanted.filter(|wanted| !self.list.jobs.iter().any(|job| jobs::is_named(job, wanted)));
         missing.take(8).map(|wanted| format!("job {} is not in the queue", sanitize(wanted, 64)))
     }
+}
+
+fn is_empty_or_has(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|known| known == name)
 }
 
 /// Lists the jobs that a filter has.
@@ -401,12 +392,12 @@ pub(super) async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, Scheduler
 
 /// Lists the nodes.
 pub(super) async fn fetch_listed_nodes() -> Result<Vec<ListedNode>, SchedulerError> {
-    let node = |(name, node): (NodeName, SchedulerNode)| ListedNode {
+    let nodes = fetch_nodes().await?.nodes.into_iter().map(|(name, node)| ListedNode {
         name: name.to_string(),
         state: node.native_state.to_string(),
         reason: node.reason.as_deref().map(str::to_owned),
-    };
-    Ok(fetch_nodes().await?.nodes.into_iter().map(node).collect())
+    });
+    Ok(nodes.collect())
 }
 
 /// Asks the server whether it answers.
@@ -469,15 +460,16 @@ async fn run_program_of(program: &str, words: &[&str]) -> Result<ProgramOutput, 
 
 /// Reads the JSON that a program has printed.
 fn read_json<T: DeserializeOwned>(program: &str, output: &str) -> Result<T, SchedulerError> {
-    let unexpected = |message: &str| {
-        SchedulerError::new(&PROFILE.words, Kind::UnexpectedOutput, program, message)
+    let json = if output.trim_start().starts_with('{') {
+        json::read(output)
+            .map_err(|place| format!("{program} printed JSON that cannot be read: {place}"))
+    } else {
+        Err(instead_of_json(program, output))
     };
-    if !output.trim_start().starts_with('{') {
-        return Err(unexpected(&instead_of_json(program, output)));
-    }
-    let place = |place| unexpected(&format!("{program} printed JSON that cannot be read: {place}"));
-    let json = json::read(output).map_err(place)?;
-    T::deserialize(json).map_err(|_other| unexpected(&instead_of_json(program, output)))
+    json.and_then(|json| T::deserialize(json).map_err(|_other| instead_of_json(program, output)))
+        .map_err(|message| {
+            SchedulerError::new(&PROFILE.words, Kind::UnexpectedOutput, program, &message)
+        })
 }
 
 /// Returns a sentence with what was printed instead of JSON.

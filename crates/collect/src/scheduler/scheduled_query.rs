@@ -6,9 +6,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::scheduler::wait::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
+use gtop_local::time::Timestamp;
 
 /// Minimum pause between two queries, however often a refresh is requested; at least as long as the last query took.
 const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
+
+/// After so many usual waits without an answer, what the last one says may no longer be true.
+const WAITS_UNTIL_OLD: u32 = 3;
 
 /// The running query, if any, and when the next one is due.
 #[derive(Debug)]
@@ -69,8 +73,10 @@ impl<T: Send + 'static> ScheduledQuery<T> {
         self.failures > 0
     }
 
-    pub(super) fn usual_wait(&self) -> Duration {
-        self.usual_wait
+    /// Returns true if the last query failed, and the last answer is so old that it may no longer be true.
+    pub(super) fn is_old(&self, answered_at: Option<Timestamp>, now: Timestamp) -> bool {
+        let limit = self.usual_wait.saturating_mul(WAITS_UNTIL_OLD);
+        self.has_failed() && answered_at.is_some_and(|at| now.since(at) > limit)
     }
 
     /// Makes it due as soon as the load of the controller allows.
@@ -170,6 +176,6 @@ mod tests {
         tokio::time::advance(Duration::from_secs(100)).await;
         assert!(!query.is_due());
         query.on_success(INTERVAL, Duration::ZERO);
-        assert!(!query.has_failed() && query.usual_wait() < INTERVAL * 2);
+        assert!(!query.has_failed() && query.usual_wait < INTERVAL * 2);
     }
 }

@@ -166,8 +166,7 @@ impl SlurmPoller {
             self.missing_jobs.next_due(),
             self.hides_jobs.next_due(),
         ];
-        let far = || Instant::now() + CONFIGURATION_INTERVAL;
-        due.into_iter().flatten().min().unwrap_or_else(far)
+        due.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CONFIGURATION_INTERVAL)
     }
 
     /// Returns true if it will soon be known what jobs have on nodes.
@@ -262,16 +261,18 @@ impl SlurmPoller {
         list.hides_jobs =
             missing_jobs::hides_jobs(list.hides_jobs, &own_user_name(), &own_uid(), &list.jobs);
         let hides_jobs = list.requested == RequestedJobs::All && list.hides_jobs == Some(true);
-        list.notes.extend(hides_jobs.then(|| HIDES_JOBS.into()));
         let may_hide_jobs = self.needs_hides_jobs() && self.hides_jobs.has_failed();
-        list.notes.extend(may_hide_jobs.then(|| MAY_HIDE_JOBS.into()));
-        list.notes.extend(self.details.note(&list).map(Into::into));
-        list.notes.extend(self.nodes.note(now, &self.node_use.last, &self.watched).map(Into::into));
-        list.notes.extend(self.node_use.note(now).map(Into::into));
-        list.notes
-            .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
-        list.notes
-            .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
+        let unlisted = self.unlisted_partitions();
+        let notes = [
+            hides_jobs.then(|| HIDES_JOBS.to_owned()),
+            may_hide_jobs.then(|| MAY_HIDE_JOBS.to_owned()),
+            self.details.note(&list),
+            self.nodes.note(now, &self.node_use.last, &self.watched),
+            self.node_use.note(now),
+            self.nodes.list.unknown_partition(&unlisted),
+            self.nodes.list.hidden_nodes_note(&unlisted),
+        ];
+        list.notes.extend(notes.into_iter().flatten().map(Into::into));
         list.notes.extend(self.missing_jobs.reasons().map(Into::into));
         let addresses = self.addresses.addresses();
         Listing { jobs: Arc::new(list), nodes: self.watched.names().to_vec(), addresses }
@@ -330,8 +331,9 @@ impl SlurmPoller {
 
     /// Returns the partitions of the filter in which no job is listed.
     fn unlisted_partitions(&self) -> Vec<String> {
-        let is_listed = |name: &&String| self.list.jobs.iter().any(|job| *job.partition == ***name);
-        self.filter.partitions.iter().filter(|name| !is_listed(name)).cloned().collect()
+        let mut partitions = self.filter.partitions.clone();
+        partitions.retain(|name| self.list.jobs.iter().all(|job| *job.partition != **name));
+        partitions
     }
 
     fn record_failure(&mut self, error: SchedulerError, clock: &Clock) {
@@ -352,11 +354,8 @@ impl SlurmPoller {
         let known = self.list.with_nodes().chain(&self.list.awaiting_outcome);
         let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
         self.list.awaiting_outcome = left;
-        let is_back = |id: &JobId| queue.names.contains_key(id);
-        if self.list.ended.iter().any(|(id, _)| is_back(id)) {
-            let ended = self.list.ended.iter().filter(|(id, _)| !is_back(id)).cloned();
-            self.list.ended = ended.collect();
-        }
+        let ended = self.list.ended.iter().filter(|(id, _)| !queue.names.contains_key(id));
+        self.list.ended = ended.cloned().collect();
     }
 
     /// Stores the outcomes of departed jobs; those without an outcome are queried again.
@@ -366,15 +365,15 @@ impl SlurmPoller {
         details: &BTreeMap<JobId, JobDetail>,
     ) {
         let mut ended = self.list.ended.to_vec();
-        for id in
-            queried.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect::<Vec<_>>()
-        {
-            let unknown = Some(JobOutcome::Unknown);
-            if let Some(outcome) = details.get(&id).map_or(unknown, |detail| detail.outcome) {
-                self.departed.remove(&id);
-                ended.push((id, outcome));
-            }
-        }
+        self.departed.retain(|id, _| {
+            let outcome = match (queried.contains_key(id), details.get(id)) {
+                (false, _) => None,
+                (true, Some(detail)) => detail.outcome,
+                (true, None) => Some(JobOutcome::Unknown),
+            };
+            ended.extend(outcome.map(|outcome| (id.clone(), outcome)));
+            outcome.is_none()
+        });
         let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
         ended.drain(..surplus);
         self.list.ended = ended.into();

@@ -20,10 +20,10 @@ pub(super) fn user_name(user: &str) -> String {
 
 /// Returns the name of a uid; a number that is a name is one.
 fn name_in<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
-    let entries = || passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let has = |at: usize| move |entry: &Vec<&str>| entry.get(at) == Some(&user);
-    let found = entries().find(has(0)).or_else(|| entries().find(has(2)))?;
-    found.first().copied().filter(|name| !name.is_empty())
+    let by_field = [0, 2]
+        .into_iter()
+        .find_map(|field| passwd.lines().find(|entry| entry.split(':').nth(field) == Some(user)));
+    by_field?.split(':').next().filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -39,10 +39,9 @@ impl WatchedNodes {
 
     /// Returns true if a job is listed, by its nodes.
     pub(super) fn lists(&self, job: &Job) -> bool {
-        let is_on = |nodes: &BTreeSet<NodeName>| {
-            job.allocations.iter().any(|one| nodes.contains(&one.node))
-        };
-        self.only_on.as_ref().is_none_or(is_on)
+        self.only_on.as_ref().is_none_or(|nodes| {
+            job.allocations.iter().any(|allocation| nodes.contains(&allocation.node))
+        })
     }
 
     /// Notes that the scheduler has listed its jobs.

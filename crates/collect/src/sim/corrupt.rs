@@ -15,7 +15,6 @@ pub(crate) fn corrupt_answers(
     request: ProcessRequest,
     answer: Answer,
 ) -> Vec<Vec<u8>> {
-    let frame = |answer: Answer| encode(&Body::Answer(Box::new(answer)));
     match fault {
         Some(InjectedFault::NoAnswers) => vec![],
         Some(InjectedFault::CorruptAnswers) => {
@@ -35,6 +34,10 @@ pub(crate) fn corrupt_answers(
         }
         _ => vec![frame(answer)],
     }
+}
+
+fn frame(answer: Answer) -> Vec<u8> {
+    encode(&Body::Answer(Box::new(answer)))
 }
 
 /// Returns the bytes that are sent for the frame of sample `number`.

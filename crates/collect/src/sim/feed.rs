@@ -31,18 +31,13 @@ struct FeedNode {
 impl SimFeed {
     /// Makes the nodes of a fleet, whose time begins at `start`.
     pub fn new(spec: &FleetSpec, start: Timestamp) -> Self {
-        let node = |(name, number)| FeedNode {
+        let nodes = spec.names().into_iter().zip(0..).map(|(name, number)| FeedNode {
             machine: Machine::new(spec, number, &name),
             name,
             since: f64::NEG_INFINITY,
             uses_since: f64::NEG_INFINITY,
-        };
-        Self {
-            nodes: spec.names().into_iter().zip(0..).map(node).collect(),
-            start,
-            second: 0,
-            values_every: 1,
-        }
+        });
+        Self { nodes: nodes.collect(), start, second: 0, values_every: 1 }
     }
 
     /// Returns the same with values that change once in this many seconds, such as those of a slow mock.

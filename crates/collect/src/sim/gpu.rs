@@ -171,22 +171,22 @@ impl Gpu {
 
     /// Partitions it; returns the device and its slices.
     pub(crate) fn split(self) -> Vec<Self> {
-        let slice = |(index, (name, memory_mib)): (u32, &(&str, u64))| {
+        let mut devices = vec![Self { role: Role::Split, ..self.clone() }];
+        for (index, (name, memory_mib)) in (0..).zip(MIG_SLICES) {
             let rng = self.rng.branch(200 + u64::from(index));
-            Self {
+            devices.push(Self {
                 uuid: format!("MIG-{}", random_uuid(rng)),
                 rng,
-                memory_mib: *memory_mib,
+                memory_mib,
                 index,
                 role: Role::Slice {
                     parent: self.uuid.clone(),
                     name: format!("{} {name}", self.model.name),
                 },
                 ..self.clone()
-            }
-        };
-        let slices: Vec<Self> = (0..).zip(&MIG_SLICES).map(slice).collect();
-        [vec![Self { role: Role::Split, ..self }], slices].concat()
+            });
+        }
+        devices
     }
 
     /// Returns its PCI address.
@@ -394,17 +394,16 @@ impl Gpu {
     }
 
     fn clock(&self, is_busy: bool, t: f64) -> f64 {
-        let steps = |clock: f64| (clock / 15.0).floor() * 15.0;
-        match self.fault {
-            Some(SimDeviceFault::Hot) => {
-                steps(0.6 * self.model.clock + 60.0 * self.rng.noise(t, 6.0))
-            }
-            Some(SimDeviceFault::Lagging) => steps(0.45 * self.model.clock),
-            _ if is_busy => steps(self.model.clock * (0.985 + 0.015 * self.rng.noise(t, 3.0))),
+        let clock = match self.fault {
+            Some(SimDeviceFault::Hot) => 0.6 * self.model.clock + 60.0 * self.rng.noise(t, 6.0),
+            Some(SimDeviceFault::Lagging) => 0.45 * self.model.clock,
+            _ if is_busy => self.model.clock * (0.985 + 0.015 * self.rng.noise(t, 3.0)),
             Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => {
                 self.model.idle_clock
             }
-        }
+        };
+        // It changes in steps.
+        (clock / 15.0).floor() * 15.0
     }
 
     /// Returns true if the driver holds it at its power limit while it trains.

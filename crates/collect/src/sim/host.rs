@@ -41,9 +41,8 @@ impl SimHost {
         let load = |busy: f64, idle: f64| if is_busy { busy } else { idle };
         let ticks = f64::from(cpus) * TICK;
         let fabric = if is_busy { 21e9 } else { 2e3 };
-        let port = |name, index: u64| {
-            (name, flow(10 + 4 * index, fabric, 0.0), flow(12 + 4 * index, fabric, 0.0))
-        };
+        let ports = ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"];
+        let ports = (0..).map(|index| 10 + 4 * index).zip(if is_small { &[][..] } else { &ports });
         Self {
             cpus,
             memory_gib: if is_small { 251.5 } else { 2015.3 },
@@ -52,12 +51,11 @@ impl SimHost {
             system: flow(4, ticks * load(0.035, 0.002), 0.0),
             iowait: flow(6, ticks * load(0.002, 0.0002), ticks * 0.05),
             nets: vec![("eth0", flow(30, load(38e6, 9e3), 0.0), flow(32, load(21e6, 6e3), 180e6))],
-            ports: if is_small {
-                vec![]
-            } else {
-                let names = ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"];
-                (0..).zip(names).map(|(index, name)| port(name, index)).collect()
-            },
+            ports: ports
+                .map(|(branch, name)| {
+                    (*name, flow(branch, fabric, 0.0), flow(branch + 2, fabric, 0.0))
+                })
+                .collect(),
             disks: vec![
                 ("nvme0n1", flow(34, load(2e6, 2e4), 0.0), flow(36, load(4e6, 9e4), 0.0)),
                 ("nvme1n1", flow(38, load(310e6, 1e3), 0.0), flow(40, load(9e6, 1e3), 2.1e9)),
@@ -77,52 +75,54 @@ impl SimHost {
         let total = self.memory_gib * GIB;
         let used = total * (self.memory_share + 0.01 * self.rng.branch(60).noise(t, 45.0));
         let busy = (self.user.rate(t) + self.system.rate(t)) / TICK;
-        let load = |span: f64, branch: u64| {
+        let load = [(20.0, 61), (90.0, 62), (300.0, 63)].map(|(span, branch)| {
             round_milli((busy + 0.06 * busy * self.rng.branch(branch).noise(t, span)).max(0.0))
-        };
-        let traffic = |(name, rx, tx): &(&str, Flow, Flow)| Traffic {
-            name: (*name).to_owned(),
-            rx: counter(rx, at, t),
-            tx: counter(tx, at, t),
-        };
-        let disk = |(name, read, write): &(&str, Flow, Flow)| Disk {
+        });
+        let [net, infiniband] = [&self.nets, &self.ports].map(|list| {
+            let traffic = list.iter().map(|(name, rx, tx)| Traffic {
+                name: (*name).to_owned(),
+                rx: counter(rx, at, t),
+                tx: counter(tx, at, t),
+            });
+            traffic.collect::<Vec<_>>()
+        });
+        let disks = self.disks.iter().map(|(name, read, write)| Disk {
             name: (*name).to_owned(),
             read: counter(read, at, t),
             write: counter(write, at, t),
-        };
+        });
         Host {
             at,
             cpu: Some(self.ticks(at, t)),
-            load: Some(vec![load(20.0, 61), load(90.0, 62), load(300.0, 63)]),
+            load: Some(load.to_vec()),
             memory_total: to_u64(total).into(),
             memory_available: to_u64(total - used).into(),
             swap_total: to_u64(8.0 * GIB).into(),
             swap_free: to_u64(8.0 * GIB - 3e6).into(),
             pressure: Some(self.pressure(t)),
             uptime: at.into(),
-            net: Some(self.nets.iter().map(traffic).collect()),
-            infiniband: (!self.ports.is_empty()).then(|| self.ports.iter().map(traffic).collect()),
-            disk: Some(self.disks.iter().map(disk).collect()),
+            net: Some(net),
+            infiniband: Some(infiniband).filter(|ports| !ports.is_empty()),
+            disk: Some(disks.collect()),
         }
     }
 
     /// Returns the slow group.
     pub(crate) fn slow_group(&self, at: f64, t: f64) -> HostSlow {
         let busy = (self.user.rate(t) + self.system.rate(t)) / TICK / f64::from(self.cpus);
-        let space = |path: &str, gib: f64, used: f64| Space {
+        let scratch = ("/scratch", 6_983.0, self.rng.branch(64).range(0.3, 0.95));
+        let file_systems = [("/", 438.0, 0.37), ("/tmp", 126.0, 0.02)];
+        let file_systems = file_systems.into_iter().chain(self.has_scratch.then_some(scratch));
+        let space = file_systems.map(|(path, gib, used)| Space {
             path: path.to_owned(),
             total: to_u64(gib * GIB),
             free: to_u64(gib * GIB * (1.0 - used) - t.max(0.0) * 1e5),
-        };
-        let mut file_systems = vec![space("/", 438.0, 0.37), space("/tmp", 126.0, 0.02)];
-        if self.has_scratch {
-            file_systems.push(space("/scratch", 6_983.0, self.rng.branch(64).range(0.3, 0.95)));
-        }
+        });
         HostSlow {
             at,
             temperature: round_milli(38.0 + 60.0 * busy + self.rng.branch(65).noise(t, 20.0))
                 .into(),
-            space: Some(file_systems),
+            space: Some(space.collect()),
         }
     }
 
@@ -137,12 +137,10 @@ impl SimHost {
     }
 
     fn pressure(&self, t: f64) -> Pressure {
-        let share = |name: u64, mean: f64| {
-            round_milli((mean * (1.0 + self.rng.branch(name).noise(t, 15.0))).clamp(0.0, 100.0))
-        };
+        let busy = 0.4 * (1.0 + self.rng.branch(66).noise(t, 15.0));
         let waits = 100.0 * self.iowait.rate(t) / (f64::from(self.cpus) * TICK);
         Pressure {
-            cpu: share(66, 0.4).into(),
+            cpu: round_milli(busy.clamp(0.0, 100.0)).into(),
             memory: 0.0.into(),
             io: round_milli(waits.clamp(0.0, 100.0)).into(),
         }

@@ -130,11 +130,9 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
         30.0 - work.lifetime(Rng::new(0), 0.0).began
     };
     let starts_at = began.minus(Duration::from_secs_f64(age.max(0.0)));
-    let hours = |limit: &&u64| Duration::from_secs(**limit * 3_600).as_secs_f64() > age * 1.1;
-    let limit = TIME_LIMITS.iter().find(hours).or(TIME_LIMITS.last())?;
-    let limit = Duration::from_secs(limit * 3_600);
-    let allocation =
-        |(node, devices): (&NodeName, DeviceAllocation)| Allocation { node: node.clone(), devices };
+    let mut limits = TIME_LIMITS.into_iter().map(|hours| Duration::from_secs(hours * 3_600));
+    let longest = limits.clone().next_back();
+    let limit = limits.find(|limit| limit.as_secs_f64() > age * 1.1).or(longest)?;
     Some(Job {
         name: job_name.map_or("batch", |(_, name)| *name).into(),
         user: work.owner.name.into(),
@@ -147,7 +145,10 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
         ends_at: Some(starts_at.plus(limit)),
         limit: Some(limit),
         node_count: u32::try_from(allocations.len()).unwrap_or(u32::MAX),
-        allocations: allocations.into_iter().map(allocation).collect(),
+        allocations: allocations
+            .into_iter()
+            .map(|(node, devices)| Allocation { node: node.clone(), devices })
+            .collect(),
         ..blank_job(&number.to_string())?
     })
 }
@@ -155,8 +156,13 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
 /// Returns the jobs that stay pending: one of the user who looks at the demo, which will start, and one of another,
 /// whose start is unknown.
 fn waiting_jobs(began: Timestamp, nodes: u32) -> impl Iterator<Item = Job> {
-    let hours = |count: u64| Duration::from_secs(count * 3_600);
-    let waiting = |id: &str, name: &str, user: &str, reason: &str, nodes: u32| {
+    let day = Duration::from_secs(86_400);
+    let starts_at = Some(began.plus(Duration::from_secs(6_420)));
+    let waiting = [
+        ("29998", "gpt-180b", YOU, "Resources", nodes.clamp(1, 4), starts_at),
+        ("29999", "protein-fold", "katherine", "Priority", nodes.clamp(1, 2), None),
+    ];
+    waiting.into_iter().filter_map(move |(id, name, user, reason, node_count, starts_at)| {
         Some(Job {
             name: name.into(),
             user: user.into(),
@@ -164,20 +170,14 @@ fn waiting_jobs(began: Timestamp, nodes: u32) -> impl Iterator<Item = Job> {
             account: Some("ml".into()),
             reason: Some(reason.into()),
             submitted_at: Some(began.minus(Duration::from_secs(2_400))),
-            limit: Some(hours(24)),
-            node_count: nodes,
+            starts_at,
+            ends_at: starts_at.map(|start| start.plus(day)),
+            limit: Some(day),
+            node_count,
             devices_per_node: Some(8),
             ..blank_job(id)?
         })
-    };
-    let starts_at = began.plus(Duration::from_secs(6_420));
-    let yours = waiting("29998", "gpt-180b", YOU, "Resources", nodes.clamp(1, 4)).map(|job| Job {
-        starts_at: Some(starts_at),
-        ends_at: Some(starts_at.plus(hours(24))),
-        ..job
-    });
-    let other = waiting("29999", "protein-fold", "katherine", "Priority", nodes.clamp(1, 2));
-    yours.into_iter().chain(other)
+    })
 }
 
 fn blank_job(id: &str) -> Option<Job> {

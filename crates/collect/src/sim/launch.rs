@@ -87,23 +87,23 @@ pub(crate) fn parse_command(line: &str, node: &str) -> Option<(u64, ProbeCommand
     if line.node != node {
         return None;
     }
-    let time = || {
-        let seconds = line.seconds.filter(|seconds| *seconds > 0.0)?;
-        Some(Duration::from_secs_f64(clamp_interval(seconds)))
-    };
-    let key = || Some(ProcessKey { pid: line.pid?, start_ticks: line.start? });
+    let seconds = line.seconds.filter(|seconds| *seconds > 0.0).map(clamp_interval);
+    let time = seconds.map(Duration::from_secs_f64);
+    let key = line.pid.zip(line.start);
+    let key = key.map(|(pid, start_ticks)| ProcessKey { pid, start_ticks });
     let command = match line.verb.as_str() {
         "heartbeat" => ProbeCommand::Heartbeat,
         "full" => ProbeCommand::Full,
-        "interval" => ProbeCommand::Interval(time()?),
-        "focus" if line.seconds? >= 0.0 => ProbeCommand::Focus(time()),
+        "interval" => ProbeCommand::Interval(time?),
+        "focus" if line.seconds? >= 0.0 => ProbeCommand::Focus(time),
         "signal" => {
-            let signal = Signal::ALL.into_iter().find(|one| line.signal == Some(one.number()))?;
-            ProbeCommand::Request(ProcessRequest::Signal(key()?, signal))
+            let mut signals = Signal::ALL.into_iter();
+            let signal = signals.find(|signal| line.signal == Some(signal.number()))?;
+            ProbeCommand::Request(ProcessRequest::Signal(key?, signal))
         }
-        "environ" => ProbeCommand::Request(ProcessRequest::Environment(key()?)),
-        "detail" => ProbeCommand::Request(ProcessRequest::Detail(key()?)),
-        "tree" => ProbeCommand::Request(ProcessRequest::Tree(key())),
+        "environ" => ProbeCommand::Request(ProcessRequest::Environment(key?)),
+        "detail" => ProbeCommand::Request(ProcessRequest::Detail(key?)),
+        "tree" => ProbeCommand::Request(ProcessRequest::Tree(key)),
         _ => return None,
     };
     Some((line.id, command))
@@ -125,8 +125,8 @@ impl LineSplitter {
         };
         let rest = self.buffer.split_off(end + 1);
         let complete = std::mem::replace(&mut self.buffer, rest);
-        let fits = |line: &&[u8]| (1..=MAX_LINE).contains(&line.len());
-        let lines = complete.split(|byte| *byte == b'\n').filter(fits);
+        let lines = complete.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| (1..=MAX_LINE).contains(&line.len()));
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 }

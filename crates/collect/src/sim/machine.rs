@@ -142,8 +142,9 @@ impl Machine {
 
     /// Returns the probe's hello for an interval of `pace` seconds.
     pub fn hello(&self, t: f64, interval: f64) -> Hello {
-        let whole_ticks = |floor: f64| interval * (floor / interval - 0.05).ceil().max(1.0);
-        let processes = format!("{BACKEND}.processes");
+        // Whole ticks.
+        let [slow, processes] =
+            [10.0, 2.0].map(|floor: f64| interval * (floor / interval - 0.05).ceil().max(1.0));
         Hello {
             v: 1,
             probe: "python".to_owned(),
@@ -162,9 +163,9 @@ impl Machine {
             commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), interval),
-                ("host.slow".to_owned(), whole_ticks(10.0)),
+                ("host.slow".to_owned(), slow),
                 (BACKEND.to_owned(), interval),
-                (processes, whole_ticks(2.0)),
+                (format!("{BACKEND}.processes"), processes),
             ]),
             backends: vec![BackendState {
                 kind: BACKEND.to_owned(),
@@ -206,12 +207,11 @@ impl Machine {
     /// Returns what the node tells of its scheduler's list, which is in the driver's order. It tells no list if a device
     /// is partitioned.
     fn evidence(&self) -> Evidence {
-        let files = (0..self.gpus.len()).map(|minor| format!("/dev/nvidia{minor}"));
-        let line =
-            |(index, file): (usize, String)| job_traces::listed_device(&self.host, index, &file);
+        let list = (0..self.gpus.len()).map(|index| {
+            job_traces::listed_device(&self.host, index, &format!("/dev/nvidia{index}"))
+        });
         let is_whole = self.gpus.iter().all(|gpu| !gpu.is_slice());
-        let daemon =
-            Daemon { list: Some((0..).zip(files).map(line).collect()), ..Daemon::default() };
+        let daemon = Daemon { list: Some(list.collect()), ..Daemon::default() };
         let configuration = Configuration {
             changed: 1.0.into(),
             cached: true,
@@ -247,7 +247,7 @@ impl Machine {
 
     /// Returns the events of its devices after `since`, until `t`.
     pub fn events(&self, since: f64, t: f64) -> Vec<Event> {
-        let event = |gpu: &Gpu| {
+        let events = self.gpus.iter().filter_map(|gpu| {
             let (at, code) = gpu.xid(since, t)?;
             Some(Event {
                 at: self.clock(at),
@@ -257,17 +257,20 @@ impl Machine {
                 code: code.into(),
                 ..Event::default()
             })
-        };
-        self.gpus.iter().filter_map(event).collect()
+        });
+        events.collect()
     }
 
     fn backend(&self, at: f64, t: f64, request: &SampleRequest, uses: bool) -> Backend {
         let since = (!request.full).then_some(request.since);
-        let report = |gpu: &Gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since));
+        let devices = self
+            .gpus
+            .iter()
+            .filter_map(|gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since)));
         Backend {
             kind: BACKEND.to_owned(),
             at,
-            devices: Some(self.gpus.iter().filter_map(report).collect()),
+            devices: Some(devices.collect()),
             uses: uses.then(|| Uses {
                 at,
                 list: self.live_slots(t).flat_map(|slot| self.uses(slot, t, request)).collect(),
@@ -382,8 +385,8 @@ fn device_fault(role: NodeRole, index: u32, devices: u32) -> Option<SimDeviceFau
         (NodeRole::Failing, devices / 4, SimDeviceFault::MemoryErrors),
         (NodeRole::Failing, devices - 1, SimDeviceFault::Lost),
     ];
-    let is_here = |(faulty, at, _): &(NodeRole, u32, _)| (*faulty, *at) == (role, index);
-    faults.into_iter().find(is_here).map(|(.., fault)| fault)
+    let mut faults = faults.into_iter();
+    faults.find(|(faulty, at, _)| (*faulty, *at) == (role, index)).map(|(.., fault)| fault)
 }
 
 /// Distributes processes: at least one per workload, on its devices in turn.
@@ -394,18 +397,16 @@ fn assign_slots(
     gpus: &[Gpu],
 ) -> Vec<ProcessSlot> {
     let processes = usize::try_from(processes).unwrap_or(usize::MAX);
-    let is_used = |gpu: &Gpu| {
+    let used = gpus.iter().enumerate().filter(|(_, gpu)| {
         gpu.is_usable()
             && workloads.get(gpu.workload).is_some_and(|work| work.kind != WorkloadKind::Free)
-    };
-    let all = gpus.iter().filter(|gpu| is_used(gpu)).count();
+    });
+    let used: Vec<(usize, &Gpu)> = used.collect();
+    let all = used.len();
     let mut slots = Vec::new();
     for work in 0..workloads.len() {
-        let usable: Vec<(usize, &Gpu)> = gpus
-            .iter()
-            .enumerate()
-            .filter(|(_, gpu)| gpu.workload == work && is_used(gpu))
-            .collect();
+        let usable: Vec<(usize, &Gpu)> =
+            used.iter().copied().filter(|(_, gpu)| gpu.workload == work).collect();
         for (index, devices) in distribute(processes * usable.len() / all.max(1), usable.len()) {
             let number = count_u64(slots.len());
             let gpu_rng = usable.get(index).map_or(rng, |(_, gpu)| gpu.rng);
@@ -429,11 +430,13 @@ fn assign_slots(
 fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
     let processes = if devices == 0 { 0 } else { processes.max(1) };
     let shares = processes.max(devices);
-    let devices_of = |process: usize| {
+    let assigned = (0..processes).map(|process| {
         let assigned = (process..shares).step_by(processes.max(1)).map(|share| share % devices);
-        assigned.map(|device| (device, count_u64((shares - device).div_ceil(devices)))).collect()
-    };
-    (0..processes).map(|process| (process, devices_of(process))).collect()
+        let sharing =
+            assigned.map(|device| (device, count_u64((shares - device).div_ceil(devices))));
+        (process, sharing.collect())
+    });
+    assigned.collect()
 }
 
 fn count_u64(count: usize) -> u64 {

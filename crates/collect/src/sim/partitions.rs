@@ -25,15 +25,14 @@ impl FleetSpec {
                 indices_of_jobs.entry(&allocation.node).or_default().extend(indices.iter());
             }
         }
-        let has_fault = |node: u32| self.faults.contains_key(&node);
-        let has_free = |node: u32| {
-            node_workloads(self, node).iter().any(|(work, _)| work.kind == WorkloadKind::Free)
-        };
-        let interactive = (0..self.nodes).find(|node| has_free(*node) && !has_fault(*node));
-        let has_role =
-            |role| (0..self.nodes).find(move |node| self.role(*node) == role && !has_fault(*node));
+        let mut sound = (0..self.nodes).filter(|node| !self.faults.contains_key(node));
         // In a small fleet, one with processes is only draining.
-        let drained = has_role(NodeRole::Free).or_else(|| has_role(NodeRole::IdleHeld));
+        let [free, idle_held] = [NodeRole::Free, NodeRole::IdleHeld]
+            .map(|role| sound.clone().find(|node| self.role(*node) == role));
+        let drained = free.or(idle_held);
+        let interactive = sound.find(|node| {
+            node_workloads(self, *node).iter().any(|(work, _)| work.kind == WorkloadKind::Free)
+        });
         let mut nodes = BTreeMap::new();
         for (node, name) in (0..).zip(self.names()) {
             let is_serving = self.role(node) == NodeRole::Serving;

@@ -55,10 +55,10 @@ impl Rng {
     pub(crate) fn noise(self, t: f64, span: f64) -> f64 {
         let position = t / span;
         let knot = to_u64(position);
-        let knots = |step: u64| self.branch(knot.wrapping_add(step)).range(-1.0, 1.0);
+        let [from, to] = [0, 1].map(|step| self.branch(knot.wrapping_add(step)).range(-1.0, 1.0));
         let fraction = position - position.floor();
         let eased = fraction * fraction * (3.0 - 2.0 * fraction);
-        knots(0) + (knots(1) - knots(0)) * eased
+        from + (to - from) * eased
     }
 }
 
@@ -119,11 +119,11 @@ impl Pulse {
 
     /// Returns the seconds that the pulse was on from 0 to `t`.
     pub(crate) fn on_seconds(self, t: f64) -> f64 {
-        let seconds_before = |moment: f64| {
+        let [from, to] = [self.phase, t + self.phase].map(|moment| {
             (moment / self.period).floor() * self.width
                 + moment.rem_euclid(self.period).min(self.width)
-        };
-        seconds_before(t + self.phase) - seconds_before(self.phase)
+        });
+        to - from
     }
 }
 

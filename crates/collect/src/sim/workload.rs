@@ -102,9 +102,11 @@ pub(crate) fn node_workloads(spec: &FleetSpec, node: u32) -> Vec<(Workload, u32)
         NodeRole::IdleHeld => (WorkloadKind::IdleHeld, half),
         NodeRole::Free => (WorkloadKind::Free, total),
     };
-    let workload = |kind, index| Workload::new(kind, spec, node, index);
-    let groups = [(workload(kind, 0), busy), (workload(WorkloadKind::Free, 1), total - busy)];
-    groups.into_iter().filter(|(_, devices)| *devices > 0).collect()
+    let groups = [(kind, busy), (WorkloadKind::Free, total - busy)];
+    let groups = (0..).zip(groups).filter(|(_, (_, devices))| *devices > 0);
+    groups
+        .map(|(index, (kind, devices))| (Workload::new(kind, spec, node, index), devices))
+        .collect()
 }
 
 impl Workload {
@@ -182,8 +184,9 @@ impl Workload {
 
     /// Returns the integral of a serving load's excess over its mean from 0 to `t`, in % times seconds.
     pub(crate) fn served_excess(&self, t: f64) -> f64 {
-        let angle = |t: f64| TAU * (t / DAY + self.rng.branch(8).unit());
-        DAY_SWING * DAY / TAU * (angle(0.0).cos() - angle(t).cos())
+        let [start, end] =
+            [0.0, t].map(|t: f64| (TAU * (t / DAY + self.rng.branch(8).unit())).cos());
+        DAY_SWING * DAY / TAU * (start - end)
     }
 
     /// Returns the mean utilization outside of pauses, in %.
@@ -236,18 +239,13 @@ impl Workload {
     /// Returns the control group of its processes: that of the job, or of a pod of a notebook server.
     pub(crate) fn cgroup(&self) -> String {
         let uid = self.owner.uid;
-        let (pod, container) = (self.rng.branch(13), self.rng.branch(14));
-        let hex = |name| container.branch(name).bits();
-        let pod = random_uuid(pod).replace('-', "_");
-        self.job.map_or_else(
-            || {
-                format!(
-                    "/kubepods.slice/kubepods-burstable-pod{pod}.slice/cri-containerd-{:016x}{:016x}{:016x}{:016x}.scope",
-                    hex(0), hex(1), hex(2), hex(3)
-                )
-            },
-            |job| job_traces::control_group(uid, job),
-        )
+        if let Some(job) = self.job {
+            return job_traces::control_group(uid, job);
+        }
+        let pod = random_uuid(self.rng.branch(13)).replace('-', "_");
+        let [a, b, c, d] = [0, 1, 2, 3].map(|name| self.rng.branch(14).branch(name).bits());
+        let id = format!("{a:016x}{b:016x}{c:016x}{d:016x}");
+        format!("/kubepods.slice/kubepods-burstable-pod{pod}.slice/cri-containerd-{id}.scope")
     }
 }
 

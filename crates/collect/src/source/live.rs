@@ -9,7 +9,7 @@ use crate::inventory::Roster;
 use crate::record::RecorderSink;
 use crate::scheduler::step_candidates;
 use crate::source::pipeline::Pipeline;
-use crate::transport::Target;
+use crate::transport::Transport;
 use gtop_fleet::{FleetStore, PublishIntervals};
 use gtop_model::JobList;
 
@@ -25,6 +25,16 @@ pub fn publish_roster(store: &FleetStore, recorder: Option<&RecorderSink>, roste
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
 
+/// Tells the transport of the jobs on nodes, and which nodes can be reached.
+fn set_jobs(transport: &Transport, roster: &Roster) {
+    if let Some(jobs) = &roster.jobs {
+        let candidates = step_candidates(jobs);
+        transport.update_jobs(|before| before.with_running_jobs(&candidates));
+        transport.set_scheduler_addresses(roster.addresses.clone());
+        transport.set_powered_off(jobs.powered_off());
+    }
+}
+
 /// Feeds a store with the deliveries of the nodes that the roster lists at the time, until the collector stops.
 pub async fn run(
     mut rosters: watch::Receiver<Arc<Roster>>,
@@ -33,27 +43,18 @@ pub async fn run(
     recorder: Option<RecorderSink>,
 ) {
     let pipeline = Pipeline::new(Arc::clone(&store)).with_recorder(recorder.clone());
-    let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
     let transport = collector.transport();
-    let set_jobs = |roster: &Roster| {
-        if let Some(jobs) = &roster.jobs {
-            let candidates = step_candidates(jobs);
-            transport.update_jobs(|before| before.with_running_jobs(&candidates));
-            transport.set_scheduler_addresses(roster.addresses.clone());
-            transport.set_powered_off(jobs.powered_off());
-        }
-    };
     // Reads the roster once: with two reads, the nodes could be newer than the jobs.
     let first = Arc::clone(&rosters.borrow_and_update());
     publish_roster(&store, recorder.as_ref(), &first);
-    set_jobs(&first);
-    let (target_sender, target_changes) = watch::channel(targets(&first));
+    set_jobs(&transport, &first);
+    let (target_sender, target_changes) = watch::channel(first.targets.as_slice().into());
     let updating = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
             publish_roster(&store, recorder.as_ref(), &roster);
-            set_jobs(&roster);
-            target_sender.send_replace(targets(&roster));
+            set_jobs(&transport, &roster);
+            target_sender.send_replace(roster.targets.as_slice().into());
         }
         std::future::pending::<()>().await;
     };

@@ -47,9 +47,9 @@ impl Pipeline {
             let Some(recorder) = &mut recorder else { return };
             recorder.on_delivery(delivery);
             let devices = builder.node().gone_devices();
-            let is_other =
-                |(new, old): (&(Source, Device), &(Source, Device))| new.1.uuid != old.1.uuid;
-            if devices.len() != gone.len() || devices.iter().zip(&gone).any(is_other) {
+            let mut pairs = devices.iter().zip(&gone);
+            if devices.len() != gone.len() || pairs.any(|((_, new), (_, old))| new.uuid != old.uuid)
+            {
                 gone.clone_from(&devices);
                 recorder.on_delivery(Delivery { at, raw: SessionUpdate::Gone(devices).into() });
             }

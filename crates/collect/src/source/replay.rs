@@ -115,12 +115,10 @@ fn fleet_of(fold: &Fold, history_span: Duration) -> Fleet {
 
 /// Returns true if a file goes on where another one ends: both are parts of one run of a recorder.
 fn is_continued(part: &Recording, next: &Recording) -> bool {
-    let recorder = |recording: &Recording| {
-        let header = recording.header()?;
-        Some((header.host.clone(), header.pid))
-    };
+    let [recorder, next_recorder] =
+        [part, next].map(|recording| recording.header().map(|header| (&header.host, header.pid)));
     // Of a part whose start is damaged, its time tells.
-    let is_same = recorder(part).zip(recorder(next)).is_none_or(|(one, other)| one == other);
+    let is_same = recorder.zip(next_recorder).is_none_or(|(one, other)| one == other);
     let end = part.segments().iter().map(|segment| segment.last).max();
     let start = next.segments().first().map(|segment| segment.first);
     is_same

@@ -3,15 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::transport::fallback::{AuthMethods, SshProgramAccess};
+use crate::transport::fallback::SshProgramAccess;
 use crate::transport::openssh::SshCall;
-use crate::transport::{Reach, ScrapeFault, Target, Transport, TransportMode};
+use crate::transport::{Reach, ScrapeFault, Target, Transport, TransportMode, bad_configuration};
 use gtop_local::fault::Fault;
-use gtop_local::lock::lock;
-use gtop_ssh::ControlMaster;
-use gtop_ssh::SshChannel;
-use gtop_ssh::{self as ssh, ConnectPhase, RemoteCommand};
-use gtop_ssh::{Profile, SshTarget};
+use gtop_ssh::{ConnectPlan, ControlMaster, Profile, RemoteCommand, SshChannel, SshTarget};
 
 /// A command on a node, started or ready to be.
 #[derive(Debug)]
@@ -49,14 +45,13 @@ impl Transport {
         if let Some(template) = &options.exec {
             let program = template.command(target.name.host(), command.line);
             let (program, args) = program.ok_or_else(|| {
-                let why = "--exec has no {command}, so a command on the node has no input".into();
-                Fault::Ssh(ssh::Fault::BadConfiguration { why })
+                bad_configuration("--exec has no {command}, so a command on the node has no input")
             })?;
             return Ok(AttachedCommand::Program { program, args });
         }
         if options.mode == TransportMode::Srun {
-            let why = "srun only runs the probe; a command on the node needs ssh".to_owned();
-            return Err(ssh::Fault::BadConfiguration { why }.into());
+            let why = "srun only runs the probe; a command on the node needs ssh";
+            return Err(bad_configuration(why).into());
         }
         self.attach_configured(target, ssh, command).await
     }
@@ -71,11 +66,7 @@ impl Transport {
         let client = &self.0.ssh;
         let query = client.host_query(ssh);
         let settings = client.host_settings(&query).await?;
-        let known = match self.0.options.mode {
-            TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),
-            TransportMode::Native | TransportMode::Srun => None,
-            TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
-        };
+        let known = self.known_access(&query);
         let master = client.find_master(&query, &settings).await;
         let master = master.filter(|master: &ControlMaster| {
             master.is_of_login || matches!(known, Some(SshProgramAccess::Master))
@@ -96,23 +87,18 @@ impl Transport {
             master: master.as_ref(),
             has_terminal: command.terminal.is_some(),
         };
-        let connect_timeout = client.connect_timeout(&query.host, &settings);
-        let address = client.fallback_address(&query.host, &settings).await;
-        let mut args = call.options(connect_timeout, address.as_deref());
-        args.extend(query.destination_args(self.0.options.ssh.config_file.as_deref()));
-        args.push(command.line.into());
+        let args = self.ssh_args(call, command.line).await;
         Ok(AttachedCommand::Program { program: self.0.options.ssh.ssh_program.clone(), args })
     }
 
     async fn attach_natively(
         &self,
         target: &Target,
-        plan: ssh::ConnectPlan,
+        plan: ConnectPlan,
         command: RemoteCommand<'_>,
     ) -> Result<AttachedCommand, Fault> {
         let (name, label) = (target.name.host(), target.name.as_str());
-        let on_phase = |_: ConnectPhase| {};
-        let opened = Box::pin(self.0.ssh.open(name, label, plan, command, on_phase)).await;
+        let opened = Box::pin(self.0.ssh.open(name, label, plan, command, |_phase| {})).await;
         Ok(AttachedCommand::Running(Box::new(opened?)))
     }
 }

@@ -54,19 +54,20 @@ impl Channel {
     ///
     /// If the future is dropped, a part may have been written.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let lost = |error: std::io::Error| Fault::Ssh(ssh::Fault::session_lost(&error));
         let sending = async {
-            match self {
+            let local = match self {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
-                Self::Ssh(ssh) => Ok(Box::pin(ssh.send(bytes)).await?),
-                Self::Local(local) => local.send(bytes).await.map_err(lost),
-                Self::Program(program) => program.local.send(bytes).await.map_err(lost),
-                Self::Step(channel) => channel.send(bytes).await,
-            }
+                Self::Ssh(ssh) => return Ok(Box::pin(ssh.send(bytes)).await?),
+                Self::Step(channel) => return channel.send(bytes).await,
+                Self::Local(local) => local,
+                Self::Program(program) => &mut program.local,
+            };
+            Ok(local.send(bytes).await.map_err(|error| ssh::Fault::session_lost(&error))?)
         };
-        let stalled = "the command does not read its input".to_owned();
-        let stalled = |_elapsed| Fault::Ssh(ssh::Fault::SessionLost { why: stalled });
-        timeout(SEND_TIMEOUT, sending).await.map_err(stalled)?
+        timeout(SEND_TIMEOUT, sending).await.unwrap_or_else(|_elapsed| {
+            let why = "the command does not read its input".to_owned();
+            Err(ssh::Fault::SessionLost { why }.into())
+        })
     }
 
     /// Queues a line that is written to stdin at the next output of the command; returns it back where the transport

@@ -89,8 +89,9 @@ impl Transport {
                 }
             }
         };
-        let timed_out = |_| Fault::job_step(StepCause::Busy, "it did not start in time");
-        timeout(call.connect_timeout() + STEP_TIMEOUT, running).await.map_err(timed_out)?
+        timeout(call.connect_timeout() + STEP_TIMEOUT, running).await.unwrap_or_else(|_elapsed| {
+            Err(Fault::job_step(StepCause::Busy, "it did not start in time"))
+        })
     }
 
     /// Tries SSH to a node although a refusal is cached, and updates the cache by the result.

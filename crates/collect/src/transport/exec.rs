@@ -65,29 +65,26 @@ impl ExecTemplate {
 
     /// Returns the command for one node, quoted for display; `{command}` is not replaced.
     pub(crate) fn command_text(&self, node: &str) -> String {
-        let words = [&self.program].into_iter().chain(&self.args);
-        let words = words.map(|word| word.replace(NODE_PLACEHOLDER, node));
-        let quoted = |word: String| {
+        let words = [&self.program].into_iter().chain(&self.args).map(|word| {
+            let word = word.replace(NODE_PLACEHOLDER, node);
             let is_plain =
                 !word.is_empty() && !word.contains([' ', '\t', '\'', '"', '\\', '$', '*', ';']);
             if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-        };
-        words.map(quoted).collect::<Vec<_>>().join(" ")
+        });
+        words.collect::<Vec<_>>().join(" ")
     }
 
     fn args(&self, node: &str, command: &str) -> Vec<OsString> {
         // The node name first: the command line must not be searched for `{node}`.
-        let expand = |word: &String| {
-            word.replace(NODE_PLACEHOLDER, node).replace(COMMAND_PLACEHOLDER, command).into()
-        };
-        self.args.iter().map(expand).collect()
+        let words = self.args.iter().map(|word| word.replace(NODE_PLACEHOLDER, node));
+        words.map(|word| word.replace(COMMAND_PLACEHOLDER, command).into()).collect()
     }
 
     /// Returns the program that runs a command line on a node with its own input, and its arguments; `None` without
     /// `{command}`.
     pub(crate) fn command(&self, node: &str, line: &str) -> Option<(PathBuf, Vec<OsString>)> {
-        let call = || (PathBuf::from(&self.program), self.args(node, line));
-        self.has_command_placeholder().then(call)
+        self.has_command_placeholder()
+            .then(|| (PathBuf::from(&self.program), self.args(node, line)))
     }
 
     fn has_command_placeholder(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Chooses between gtop's own SSH client, the ssh program, and a `ControlMaster` connection for a node.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 
 use crate::transport::channel::Channel;
@@ -48,12 +49,7 @@ impl Transport {
         let client = &self.0.ssh;
         let query = client.host_query(ssh);
         let settings = client.host_settings(&query).await?;
-        let mode = self.0.options.mode;
-        let cached = match mode {
-            TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),
-            TransportMode::Native | TransportMode::Srun => None,
-            TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
-        };
+        let cached = self.known_access(&query);
         let master = client.find_master(&query, &settings).await;
         record_master(&settings, master.as_ref());
         let call = SshCall {
@@ -95,7 +91,7 @@ impl Transport {
                 .await
         };
         let fault = match Box::pin(native).await {
-            Err(fault) if mode == TransportMode::Auto => fault,
+            Err(fault) if self.0.options.mode == TransportMode::Auto => fault,
             opened => return Ok(Channel::Ssh(Box::new(opened?))),
         };
         if let Some(master) = master.filter(|_| fault.permits(Recourse::Master)) {
@@ -120,6 +116,26 @@ impl Transport {
             Err(Fault::Ssh(program)) => Err(merge_faults(fault, program).into()),
             Err(fault) => Err(fault),
         }
+    }
+
+    /// Returns how the ssh program gets into a node, if it is to be used there.
+    pub(crate) fn known_access(&self, query: &HostQuery) -> Option<SshProgramAccess> {
+        match self.0.options.mode {
+            TransportMode::Auto => lock(&self.0.fallback_cache).get(query).cloned(),
+            TransportMode::Native | TransportMode::Srun => None,
+            TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
+        }
+    }
+
+    /// Returns the arguments of the ssh program for a command.
+    pub(crate) async fn ssh_args(&self, call: SshCall<'_>, command: &str) -> Vec<OsString> {
+        let SshCall { query, settings, .. } = call;
+        let address = self.0.ssh.fallback_address(&query.host, settings).await;
+        let connect_timeout = self.0.ssh.connect_timeout(&query.host, settings);
+        let mut args = call.options(connect_timeout, address.as_deref());
+        args.extend(query.destination_args(self.0.options.ssh.config_file.as_deref()));
+        args.push(command.into());
+        args
     }
 
     /// Starts a command over a `ControlMaster` connection.
@@ -161,10 +177,7 @@ impl Transport {
         });
         let SshCall { query, settings, .. } = call;
         let connect_timeout = self.0.ssh.connect_timeout(&query.host, settings);
-        let address = self.0.ssh.fallback_address(&query.host, settings).await;
-        let mut args = call.options(connect_timeout, address.as_deref());
-        args.extend(query.destination_args(options.config_file.as_deref()));
-        args.push(command.into());
+        let args = self.ssh_args(call, command).await;
         let launch = Launch {
             program: &options.ssh_program,
             args: &args,
@@ -194,14 +207,11 @@ pub(crate) fn ssh_program_methods(
     settings: &HostSettings,
     has_foreign_key: bool,
 ) -> Option<AuthMethods> {
-    let is_lacking = |method: &&String| {
-        SSH_ONLY_METHODS.contains(&method.as_str())
-            || (has_foreign_key && method.as_str() == "publickey")
-    };
-    let allowed: Vec<String> = settings.methods.iter().filter(is_lacking).cloned().collect();
-    let offered = |offers: &[String]| -> Vec<String> {
-        allowed.iter().filter(|method| offers.contains(method)).cloned().collect()
-    };
+    // Those that gtop lacks.
+    let mut methods = settings.methods.clone();
+    methods.retain(|method| {
+        SSH_ONLY_METHODS.contains(&method.as_str()) || (has_foreign_key && method == "publickey")
+    });
     let root = fault.root();
     let needs_ssh_program = matches!(
         root,
@@ -214,19 +224,19 @@ pub(crate) fn ssh_program_methods(
     }
     // The node requires several methods, so all of them may be needed.
     if let ssh::Fault::MoreAuthenticationRequired { required, .. } = root {
-        return (!offered(required).is_empty()).then(AuthMethods::new);
+        return methods.iter().any(|method| required.contains(method)).then(AuthMethods::new);
     }
-    let methods = if let ssh::Fault::AuthenticationRefused { offers, .. }
+    if let ssh::Fault::AuthenticationRefused { offers, .. }
     | ssh::Fault::KeyUnusable { offers, .. } = root
     {
-        offered(offers)
+        methods.retain(|method| offers.contains(method));
     } else if matches!(root, ssh::Fault::KeyEncrypted { .. } | ssh::Fault::AgentUnreachable { .. })
     {
         // The node's methods are not known; a user who configured hostbased expects it to work.
-        allowed.into_iter().filter(|method| method == "hostbased").collect()
+        methods.retain(|method| method == "hostbased");
     } else {
         return None;
-    };
+    }
     // The gateway's own configuration decides which of them it needs.
     let is_at_gateway = matches!(fault, ssh::Fault::AtGateway { .. });
     (!methods.is_empty()).then(|| if is_at_gateway { AuthMethods::new() } else { methods })

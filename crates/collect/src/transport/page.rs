@@ -1,6 +1,7 @@
 //! A page of metrics that is read over HTTP.
 
 use std::fmt;
+use std::num::NonZeroU16;
 
 use gtop_local::text::HTTP;
 use gtop_local::time::Timestamp;
@@ -52,15 +53,14 @@ impl PageUrl {
             return Err(PageUrlError::Login);
         }
         let (host, port) = split_authority(authority).ok_or(PageUrlError::NoHost)?;
-        let is_name = |host: &str| {
-            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte);
-            !host.is_empty() && !host.starts_with('-') && host.bytes().all(allowed)
-        };
-        if !is_name(host) {
+        let is_name = !host.is_empty()
+            && !host.starts_with('-')
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte));
+        if !is_name {
             return Err(PageUrlError::NoHost);
         }
-        let to_number = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
-        let port = port.map_or(Some(HTTP_PORT), to_number).ok_or(PageUrlError::Port)?;
+        let port = port.map(str::parse::<NonZeroU16>).transpose();
+        let port = port.map_err(|_invalid| PageUrlError::Port)?.map_or(HTTP_PORT, NonZeroU16::get);
         let path = path.split('#').next().unwrap_or_default();
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(PageUrlError::Path);

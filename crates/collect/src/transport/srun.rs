@@ -166,8 +166,10 @@ impl SrunSteps {
         let mut slots = lock(&self.job_slots);
         // Drops the state of jobs that are over.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_needed());
-        let new = || Arc::new(JobSlot { start_permit: Semaphore::new(1), state: Mutex::default() });
-        Arc::clone(slots.entry(job.clone()).or_insert_with(new))
+        let slot = slots.entry(job.clone()).or_insert_with(|| {
+            Arc::new(JobSlot { start_permit: Semaphore::new(1), state: Mutex::default() })
+        });
+        Arc::clone(slot)
     }
 
     fn start_step(

@@ -473,3 +473,10 @@ objects! {
         pub why: String,
     }
 }
+
+impl Event {
+    /// Returns how often it occurred.
+    pub(crate) fn occurrences(&self) -> u64 {
+        self.count.value().unwrap_or(1).max(1)
+    }
+}

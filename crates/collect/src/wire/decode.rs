@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::wire::body::{self, Body, Raw};
-use crate::wire::checked::{MAX_NAME_LENGTH, sanitize_name, to_f32};
+use crate::wire::checked::{sanitize_name, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::delivery::{Delivery, RawUpdate};
@@ -224,7 +224,7 @@ impl Decoder {
             device,
             code: sent.code.value(),
             message,
-            count: sent.count.value().unwrap_or(1).max(1),
+            count: sent.occurrences(),
             line,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -150,6 +151,7 @@ optional_keys! {
     [T] Vec<T>: Self::is_empty;
     [K, V] BTreeMap<K, V>: Self::is_empty;
     [] String: Self::is_empty;
+    [] Arc<str>: |text: &Self| text.is_empty();
     [] bool: |flag: &Self| !*flag;
 }
 

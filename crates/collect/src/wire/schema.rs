@@ -42,7 +42,7 @@ impl Visitor<'_> for KeyPosition<'_> {
 /// Declares objects. Absent keys have their default; unknown keys are skipped.
 macro_rules! objects {
     ($($(#[$about:meta])* $seen:vis struct $name:ident { $($fields:tt)* })*) => {$(
-        $crate::wire::schema::object! {
+        $crate::wire::object! {
             $(#[$about])*
             #[derive(serde::Deserialize)]
             #[serde(default)]
@@ -62,7 +62,7 @@ macro_rules! object {
             $(
                 $(#[$own])*
                 $(
-                    #[serde(skip_serializing_if = "crate::wire::raw::OptionalKey::is_absent")]
+                    #[serde(skip_serializing_if = "crate::wire::OptionalKey::is_absent")]
                     $($optional)?
                 )?
                 $open $field: $kind,
@@ -263,7 +263,8 @@ macro_rules! decoded {
     };
 }
 
-pub(super) use {decoded, in_place, object, objects};
+pub(super) use {decoded, in_place};
+pub(crate) use {object, objects};
 
 #[cfg(test)]
 mod tests {

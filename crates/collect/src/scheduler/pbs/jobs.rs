@@ -10,9 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::read_json;
-use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number};
+use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number, text};
 use crate::scheduler::SchedulerError;
-use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 
@@ -20,8 +19,6 @@ use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 const MAX_JOBS: usize = 20_000;
 /// Maximum number of nodes, over all jobs.
 const MAX_NODES: usize = 65_536;
-/// Maximum length of a text, in characters.
-const MAX_TEXT_CHARS: usize = 256;
 
 /// A job as `qstat` lists it.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,35 +84,35 @@ pub(super) fn parse(output: &str) -> Result<ListedJobs, SchedulerError> {
     jobs.sort_by_cached_key(|listed| (listed.job.state, numbers(&listed.job.shown_id)));
     let all = jobs.len();
     let mut nodes = 0_usize;
-    let fits = |listed: &&ListedJob| {
+    let fitting = jobs.iter().take(MAX_JOBS).take_while(|listed| {
         nodes = nodes.saturating_add(listed.job.allocations.len());
         nodes <= MAX_NODES
-    };
-    let kept = jobs.iter().take(MAX_JOBS).take_while(fits).count();
+    });
+    let kept = fitting.count();
     jobs.truncate(kept);
-    let sentence = || format!("only the first {kept} of {all} jobs are shown, running ones first");
-    Ok(ListedJobs { jobs, cut: (kept < all).then(sentence) })
+    let cut = (kept < all)
+        .then(|| format!("only the first {kept} of {all} jobs are shown, running ones first"));
+    Ok(ListedJobs { jobs, cut })
 }
 
 /// Returns true if a person means this job: `8421`, `1[2]`, or `1` or `1[]` for a whole array, with or without the server.
 pub(super) fn is_named(job: &Job, wanted: &str) -> bool {
-    let array = |id: &str| id.split_once('[').map(|(array, _)| array.to_owned());
     let wanted_job = wanted.split_once('.').map_or(wanted, |(job, _)| job);
     let wanted_array = wanted_job.strip_suffix("[]").unwrap_or(wanted_job);
     let is_server =
         wanted == wanted_job || job.id.as_str().ends_with(wanted.trim_start_matches(wanted_job));
     let shown = job.id.as_str().split('.').next().unwrap_or_default();
-    is_server && (shown == wanted_job || array(shown).is_some_and(|array| array == wanted_array))
+    is_server
+        && (shown == wanted_job
+            || shown.split_once('[').is_some_and(|(array, _)| array == wanted_array))
 }
 
 impl PbsJob {
     /// Returns the job; `None` if it neither waits nor runs. The tasks of an array are jobs of their own, so the array is
     /// none.
     fn job(&self, id: &str, server: &str) -> Option<ListedJob> {
-        let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
         let state = job_state(&self.job_state)?;
         let own_server = id.strip_suffix(server).and_then(|id| id.strip_suffix('.'));
-        let walltime = |list: &Resources| duration(list.get("walltime")?.as_str()?);
         let starts_at = if state == JobState::Pending {
             self.expected_start()
         } else {
@@ -164,13 +161,12 @@ impl PbsJob {
         if state != JobState::Pending {
             return None;
         }
-        let holds = || self.holds.as_deref().filter(|holds| !matches!(*holds, "" | "n"));
-        self.comment
-            .as_deref()
-            .filter(|_| !id.contains('['))
-            .map(str::to_owned)
-            .or_else(|| self.depend.as_deref().map(|on| format!("depends on {on}")))
-            .or_else(|| holds().map(|holds| format!("held ({holds})")))
+        match (self.comment.as_deref(), self.depend.as_deref(), self.holds.as_deref()) {
+            (Some(comment), ..) if !id.contains('[') => Some(comment.to_owned()),
+            (_, Some(on), _) => Some(format!("depends on {on}")),
+            (_, None, None | Some("" | "n")) => None,
+            (_, None, Some(holds)) => Some(format!("held ({holds})")),
+        }
     }
 
     /// Returns the number of devices requested on each node, if they are the same on all.
@@ -201,9 +197,8 @@ fn native_state(letter: &str) -> &str {
 
 /// Returns what the chunks of a job have, such as `(gpu01:ncpus=2:ngpus=2)+(gpu02[0]:ncpus=1)`.
 fn allocations(chunks: &str) -> Arc<[Allocation]> {
-    let parts = chunks.split('+').map(|part| part.trim_matches(['(', ')']));
-    let allocation = |part: &str| {
-        let mut words = part.split(':');
+    let allocations = chunks.split('+').filter_map(|part| {
+        let mut words = part.trim_matches(['(', ')']).split(':');
         let node = NodeName::new(words.next()?).ok()?;
         let count = words.find_map(|word| {
             let (name, value) = word.split_once('=')?;
@@ -215,8 +210,8 @@ fn allocations(chunks: &str) -> Arc<[Allocation]> {
             None => DeviceAllocation::Unknown,
         };
         Some(Allocation { node, devices })
-    };
-    parts.filter_map(allocation).collect()
+    });
+    allocations.collect()
 }
 
 /// Parses a time such as `Fri Nov 27 13:10:48 2026`, in UTC.
@@ -226,6 +221,10 @@ fn time(text: &str) -> Option<Timestamp> {
     let civil = DateTime::strptime("%b %d %H:%M:%S %Y", rest).ok()?;
     let second = civil.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
     second.checked_mul(1_000_000).map(Timestamp::from_micros)
+}
+
+fn walltime(resources: &Resources) -> Option<Duration> {
+    duration(resources.get("walltime")?.as_str()?)
 }
 
 /// Parses a duration such as `100:00:05`, which has more than 24 hours.
@@ -239,9 +238,9 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// Returns the numbers of an id, by which jobs are sorted: 1 and 2 of `1[2]`.
 fn numbers(shown_id: &str) -> (u64, u64) {
-    let mut parts = shown_id.split(|letter: char| !letter.is_ascii_digit());
-    let mut next = || parts.next().and_then(|part| part.parse().ok()).unwrap_or_default();
-    (next(), next())
+    let parts = shown_id.split(|letter: char| !letter.is_ascii_digit());
+    let mut numbers = parts.map(|part| part.parse().unwrap_or_default());
+    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
 #[cfg(test)]

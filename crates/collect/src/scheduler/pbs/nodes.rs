@@ -7,15 +7,12 @@ use serde_json::Value;
 
 use super::jobs::ListedJob;
 use super::read_json;
-use super::resources::{Resources, Text, device_count};
+use super::resources::{Resources, Text, device_count, text};
 use crate::scheduler::SchedulerError;
-use gtop_local::text::sanitize_shared;
 use gtop_model::{Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode};
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 65_536;
-/// Maximum length of a text, in characters.
-const MAX_TEXT_CHARS: usize = 256;
 
 /// The nodes of a cluster by their hosts' names.
 #[derive(Debug, Default)]
@@ -65,7 +62,6 @@ pub(super) fn parse(output: &str) -> Result<PbsNodes, SchedulerError> {
 
 impl PbsNode {
     fn node(&self, version: &str) -> SchedulerNode {
-        let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
         let devices = device_count(&self.resources_available);
         // A resource of which nothing is assigned is left out.
         let assigned = device_count(&self.resources_assigned).unwrap_or(0);
@@ -86,12 +82,11 @@ impl PbsNode {
 
 /// Adds another virtual node of a host.
 fn add(whole: &mut SchedulerNode, other: &SchedulerNode) {
-    let sum = |one: Option<u32>, other: Option<u32>| match (one, other) {
-        (Some(one), Some(other)) => Some(one.saturating_add(other)),
-        (one, other) => one.or(other),
-    };
-    whole.devices = sum(whole.devices, other.devices);
-    whole.allocated = sum(whole.allocated, other.allocated);
+    for (sum, count) in
+        [(&mut whole.devices, other.devices), (&mut whole.allocated, other.allocated)]
+    {
+        *sum = sum.map_or(count, |sum| Some(sum.saturating_add(count.unwrap_or(0))));
+    }
     if whole.takes_jobs() && (!other.takes_jobs() || whole.state == NodeState::Idle) {
         whole.state = other.state;
         whole.native_state.clone_from(&other.native_state);
@@ -103,28 +98,24 @@ fn add(whole: &mut SchedulerNode, other: &SchedulerNode) {
 
 /// Returns what the words of a state mean: what keeps jobs away counts most.
 fn node_state(words: &str, has_jobs: bool) -> (NodeState, Vec<NodeFlag>, bool) {
-    let has = |word: &str| words.split(',').any(|one| one.trim() == word);
-    let is_responding = !["state-unknown", "unresolvable", "stale"].into_iter().any(has);
-    let state = if has("down") {
-        NodeState::Down
-    } else if has("offline") {
-        if has_jobs { NodeState::Draining } else { NodeState::Drained }
-    } else if has("maintenance") {
-        NodeState::Maintenance
-    } else if has("sleep") {
-        NodeState::PoweredDown
-    } else if has("provisioning") || has("wait-provisioning") {
-        NodeState::PoweringUp
-    } else if has("resv-exclusive") {
-        NodeState::Reserved
-    } else if has("job-busy") || has("job-exclusive") {
-        NodeState::Allocated
-    } else if has("free") {
-        if has_jobs { NodeState::Mixed } else { NodeState::Idle }
-    } else {
-        NodeState::Other
-    };
-    let is_drained_too = state == NodeState::Down && has("offline");
+    let states = [
+        ("down", NodeState::Down),
+        ("offline", if has_jobs { NodeState::Draining } else { NodeState::Drained }),
+        ("maintenance", NodeState::Maintenance),
+        ("sleep", NodeState::PoweredDown),
+        ("provisioning", NodeState::PoweringUp),
+        ("wait-provisioning", NodeState::PoweringUp),
+        ("resv-exclusive", NodeState::Reserved),
+        ("job-busy", NodeState::Allocated),
+        ("job-exclusive", NodeState::Allocated),
+        ("free", if has_jobs { NodeState::Mixed } else { NodeState::Idle }),
+    ];
+    let words: Vec<&str> = words.split(',').map(str::trim).collect();
+    let is_responding =
+        !["state-unknown", "unresolvable", "stale"].iter().any(|word| words.contains(word));
+    let state = states.into_iter().find(|(word, _)| words.contains(word));
+    let state = state.map_or(NodeState::Other, |(_, state)| state);
+    let is_drained_too = state == NodeState::Down && words.contains(&"offline");
     (state, is_drained_too.then_some(NodeFlag::Drain).into_iter().collect(), is_responding)
 }
 
@@ -154,11 +145,11 @@ impl PbsNodes {
         if self.nodes.contains_key(node) {
             return node.clone();
         }
-        let by_name = || {
-            let (host, _) = node.as_str().split_once('[')?;
-            NodeName::new(host).ok()
-        };
-        self.hosts.get(node.as_str()).cloned().or_else(by_name).unwrap_or_else(|| node.clone())
+        if let Some(host) = self.hosts.get(node.as_str()) {
+            return host.clone();
+        }
+        let host = node.as_str().split_once('[').and_then(|(host, _)| NodeName::new(host).ok());
+        host.unwrap_or_else(|| node.clone())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::jobs::JobsOutput;
 use super::read_json;
@@ -33,11 +32,11 @@ struct EndedJob {
 /// Parses the output.
 pub(super) fn parse(output: &str) -> Result<Outcomes, SchedulerError> {
     let parsed: JobsOutput = read_json("qstat", output)?;
-    let outcome = |(id, json): (String, Value)| {
+    let outcomes = parsed.jobs.into_iter().filter_map(|(id, json)| {
         let job = EndedJob::deserialize(json).ok()?;
         Some((JobId::new(&id)?, job.outcome()))
-    };
-    Ok(parsed.jobs.into_iter().filter_map(outcome).collect())
+    });
+    Ok(outcomes.collect())
 }
 
 impl EndedJob {

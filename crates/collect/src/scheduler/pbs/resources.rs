@@ -2,9 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use gtop_local::text::sanitize_shared;
+
+/// Returns a text that is safe to show.
+pub(super) fn text(text: &str) -> Arc<str> {
+    sanitize_shared(text, 256)
+}
 
 /// The resources that count accelerators, whose names are a site's choice; these are the usual ones.
 pub(super) const DEVICE_RESOURCES: [&str; 2] = ["ngpus", "naccelerators"];

@@ -93,16 +93,15 @@ fn detail_error(ended: &ProgramOutput, has_records: bool, start: &str) -> Option
     if ended.is_truncated {
         return Some(error::truncated("scontrol"));
     }
-    let is_unknown_job =
-        |line: &&str| error::of_stderr("scontrol", line).kind == SchedulerErrorKind::NoSuchJob;
-    let lines = || ended.stderr.lines().filter(|line| !line.trim().is_empty());
+    let mut lines: Vec<&str> =
+        ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let all = lines.len();
     // The jobs have ended and were purged; what else failed may be about another one.
-    let others: Vec<&str> = lines().filter(|line| !is_unknown_job(line)).collect();
-    let names_jobs = others.len() < lines().count();
+    lines.retain(|line| error::of_stderr("scontrol", line).kind != SchedulerErrorKind::NoSuchJob);
+    let names_jobs = lines.len() < all;
     if !ended.succeeded {
-        let has_other = others.iter().any(|line| line.contains("error"));
-        let error = || error::of_stderr("scontrol", &others.join("\n"));
-        return (has_other || !names_jobs).then(error);
+        let has_other = lines.iter().any(|line| line.contains("error"));
+        return (has_other || !names_jobs).then(|| error::of_stderr("scontrol", &lines.join("\n")));
     }
     let start = start.trim_start_matches("scontrol: ").trim();
     if has_records || names_jobs || start.starts_with("No jobs") {

@@ -83,6 +83,11 @@ impl KnownDetail {
         let has_same_nodes = job.allocations.len() == self.nodes || job.state == JobState::Ending;
         job.starts_at == self.starts_at && has_same_nodes
     }
+
+    /// Returns true if what it means depends on how many devices a node has.
+    fn has_positions(&self) -> bool {
+        self.detail.devices.values().any(ParsedAllocation::has_positions)
+    }
 }
 
 impl DetailPoll {
@@ -117,16 +122,11 @@ impl DetailPoll {
 
     /// Takes what jobs have on nodes; returns true if that says something of a job.
     pub(super) fn on_node_use(&mut self, list: &JobList, node_use: &NodeUse) -> bool {
-        let has_positions = |known: &KnownDetail| {
-            known.detail.devices.values().any(ParsedAllocation::has_positions)
-        };
-        let mut is_changed = self.known.values().any(has_positions);
+        let mut is_changed = self.known.values().any(KnownDetail::has_positions);
         for job in list.with_nodes() {
             let known = self.known.get(&job.id);
             // What nodes of an ending job have in use tells nothing about it.
-            let is_final =
-                |known: &KnownDetail| !known.is_inferred || job.state == JobState::Ending;
-            if known.is_some_and(is_final) {
+            if known.is_some_and(|known| !known.is_inferred || job.state == JobState::Ending) {
                 continue;
             }
             let has_none = node_use.excludes_devices(job, list.at);
@@ -154,25 +154,28 @@ impl DetailPoll {
         if list.at.is_none() || node_use.at < list.at {
             return;
         }
-        let is_unused = |job: &Job, node: &NodeName| {
-            let told = node_use.nodes.get(node).filter(|node| !node.is_completing())?;
-            let devices = self.known.get(&job.id)?.detail.devices.get(node)?.on_node(told.devices);
-            let used = told.allocated_indices.as_deref()?;
-            Some(devices.indices()?.iter().any(|index| !used.contains(index)))
-        };
-        let running = || list.with_nodes().filter(|job| job.state == JobState::Running);
+        let mut jobs: Vec<&Job> =
+            list.with_nodes().filter(|job| job.state == JobState::Running).collect();
         let mut nodes: BTreeSet<&NodeName> = BTreeSet::new();
-        for job in running() {
+        for job in &jobs {
             let all = job.allocations.iter().map(|allocation| &allocation.node);
-            nodes.extend(all.filter(|node| is_unused(job, node) == Some(true)));
+            nodes.extend(all.filter(|node| self.has_unused(job, node, node_use) == Some(true)));
         }
-        let is_doubted = |job: &&Job| job.allocations.iter().any(|one| nodes.contains(&one.node));
-        let doubted: BTreeSet<&JobId> = running().filter(is_doubted).map(|job| &job.id).collect();
+        jobs.retain(|job| job.allocations.iter().any(|part| nodes.contains(&part.node)));
+        let doubted: BTreeSet<&JobId> = jobs.into_iter().map(|job| &job.id).collect();
         self.doubted.retain(|id, _| doubted.contains(id));
         for id in doubted {
             let retry = self.doubted.entry(id.clone()).or_insert(Retry { lists: 1, gap: 0 });
             self.is_wanted |= retry.lists == 0;
         }
+    }
+
+    /// Returns true if a job is known to have a device of a node that is not in use; `None` if that is not known.
+    fn has_unused(&self, job: &Job, node: &NodeName, node_use: &NodeUse) -> Option<bool> {
+        let told = node_use.nodes.get(node).filter(|node| !node.is_completing())?;
+        let devices = self.known.get(&job.id)?.detail.devices.get(node)?.on_node(told.devices);
+        let used = told.allocated_indices.as_deref()?;
+        Some(devices.indices()?.iter().any(|index| !used.contains(index)))
     }
 
     /// Makes a query about the jobs without devices due, also of those that had no answer.
@@ -238,19 +241,18 @@ impl DetailPoll {
 
     /// Returns the jobs to query.
     fn unknown<'a>(&'a self, list: &'a JobList) -> impl Iterator<Item = &'a Job> {
-        let is_later = |id: &JobId| self.unanswered.get(id).is_some_and(|retry| retry.lists > 0);
-        let is_doubted = |id: &JobId| self.doubted.get(id).is_some_and(|retry| retry.lists == 0);
-        let unknown = list
-            .with_nodes()
-            .filter(move |job| !self.known.contains_key(&job.id) || is_doubted(&job.id));
-        unknown.filter(move |job| !is_later(&job.id))
+        list.with_nodes().filter(|job| {
+            let is_doubted = self.doubted.get(&job.id).is_some_and(|retry| retry.lists == 0);
+            let is_later = self.unanswered.get(&job.id).is_some_and(|retry| retry.lists > 0);
+            (is_doubted || !self.known.contains_key(&job.id)) && !is_later
+        })
     }
 
     /// Returns true if a query runs, or one about jobs of the list or `departed` ones is about to be started.
     pub(super) fn is_awaited(&self, list: &JobList, departed: &BTreeMap<JobId, String>) -> bool {
         let is_next = self.is_wanted && !self.query.has_failed();
-        let has_jobs = || !departed.is_empty() || self.unknown(list).next().is_some();
-        self.query.is_running() || (is_next && has_jobs())
+        self.query.is_running()
+            || (is_next && (!departed.is_empty() || self.unknown(list).next().is_some()))
     }
 
     /// Stores the devices of the listed jobs; returns the others' details, and the jobs whose absence tells something.
@@ -284,8 +286,8 @@ impl DetailPoll {
             }
         }
         // Without the program, nothing will ever be told of them.
-        let may_succeed = |error: &SchedulerError| error.kind != SchedulerErrorKind::NotInstalled;
-        let is_asked_again = is_cut || error.as_ref().is_some_and(may_succeed);
+        let is_asked_again = is_cut
+            || error.as_ref().is_some_and(|error| error.kind != SchedulerErrorKind::NotInstalled);
         self.note = error.map(|error| {
             let all = list.with_nodes().count();
             let unknown = list.with_nodes().filter(|job| !self.known.contains_key(&job.id)).count();
@@ -321,11 +323,10 @@ impl DetailPoll {
                 continue;
             };
             job.alias.clone_from(&known.detail.sluid);
-            let devices = &known.detail.devices;
-            let count_on = |node: &NodeName| node_use.nodes.get(node).and_then(|node| node.devices);
             job.allocations = with_devices(job, |node| {
-                let parsed = devices.get(node).cloned().unwrap_or_default();
-                parsed.on_node(count_on(node))
+                let count = node_use.nodes.get(node).and_then(|node| node.devices);
+                let parsed = known.detail.devices.get(node);
+                parsed.map_or(DeviceAllocation::Unknown, |parsed| parsed.on_node(count))
             });
         }
     }

@@ -106,8 +106,8 @@ pub(super) fn used_devices(text: &str, resources: Option<&str>) -> UsedDevices {
     let devices = resources.map(count_devices);
     let told = ToldDevices::of(split_resources(text));
     // A list of the devices of one type does not tell where those of another type begin.
-    let has_all = |list: &SharesByDevice| Some(list.len) == devices;
-    let has_indices = told.unlisted == Some(0) && told.by_device.iter().all(has_all);
+    let has_indices =
+        told.unlisted == Some(0) && told.by_device.iter().all(|list| Some(list.len) == devices);
     let count = told.count().filter(|count| devices.is_none_or(|devices| *count <= devices));
     if !has_indices {
         return UsedDevices { count, indices: None };
@@ -122,11 +122,13 @@ pub(super) fn used_devices(text: &str, resources: Option<&str>) -> UsedDevices {
 
 /// Returns true if used resources name those devices that a node has: where nothing is in use, they are written with zero.
 fn names_all_devices(used: &str, resources: Option<&str>) -> bool {
-    let is_used = |name: &str| split_resources(used).any(|part| resource_name(part) == name);
-    let Some(resources) = resources else { return ACCELERATORS.iter().any(|name| is_used(name)) };
+    let used: Vec<&str> = split_resources(used).map(resource_name).collect();
+    let Some(resources) = resources else {
+        return ACCELERATORS.iter().any(|name| used.contains(name));
+    };
     split_resources(resources)
         .filter(|part| is_accelerator(part) && !is_share(part) && resource_count(part) > 0)
-        .all(|part| is_used(resource_name(part)))
+        .all(|part| used.contains(&resource_name(part)))
 }
 
 /// What some resources tell of the devices.
@@ -184,11 +186,12 @@ pub(super) fn device_types(text: &str) -> Vec<DeviceType> {
         let plain = part.split_once('(').filter(|(plain, _)| !plain.ends_with(':'));
         let plain = plain.map_or(part, |(plain, _)| plain);
         let mut words = plain.split(':').skip(1).filter(|word| *word != "no_consume");
-        let (first, count) = (words.next(), words.next());
         // A type may be a number, such as that of a product; a number alone is a count.
-        let is_count =
-            |word: &&str| count.is_none() && word.bytes().all(|byte| byte.is_ascii_digit());
-        let name = first.filter(|word| !is_count(word) && !["", "(null)"].contains(word));
+        let name = match (words.next(), words.next()) {
+            (Some("" | "(null)"), _) => None,
+            (Some(word), None) if word.bytes().all(|byte| byte.is_ascii_digit()) => None,
+            (name, _) => name,
+        };
         DeviceType {
             name: name.map(|name| sanitize_shared(name, MAX_TYPE_CHARS)),
             count: resource_count(part).min(MAX_DEVICES),
@@ -230,8 +233,7 @@ fn resource_count(part: &str) -> u32 {
     let part = part.replace("(null)", "");
     let (plain, inside) = part.split_once('(').unwrap_or((&*part, ""));
     let number = plain.rsplit([':', '=']).next().and_then(|number| number.parse().ok());
-    let counted = || inside.strip_prefix("CNT:")?.strip_suffix(')')?.parse().ok();
-    number.or_else(counted).unwrap_or(1)
+    number.or_else(|| inside.strip_prefix("CNT:")?.strip_suffix(')')?.parse().ok()).unwrap_or(1)
 }
 
 /// Parses `(IDX:1,4-6)`. `None` if indices are missing, malformed, or differ in number from the

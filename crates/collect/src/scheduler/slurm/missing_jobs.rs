@@ -81,23 +81,22 @@ impl MissingJobs {
 
 /// Returns the requested jobs that are not in the list, as they were written.
 fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
-    let is_there = |wanted: &str| {
-        list.iter().any(|job| {
-            let shown = &*job.shown_id;
-            // The id of an array matches its tasks, that of a heterogeneous job its components.
-            let rest = shown.strip_prefix(wanted);
-            job.id.as_str() == wanted || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
-                // Pending tasks share one entry, such as `2_[3-5]`.
-                || job.lists_task(wanted) != Some(false)
-        })
-    };
-    wanted
-        .iter()
-        .map(String::as_str)
+    let missing = wanted.iter().map(String::as_str).filter(|wanted| {
         // squeue takes the first component of a job that has none for the job.
-        .filter(|wanted| !is_there(wanted) && !wanted.strip_suffix("+0").is_some_and(is_there))
-        .take(MAX_EXPLAINED)
-        .collect()
+        let whole = wanted.strip_suffix("+0").unwrap_or(wanted);
+        !list.iter().any(|job| is_meant(job, wanted) || is_meant(job, whole))
+    });
+    missing.take(MAX_EXPLAINED).collect()
+}
+
+/// Returns true if a listed job, or one that it is a part of, has this id.
+fn is_meant(job: &Job, wanted: &str) -> bool {
+    // The id of an array matches its tasks, that of a heterogeneous job its components.
+    let rest = job.shown_id.strip_prefix(wanted);
+    job.id.as_str() == wanted
+        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
+        // Pending tasks share one entry, such as `2_[3-5]`.
+        || job.lists_task(wanted) != Some(false)
 }
 
 /// A sentence about a job that is not in the queue.
@@ -108,19 +107,24 @@ pub(super) struct MissingReason {
     pub(super) is_final: bool,
 }
 
+impl MissingReason {
+    fn ended(shown: &str, outcome: JobOutcome) -> Self {
+        Self { text: format!("job {shown} {}", outcome.text()), is_final: true }
+    }
+}
+
 /// Returns a sentence about a job that is not in the queue.
 async fn explain(wanted: &str) -> MissingReason {
     let shown = sanitize(wanted, 40);
-    let ended = |text| MissingReason { text, is_final: true };
     let Some(number) = base_number(wanted) else {
-        return ended(format!("job {shown} is not in the queue"));
+        return MissingReason { text: format!("job {shown} is not in the queue"), is_final: true };
     };
     match fate_from_scontrol(wanted).await {
         Some(JobFate::Listed(words)) => {
             let text = format!("job {shown} {words}; the other options leave it out");
             MissingReason { text, is_final: false }
         }
-        Some(JobFate::Ended(outcome)) => ended(format!("job {shown} {}", outcome.text())),
+        Some(JobFate::Ended(outcome)) => MissingReason::ended(&shown, outcome),
         None => explain_unknown(wanted, &shown, number).await,
     }
 }
@@ -160,7 +164,7 @@ fn missing_part(records: &str, wanted: &str) -> Option<String> {
 /// Returns a sentence about a job that the controller does not know.
 async fn explain_unknown(wanted: &str, shown: &str, number: u64) -> MissingReason {
     if let Some(outcome) = outcome_from_sacct(wanted).await {
-        return MissingReason { text: format!("job {shown} {}", outcome.text()), is_final: true };
+        return MissingReason::ended(shown, outcome);
     }
     if let Some(text) = explain_part(wanted).await {
         return MissingReason { text, is_final: false };
@@ -204,19 +208,18 @@ async fn fate_from_scontrol(wanted: &str) -> Option<JobFate> {
 fn fate_of_records(output: &str) -> Option<JobFate> {
     let mut fate = None;
     for record in output.split("JobId=").skip(1) {
-        let value = |key: &str| {
-            record.lines().find_map(|line| line.split(' ').find_map(|word| word.strip_prefix(key)))
-        };
-        let Some(state) = value("JobState=") else { continue };
+        let [state, user, partition] = ["JobState=", "UserId=", "Partition="]
+            .map(|key| record.split([' ', '\n']).find_map(|word| word.strip_prefix(key)));
+        let Some(state) = state else { continue };
         if let Some(outcome) = outcome(state) {
             fate = fate.or(Some(JobFate::Ended(outcome)));
             continue;
         }
-        let text = |key: &str| sanitize(value(key).unwrap_or_default(), 40);
-        let user = text("UserId=");
-        let user = user.split('(').next().unwrap_or_default();
         let state = sanitize(state, 40).to_ascii_lowercase();
-        let words = format!("is {state} in partition {}, of {user}", text("Partition="));
+        let partition = sanitize(partition.unwrap_or_default(), 40);
+        let user = sanitize(user.unwrap_or_default(), 40);
+        let user = user.split('(').next().unwrap_or_default();
+        let words = format!("is {state} in partition {partition}, of {user}");
         return Some(JobFate::Listed(words));
     }
     fate
@@ -251,11 +254,10 @@ pub(super) fn hides_jobs(
     uid: &str,
     jobs: &[Job],
 ) -> Option<bool> {
-    let is_of_other = |job: &Job| ![user, uid].contains(&&*job.user);
     match is_private {
         _ if uid == "0" => Some(false),
         // An operator sees all of them, the coordinator of an account those of the account.
-        Some(true) if jobs.iter().any(is_of_other) => None,
+        Some(true) if jobs.iter().any(|job| ![user, uid].contains(&&*job.user)) => None,
         known => known,
     }
 }

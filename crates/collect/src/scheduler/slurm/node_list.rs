@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::PROFILE;
 use super::gres;
-use super::name_list::{MAX_NAME_CHARS, MAX_REASON_CHARS, MAX_WORDS, words};
+use super::name_list::{self, MAX_NAME_CHARS, MAX_WORDS, words};
 use super::node_state::node_in_state;
 use super::node_use::NodeUse;
 use super::queue::{self, MAX_NODES, is_empty_value};
@@ -64,11 +64,10 @@ pub(super) async fn fetch(
     now: Timestamp,
 ) -> Result<NodeList, SchedulerError> {
     let boundary = command::random_boundary();
-    let all = question.with_hidden.then_some("--all");
-    let words = || [Some("--Node"), all].into_iter().flatten().map(str::to_owned);
-    let words_with = |more: &[String]| words().chain(more.iter().cloned()).collect::<Vec<_>>();
-    let listed = words_with(&[format_option(&boundary)]);
-    let answer = command::run_command("sinfo", &listed, "").await?;
+    let format = format_option(&boundary);
+    let mut words = vec!["--Node", &format];
+    words.extend(question.with_hidden.then_some("--all"));
+    let answer = command::run_command("sinfo", &words, "").await?;
     if !answer.succeeded {
         return Err(error::of_stderr("sinfo", &answer.stderr));
     }
@@ -138,10 +137,9 @@ fn split_record(record: &str) -> Option<Vec<&str>> {
 fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
     let [name, partition, state, features, resources, reason] = *fields else { return None };
     let name = NodeName::new(name).ok()?;
-    let is_known = |text: &&str| !is_empty_value(text) && !text.eq_ignore_ascii_case("none");
     let node = SchedulerNode {
         partitions: words(partition),
-        reason: Some(reason).filter(is_known).map(|why| sanitize_shared(why, MAX_REASON_CHARS)),
+        reason: name_list::reason(reason),
         features: words(features),
         devices: Some(gres::count_devices(resources)),
         ..node_in_state(state)
@@ -151,14 +149,14 @@ fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
 
 /// Adds the partitions of which no node is listed, from lines with one name each.
 fn add_empty_partitions(list: &mut NodeList, output: &str) {
-    let is_name = |name: &&str| {
+    let names = output.lines().map(str::trim).filter(|name| {
         !is_empty_value(name)
             && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control())
-    };
-    let names = output.lines().map(str::trim).filter(is_name);
-    let names = names.map(|name| sanitize_shared(name, MAX_NAME_CHARS));
-    let is_empty = |name: &Arc<str>| !list.partitions.contains(name);
-    list.empty_partitions = names.filter(is_empty).take(MAX_PARTITIONS).collect();
+    });
+    let empty = names
+        .map(|name| sanitize_shared(name, MAX_NAME_CHARS))
+        .filter(|name| !list.partitions.contains(name));
+    list.empty_partitions = empty.take(MAX_PARTITIONS).collect();
 }
 
 /// Returns a listed node with what jobs have on it.
@@ -191,10 +189,10 @@ pub(super) fn names_in<'a>(
     nodes: &'a BTreeMap<NodeName, Arc<SchedulerNode>>,
     partitions: &'a [String],
 ) -> impl Iterator<Item = &'a NodeName> {
-    let is_named = |name: &Arc<str>| partitions.iter().any(|one| **one == **name);
-    let nodes = nodes
-        .iter()
-        .filter(move |(_, node)| partitions.is_empty() || node.partitions.iter().any(is_named));
+    let nodes = nodes.iter().filter(|(_, node)| {
+        let mut names = node.partitions.iter();
+        partitions.is_empty() || names.any(|name| partitions.iter().any(|one| **one == **name))
+    });
     nodes.map(|(name, _)| name)
 }
 
@@ -245,10 +243,9 @@ impl NodeList {
     /// Returns a note on those of these partitions of which no node is listed: there is none, or it hides nodes in the
     /// cloud that are powered down.
     pub(super) fn hidden_nodes_note(&self, names: &[String]) -> Option<String> {
-        let is_hidden = |name: &&String| self.empty_partitions.contains(name.as_str());
         let hidden: Vec<String> = names
             .iter()
-            .filter(is_hidden)
+            .filter(|name| self.empty_partitions.contains(name.as_str()))
             .map(|name| sanitize_shared(name, MAX_NAME_CHARS).to_string())
             .collect();
         (!hidden.is_empty()).then(|| {
@@ -266,18 +263,18 @@ impl NodeList {
         if self.partitions.is_empty() || self.is_truncated {
             return None;
         }
-        let all = || self.partitions.iter().chain(&self.empty_partitions);
-        let unknown = names.iter().find(|name| !all().any(|known| **known == ***name))?;
-        let mut known: Vec<&Arc<str>> = all().collect();
-        known.sort_by_key(|one| std::cmp::Reverse(similarity(one, unknown)));
+        let all = self.partitions.iter().chain(&self.empty_partitions);
+        let mut known: Vec<&str> = all.map(|name| &**name).collect();
+        let unknown = names.iter().find(|name| !known.contains(&name.as_str()))?;
+        known.sort_by_key(|name| std::cmp::Reverse(similarity(name, unknown)));
         let rest = known.len().saturating_sub(MAX_SUGGESTIONS);
-        let shown: Vec<&str> = known.iter().take(MAX_SUGGESTIONS).map(|one| &***one).collect();
+        known.truncate(MAX_SUGGESTIONS);
         let more = if rest > 0 { format!(" and {rest} more (sinfo)") } else { String::new() };
         let unknown = sanitize_shared(unknown, MAX_NAME_CHARS);
         Some(format!(
             "{} has no partition {unknown:?}; use one of {}{more}",
             PROFILE.words.name,
-            shown.join(", ")
+            known.join(", ")
         ))
     }
 }

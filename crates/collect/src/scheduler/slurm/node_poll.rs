@@ -18,8 +18,6 @@ const JOB_LISTS_PER_NODE_LIST: u32 = 10;
 const JOB_LISTS_PER_FULL_NODE_LIST: u32 = 2;
 /// After this time without a first answer, nodes are taken from elsewhere.
 const LATE: Duration = Duration::from_secs(3);
-/// After so many usual waits without an answer, what the last list says may no longer be true.
-const WAITS_UNTIL_OLD: u32 = 3;
 
 /// The last list of nodes, and when the next one is due.
 #[derive(Debug)]
@@ -68,8 +66,8 @@ impl NodePoll {
 
     /// Returns true if there is no list yet, and the first has failed or is late.
     pub(super) fn is_missing(&self) -> bool {
-        let is_late = || self.late_at.is_some_and(|at| Instant::now() >= at);
-        self.list.at.is_none() && (self.error.is_some() || is_late())
+        let is_late = self.late_at.is_some_and(|at| Instant::now() >= at);
+        self.list.at.is_none() && (self.error.is_some() || is_late)
     }
 
     /// Returns true once: when the first answer becomes late.
@@ -86,8 +84,7 @@ impl NodePoll {
 
     /// Returns true if the last list is so old that it may no longer be true.
     pub(super) fn is_old(&self, now: Timestamp) -> bool {
-        let limit = self.query.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
-        self.error.is_some() && self.list.at.is_some_and(|at| now.since(at) > limit)
+        self.query.is_old(self.list.at, now)
     }
 
     /// Keeps the list, or the last one if there is none.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::gres::{self, UsedDevices};
-use super::name_list::{MAX_NAME_CHARS, MAX_REASON_CHARS, words};
+use super::name_list::{self, MAX_NAME_CHARS, words};
 use super::node_state::node_in_state;
 use super::queue::{self, MAX_NODES};
 use super::records::RecordSplitter;
@@ -17,7 +17,7 @@ use super::{command, error};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::{Allocation, Job, NodeName, SchedulerNode};
+use gtop_model::{Job, NodeName, SchedulerNode};
 
 /// Begins each record.
 const MARKER: &str = "NodeName=";
@@ -151,14 +151,11 @@ fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
 /// Returns the first line of the reason, without who wrote it when: `bad cable [root@2026-11-27T12:00:00]`.
 fn parse_reason(written: &str) -> Option<Arc<str>> {
     let reason = written.lines().find_map(|line| line.strip_prefix(REASON))?;
-    let is_author = |author: &str| author.ends_with(']') && author.contains('@');
     let text = match reason.rsplit_once(" [") {
-        Some((text, author)) if is_author(author.trim_end()) => text,
+        Some((text, author)) if author.trim_end().ends_with(']') && author.contains('@') => text,
         Some(_) | None => reason,
     };
-    let text = text.trim();
-    let is_known = !queue::is_empty_value(text) && !text.eq_ignore_ascii_case("none");
-    is_known.then(|| sanitize_shared(text, MAX_REASON_CHARS))
+    name_list::reason(text.trim())
 }
 
 impl NodeUse {
@@ -171,16 +168,14 @@ impl NodeUse {
     /// before the job was listed tells nothing about it.
     pub(super) fn excludes_devices(&self, job: &Job, listed_at: Option<Timestamp>) -> bool {
         let is_after = listed_at.is_some() && self.at >= listed_at;
-        let has_none = |allocation: &Allocation| {
-            let node = self.nodes.get(&allocation.node);
-            node.is_some_and(|node| {
+        job.allocations.iter().all(|allocation| {
+            self.nodes.get(&allocation.node).is_some_and(|node| {
                 let is_unused = node.allocated_indices.as_deref() == Some(&[]);
                 // What an ending job has there may no longer count as used.
                 let has_none = is_unused && !node.is_completing();
                 node.devices == Some(0) || (is_after && has_none)
             })
-        };
-        job.allocations.iter().all(has_none)
+        })
     }
 }
 
@@ -195,6 +190,7 @@ pub(super) fn parse(output: &str) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gtop_model::Allocation;
     use gtop_model::DeviceType;
     use gtop_model::NodeState;
 

@@ -30,13 +30,14 @@ fn of_components(variable: impl Fn(&str) -> Option<String>, name: &str) -> Vec<S
 
 /// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.
 fn allocation_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let is_number = |text: &String| {
-        (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let number = |name| variable(name).filter(is_number);
-    let id = number("SLURM_JOB_ID")?;
-    let task = number("SLURM_ARRAY_JOB_ID").zip(number("SLURM_ARRAY_TASK_ID"));
-    Some(task.map_or(id, |(array, task)| format!("{array}_{task}")))
+    let [id, array, task] =
+        ["SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"].map(|name| {
+            variable(name).filter(|text| {
+                (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+            })
+        });
+    let task = array.zip(task).map(|(array, task)| format!("{array}_{task}"));
+    id.map(|id| task.unwrap_or(id))
 }
 
 #[cfg(test)]

@@ -173,18 +173,17 @@ fn numeric_id(id: &JobId) -> u64 {
 }
 
 fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)> {
-    let mut fields = record.strip_prefix(FIELD_SEPARATOR)?.splitn(FIELDS.len(), FIELD_SEPARATOR);
-    let mut next = || fields.next();
-    let (id, shown) = (next()?, next()?);
-    let [user, partition, account, state] = [next()?, next()?, next()?, next()?];
-    let [submitted, starts, ends, limit] = [next()?, next()?, next()?, next()?];
-    let [run_time, count, list, reason, name] = [next()?, next()?, next()?, next()?, next()?];
+    let fields = record.strip_prefix(FIELD_SEPARATOR)?.splitn(FIELDS.len(), FIELD_SEPARATOR);
+    let fields: Vec<&str> = fields.collect();
+    let [id, shown, user, partition, account, state, submitted, starts, rest @ ..] = &*fields
+    else {
+        return None;
+    };
+    let [ends, limit, run_time, count, list, reason, name] = *rest else { return None };
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
     let shown_id = text(&shortened_id(shown));
-    let non_empty = |word: &str| (!is_empty_value(word)).then(|| text(word));
     let (native_state, state) = (text(state), job_state(state));
     let (count, gres) = count.split_once(' ').unwrap_or((count, ""));
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
@@ -218,6 +217,14 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
             .collect::<Arc<[_]>>(),
     };
     Some((job, name))
+}
+
+fn text(text: &str) -> Arc<str> {
+    sanitize_shared(text, MAX_TEXT_CHARS)
+}
+
+fn non_empty(word: &str) -> Option<Arc<str>> {
+    (!is_empty_value(word)).then(|| text(word))
 }
 
 /// Returns the number of tasks of a displayed id: those in the brackets of `2_[3-5,9-13:2%3]`, or one; `None` if the list
@@ -264,9 +271,10 @@ pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
     if is_empty_value(list) {
         return Ok(Vec::new());
     }
-    let is_invalid =
-        |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
-    if let Some(letter) = list.chars().find(is_invalid) {
+    let mut letters = list.chars();
+    if let Some(letter) =
+        letters.find(|letter| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter))
+    {
         return Err(format!(
             "{:?} contains {letter:?}, which is not allowed in a node name",
             sanitize_shared(list, 60)

@@ -27,15 +27,13 @@ const NAMES: [&str; 8] =
 
 /// Returns the ids of the jobs with this name.
 fn ids_of<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
-    let of = |record: &'a str| {
+    let records = text.split("\nJobId=").map(|record| record.trim_start_matches("JobId="));
+    let ids = records.filter_map(|record| {
         let (id, rest) = record.split_once(' ')?;
         let rest = rest.split_once("JobName=")?.1;
         (rest.split('\n').next() == Some(name)).then_some(id)
-    };
-    text.split("\nJobId=")
-        .map(|record| record.trim_start_matches("JobId="))
-        .filter_map(of)
-        .collect()
+    });
+    ids.collect()
 }
 
 /// Returns the devices of each job with this name, per node.
@@ -44,15 +42,16 @@ fn allocations(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
     let names: BTreeMap<JobId, String> =
         ids.iter().map(|id| (JobId::new(id).unwrap(), name.to_owned())).collect();
     let details = job_detail::parse(text, &names);
-    let of = |id: &&str| {
-        let detail = details.get(&JobId::new(id).unwrap()).cloned().unwrap_or_default();
-        detail
-            .devices
-            .into_iter()
-            .map(|(node, devices)| (node.to_string(), devices.on_node(None)))
-            .collect()
-    };
-    ids.iter().map(of).collect()
+    let details = ids.iter().map(|id| details.get(&JobId::new(id).unwrap()));
+    let devices = details.map(|detail| detail.cloned().unwrap_or_default().devices.into_iter());
+    devices
+        .map(|list| list.map(|(node, part)| (node.to_string(), part.on_node(None))).collect())
+        .collect()
+}
+
+/// Returns the listed job that is shown with this id.
+fn job<'a>(jobs: &'a [Job], shown: &str) -> &'a Job {
+    jobs.iter().find(|job| &*job.shown_id == shown).unwrap()
 }
 
 fn indices(list: &[u32]) -> DeviceAllocation {
@@ -105,15 +104,12 @@ fn every_version_reports_what_jobs_have_on_a_node() {
 
 #[test]
 fn each_part_of_a_heterogeneous_job_has_its_own_devices() {
-    let het = |version: &str| {
-        let (_, text) = VERSIONS.into_iter().find(|(known, _)| *known == version).unwrap();
-        allocations(text, "het")
-    };
+    let [v20, v22, v24, v26] = VERSIONS.map(|(_, text)| allocations(text, "het"));
     // The job had failed on this version: its components have resources but no indices.
-    assert_eq!(het("20.11.4"), [vec![], vec![]]);
-    assert_eq!(het("22.05.8"), [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
-    assert_eq!(het("24.11.5"), [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
-    assert_eq!(het("26.05.5"), [[on_node(5, indices(&[3, 4]))], [on_node(6, indices(&[0]))]]);
+    assert_eq!(v20, [vec![], vec![]]);
+    assert_eq!(v22, [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
+    assert_eq!(v24, [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
+    assert_eq!(v26, [[on_node(5, indices(&[3, 4]))], [on_node(6, indices(&[0]))]]);
 }
 
 #[test]
@@ -145,19 +141,22 @@ fn the_queue_of_a_real_slurm_is_parsed() {
     let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
     let expected = ["1", "2_0", "2_1", "2_2", "6+0", "6+1", "8", "10", "12", "2_[3-5%3]", "11"];
     assert_eq!(shown, expected);
-    let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
-    assert_eq!(job("2_1").id.as_str(), "4");
-    assert_eq!(&*job("8").name, "we ird;name $(x)|é line tab");
-    assert_eq!(queue.names[&job("8").id], "we ird;name $(x)|é\nline\ttab");
-    let nodes: Vec<&NodeName> = job("1").allocations.iter().map(|one| &one.node).collect();
+    assert_eq!(job(&queue.jobs, "2_1").id.as_str(), "4");
+    assert_eq!(&*job(&queue.jobs, "8").name, "we ird;name $(x)|é line tab");
+    assert_eq!(queue.names[&job(&queue.jobs, "8").id], "we ird;name $(x)|é\nline\ttab");
+    let nodes: Vec<&NodeName> =
+        job(&queue.jobs, "1").allocations.iter().map(|one| &one.node).collect();
     assert_eq!(nodes.len(), 4);
-    assert_eq!(job("1").limit.unwrap().as_secs(), 7200);
-    assert!(job("1").starts_at.is_some() && job("1").ends_at.is_some());
-    assert_eq!((&*job("1").user, &*job("1").partition), ("alice", "gpu"));
-    assert_eq!((job("1").node_count, job("1").submitted_at), (4, job("1").starts_at));
-    assert_eq!((&job("1").account, &job("1").reason), (&None, &None));
-    assert_eq!(job("2_[3-5%3]").state, JobState::Pending);
-    assert_eq!(job("11").reason.as_deref(), Some("JobHeldUser"));
+    assert_eq!(job(&queue.jobs, "1").limit.unwrap().as_secs(), 7200);
+    assert!(job(&queue.jobs, "1").starts_at.is_some() && job(&queue.jobs, "1").ends_at.is_some());
+    assert_eq!((&*job(&queue.jobs, "1").user, &*job(&queue.jobs, "1").partition), ("alice", "gpu"));
+    assert_eq!(
+        (job(&queue.jobs, "1").node_count, job(&queue.jobs, "1").submitted_at),
+        (4, job(&queue.jobs, "1").starts_at)
+    );
+    assert_eq!((&job(&queue.jobs, "1").account, &job(&queue.jobs, "1").reason), (&None, &None));
+    assert_eq!(job(&queue.jobs, "2_[3-5%3]").state, JobState::Pending);
+    assert_eq!(job(&queue.jobs, "11").reason.as_deref(), Some("JobHeldUser"));
     let titles = text.lines().next().unwrap();
     let empty = queue::parse(titles, "mark", false);
     assert_eq!((empty.jobs.len(), empty.error), (0, None));
@@ -167,20 +166,20 @@ fn the_queue_of_a_real_slurm_is_parsed() {
 fn the_time_of_a_suspended_job_stands_still() {
     let text = include_str!("../../../../../tests/fixtures/slurm/squeue-22.05.8.txt");
     let queue = queue::parse(text, "mark", false);
-    let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
-    let (paused, running) = (job("12"), job("10"));
+    let (paused, running) = (job(&queue.jobs, "12"), job(&queue.jobs, "10"));
     assert_eq!(paused.state, JobState::Suspended);
-    let seconds = |span: Option<Duration>| span.unwrap().as_secs();
     // It had run for 15 s of its time limit of one hour.
     for later in [24, 600, 7200] {
         let now = paused.starts_at.unwrap().plus(Duration::from_secs(later));
         assert_eq!(
-            (seconds(paused.time_left(now)), seconds(paused.elapsed(now))),
-            (3585, 15),
+            [paused.time_left(now), paused.elapsed(now)].map(|span| span.unwrap().as_secs()),
+            [3585, 15],
             "{later}"
         );
-        assert_eq!(seconds(running.time_left(now)), 3600_u64.saturating_sub(later), "{later}");
-        assert_eq!(seconds(running.elapsed(now)), later);
+        assert_eq!(
+            [running.time_left(now), running.elapsed(now)].map(|span| span.unwrap().as_secs()),
+            [3600_u64.saturating_sub(later), later]
+        );
     }
     // Slurm changes the end of a completing job, so its remaining time is unknown.
     let began = running.starts_at.unwrap();

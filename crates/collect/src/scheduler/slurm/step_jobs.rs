@@ -2,7 +2,7 @@
 
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::{StepCandidate, StepJob};
-use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState};
+use gtop_model::{DeviceAllocation, Job, JobId, JobList, JobState};
 
 /// Returns the job as `srun` names it: a component of a heterogeneous job, `12+1`, by its leader.
 pub fn step_job(job: &Job) -> StepJob {
@@ -16,25 +16,23 @@ pub fn step_job(job: &Job) -> StepJob {
 /// Returns this user's running jobs on their nodes.
 pub fn step_candidates(list: &JobList) -> Vec<StepCandidate> {
     let user_names = [own_user_name(), own_uid()];
-    let is_own_and_running = |job: &&Job| {
+    let own = list.jobs.iter().filter(|job| {
         matches!(job.state, JobState::Running | JobState::Starting)
             && user_names.iter().any(|name| **name == *job.user)
-    };
-    let on_nodes = |job: &Job| {
-        let candidate = |allocation: &Allocation| StepCandidate {
-            job: step_job(job),
-            node: allocation.node.clone(),
-            has_devices: allocation.devices != DeviceAllocation::None,
-        };
-        job.allocations.iter().map(candidate).collect::<Vec<_>>()
-    };
-    list.jobs.iter().filter(is_own_and_running).flat_map(on_nodes).collect()
+    });
+    let on_nodes = own.flat_map(|job| job.allocations.iter().map(move |part| (job, part)));
+    let candidates = on_nodes.map(|(job, allocation)| StepCandidate {
+        job: step_job(job),
+        node: allocation.node.clone(),
+        has_devices: allocation.devices != DeviceAllocation::None,
+    });
+    candidates.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gtop_model::NodeName;
+    use gtop_model::{Allocation, NodeName};
 
     #[test]
     fn a_step_runs_in_the_user_s_own_running_job_preferably_with_devices() {

@@ -31,11 +31,11 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
         parts.insert(0, "0");
     }
     let [hours, minutes, seconds] = *parts else { return None };
-    let number = |text: &str| text.parse::<u64>().ok();
-    let hours = number(days)?.checked_mul(24)?.checked_add(number(hours)?)?;
-    let minutes = hours.checked_mul(60)?.checked_add(number(minutes)?)?;
-    let seconds = minutes.checked_mul(60)?.checked_add(number(seconds)?)?;
-    Some(Duration::from_secs(seconds))
+    let mut total: u64 = 0;
+    for (part, per_whole) in [(days, 1), (hours, 24), (minutes, 60), (seconds, 60)] {
+        total = total.checked_mul(per_whole)?.checked_add(part.parse().ok()?)?;
+    }
+    Some(Duration::from_secs(total))
 }
 
 #[cfg(test)]

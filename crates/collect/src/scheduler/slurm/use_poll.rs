@@ -16,8 +16,6 @@ const INTERVALS_WITHOUT_LIST: u32 = 2;
 const MAX_WAIT_FOR_LIST: Duration = Duration::from_secs(2);
 /// A query that is due so soon is waited for as a running one is.
 const NEAR: Duration = Duration::from_millis(500);
-/// After so many usual waits without an answer, what the last one says may no longer be true.
-const WAITS_UNTIL_OLD: u32 = 3;
 
 /// Why an answer that was cut is not believed.
 const NOT_ALL_NODES: &str = "scontrol did not list all nodes";
@@ -102,8 +100,7 @@ impl UsePoll {
 
     /// Returns true if the last answer is so old that it may no longer be true.
     pub(super) fn is_old(&self, now: Timestamp) -> bool {
-        let limit = self.query.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
-        self.error.is_some() && self.last.at.is_some_and(|at| now.since(at) > limit)
+        self.query.is_old(self.last.at, now)
     }
 
     /// Returns a note if what is known of the devices in use is missing, old or not complete.

@@ -3,7 +3,7 @@
 //! The slowly changing values are read every ten seconds only, as the probes do.
 
 use crate::sim::gpu::{Gpu, MIB, Role, SimDeviceFault, mark_unsupported};
-use crate::sim::rng::{Flow, Pulse, Rng, round_deci, to_u64};
+use crate::sim::rng::{Flow, Pulse, round_deci, to_u64};
 use crate::sim::workload::{PAUSED_LOAD, Workload, WorkloadKind};
 use crate::wire::body::{Device, DeviceCounters, DeviceDetails, Raw};
 
@@ -122,14 +122,13 @@ impl Gpu {
         let is_busy = self.load(work, t) >= 1.0;
         // The servers of requests read images.
         let is_decoding = work.kind == WorkloadKind::Serving;
-        let share = |mean: f64, rng: Rng| {
+        [details.decoder, details.jpeg] = [(21.0, 40), (8.0, 41)].map(|(mean, branch)| {
+            let rng = self.rng.branch(branch);
             let share = if is_decoding { mean * (1.0 + 0.2 * rng.noise(t, 40.0)) } else { 0.0 };
             Raw::Value(share.round())
-        };
+        });
         details.users = Raw::Value(true);
         details.encoder = 0.0.into();
-        details.decoder = share(21.0, self.rng.branch(40));
-        details.jpeg = share(8.0, self.rng.branch(41));
         details.ofa = 0.0.into();
         details.power_average = to_u64(watts * 1000.0).into();
         details.power_limit_requested = to_u64(self.model.limit_watts * 1000.0).into();

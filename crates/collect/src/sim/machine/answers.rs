@@ -111,23 +111,24 @@ impl Machine {
     fn detail(&self, slot: &ProcessSlot, t: f64, key: ProcessKey) -> Answer {
         let process = self.full_process(slot, t);
         let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == YOUR_UID);
-        let own_text = |text: &str| is_ours.then(|| text.to_owned());
-        let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
+        let [cwd, exe] = ["/scratch/ada/run", "/opt/conda/bin/python3.11"]
+            .map(|path| is_ours.then(|| path.to_owned()));
+        let limits = [
+            ["Max open files", "65536", "1048576"],
+            ["Max locked memory", "unlimited", "unlimited"],
+        ];
         let detail = Detail {
             row: TreeRow { pid: key.pid, start: key.start_ticks, ..tree_row(&process) },
             threads: 112.into(),
             nice: 0.0.into(),
             vsize: (96_u64 << 30).into(),
             swap: 0.into(),
-            cwd: own_text("/scratch/ada/run"),
-            exe: own_text("/opt/conda/bin/python3.11"),
+            cwd,
+            exe,
             cgroup: process.statics.and_then(|statics| statics.cgroup),
             wchan: Some("futex_wait_queue".to_owned()),
             io: is_ours.then_some([9_123_456_789, 1_234_567, 8_000_000_000, 1_200_000]),
-            limits: vec![
-                limit("Max open files", "65536", "1048576"),
-                limit("Max locked memory", "unlimited", "unlimited"),
-            ],
+            limits: limits.map(|limit| limit.map(str::to_owned)).to_vec(),
             ..Detail::default()
         };
         Answer { detail: Some(Box::new(detail)), ..answer_with("ok") }

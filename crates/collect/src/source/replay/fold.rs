@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::record::{Content, Cursor, NextLine, Read, RecordedLine, Recording};
+use crate::record::{Content, Cursor, NextLine, Read, RecordedLine};
 use crate::source::replay::{LostLines, Recordings, is_continued};
 use crate::wire::{Decoder, Delivery, RawUpdate};
 use gtop_fleet::{Node, NodeBuilder};
@@ -117,7 +117,7 @@ impl Fold {
     /// Starts at the last checkpoints before `from`.
     pub(super) fn new(recordings: &Recordings, from: Timestamp, history_span: Duration) -> Self {
         let files_before = std::iter::once(None).chain(recordings.0.iter().map(Some));
-        let stream = |(recording, before): (&Arc<Recording>, Option<&Arc<Recording>>)| {
+        let streams = recordings.0.iter().zip(files_before).map(|(recording, before)| {
             let cursor = Cursor::new(Arc::clone(recording), from);
             RecordingStream {
                 at: cursor.start().unwrap_or_default(),
@@ -130,9 +130,8 @@ impl Fold {
                 run_at: Timestamp::default(),
                 is_over: false,
             }
-        };
-        let streams = recordings.0.iter().zip(files_before).map(stream).collect();
-        Self { streams, nodes: BTreeMap::new(), history_span }
+        });
+        Self { streams: streams.collect(), nodes: BTreeMap::new(), history_span }
     }
 
     /// Applies the lines up to a time, in their order.
@@ -255,15 +254,14 @@ impl Fold {
             is_repaired: false,
             heard_at: now,
         });
-        let is_over = |owner: usize| self.streams.get(owner).is_none_or(|stream| stream.is_over);
-        let before = file.checked_sub(1).filter(|_| is_continuation);
-        if before.is_some_and(|before| node.owner == Some(before) && is_over(before)) {
+        let owner = node.owner.filter(|owner| *owner != file);
+        let is_read =
+            owner.and_then(|owner| self.streams.get(owner)).is_some_and(|stream| !stream.is_over);
+        if owner.is_some() && owner == file.checked_sub(1) && is_continuation && !is_read {
             // Its checkpoint repeats what is known.
             (node.owner, node.restoring) = (Some(file), None);
         }
-        let is_owned_by_others = node.owner.is_some_and(|owner| owner != file && !is_over(owner))
-            && now.since(node.heard_at) < SILENCE;
-        if is_owned_by_others {
+        if is_read && now.since(node.heard_at) < SILENCE {
             return Change::Nothing;
         }
         let is_session_start =

@@ -16,9 +16,7 @@ pub struct LostLines {
 impl LostLines {
     /// Adds what another walk could not read; what both passed counts once.
     pub fn merge(&mut self, other: Self) {
-        let before = self.gaps.clone();
-        let is_known = |gap: &(Timestamp, Timestamp)| before.contains(gap);
-        let known = other.gaps.iter().filter(|gap| is_known(gap)).count();
+        let known = other.gaps.iter().filter(|gap| self.gaps.contains(gap)).count();
         self.groups += other.groups.saturating_sub(u32::try_from(known).unwrap_or(u32::MAX));
         self.gaps.extend(other.gaps);
         self.gaps.sort_unstable();

@@ -258,10 +258,9 @@ impl Player {
 
     /// Shows the recorded time nearest to `at`.
     fn jump(&mut self, at: Timestamp) {
-        let is_recorded = |(first, last): &(Timestamp, Timestamp)| (*first..=*last).contains(&at);
         let is_inside = self.start() <= at && at <= self.end();
-        let is_in_gap = is_inside && !self.spans.iter().any(is_recorded);
-        self.jump_to(at, is_in_gap.then(|| IN_GAP.into()));
+        let is_recorded = self.spans.iter().any(|(first, last)| (*first..=*last).contains(&at));
+        self.jump_to(at, (is_inside && !is_recorded).then(|| IN_GAP.into()));
     }
 
     /// Shows the recorded time nearest to `at`, and what it shows at once; its history follows. Says what was reached.
@@ -293,13 +292,12 @@ impl Player {
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let (sender, built) = oneshot::channel();
         let (recordings, cancelled) = (self.recordings.clone(), Arc::clone(&is_cancelled));
-        let work = move || {
+        let thread = thread::Builder::new().name("history".to_owned()).spawn(move || {
             let mut fold = Fold::new(&recordings, at.minus(history_span), history_span);
             fold.advance(at, &cancelled);
             // Fails if the player has jumped again.
             sender.send(fold).ok();
-        };
-        let thread = thread::Builder::new().name("history".to_owned()).spawn(work);
+        });
         thread.is_ok().then_some(DeepFold { is_cancelled, built })
     }
 
@@ -315,9 +313,8 @@ impl Player {
 
     /// Returns the recorded time nearest to `at`.
     fn nearest(&self, at: Timestamp) -> Timestamp {
-        let distance = |time: Timestamp| time.since(at).max(at.since(time));
-        let inside = |(first, last): &(Timestamp, Timestamp)| at.clamp(*first, *last);
-        self.spans.iter().map(inside).min_by_key(|time| distance(*time)).unwrap_or(at)
+        let times = self.spans.iter().map(|(first, last)| at.clamp(*first, *last));
+        times.min_by_key(|time| time.since(at).max(at.since(*time))).unwrap_or(at)
     }
 
     /// Reads what was recorded meanwhile.

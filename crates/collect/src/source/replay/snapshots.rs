@@ -35,7 +35,7 @@ impl Iterator for FleetSnapshots {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (from, to) = *self.spans.last()?;
-        let next = self.before.filter(|before| *before >= from).map(|it| it.plus(self.every));
+        let next = self.before.filter(|before| *before >= from).map(|at| at.plus(self.every));
         let at = next.unwrap_or(from).min(to);
         if at == to {
             self.spans.pop();

@@ -143,13 +143,13 @@ fn lost(error: &hyper::Error) -> ScrapeFault {
 
 /// Returns a path with what HTTP does not take as it stands in the form that it does.
 fn encoded(path: &str) -> String {
-    let encode = |letter: char| match letter {
+    let encoded = path.chars().map(|letter| match letter {
         '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' => {
             format!("%{:02X}", u32::from(letter))
         }
         letter => letter.to_string(),
-    };
-    path.chars().map(encode).collect()
+    });
+    encoded.collect()
 }
 
 #[cfg(test)]

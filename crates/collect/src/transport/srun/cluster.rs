@@ -72,9 +72,8 @@ impl Cluster {
     pub(crate) async fn refused_at(&self, folder: Option<&Path>) -> Option<Timestamp> {
         let now = Clock::system().now();
         if let Some(folder) = folder {
-            let look_up = || self.load_cache(folder, now);
             // An empty cache is read again next time: another gtop may fill it.
-            self.cache_loaded.get_or_try_init(look_up).await.ok();
+            self.cache_loaded.get_or_try_init(|| self.load_cache(folder, now)).await.ok();
         }
         self.unexpired_refusal(now)
     }
@@ -131,9 +130,9 @@ impl Cluster {
                 stdout_of(Path::new("scontrol"), &["show".into(), "config".into()]).await?;
             let line = stdout.lines().find(|line| line.starts_with("ClusterName"))?;
             let name = line.split_once('=')?.1.trim();
-            let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            (!name.is_empty() && name.len() <= 64 && name.chars().all(is_name))
-                .then(|| name.to_owned())
+            let is_name = (1..=64).contains(&name.len())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+            is_name.then(|| name.to_owned())
         };
         self.name.get_or_init(|| querying).await.clone()
     }

@@ -40,31 +40,32 @@ impl NodeJobs {
             let is_new = self.job_of(node).is_none_or(|before| before.id != job.id);
             found.entry(node.clone()).or_default().push((is_new, !has_devices, job.clone()));
         }
-        let order = |mut jobs: Vec<(bool, bool, StepJob)>| -> Vec<StepJob> {
+        let (mut nodes, mut failed) = (BTreeMap::new(), BTreeSet::new());
+        for (node, mut jobs) in found {
             jobs.sort_by_key(|(is_new, has_none, _)| (*is_new, *has_none));
-            jobs.into_iter().map(|(.., job)| job).collect()
-        };
-        let nodes: BTreeMap<NodeName, Vec<StepJob>> =
-            found.into_iter().map(|(node, jobs)| (node, order(jobs))).collect();
-        let has_failed =
-            |node: &NodeName, job: &JobId| self.failed.contains(&(node.clone(), job.clone()));
-        let mut failed = BTreeSet::new();
-        for (node, jobs) in &nodes {
+            let jobs: Vec<StepJob> = jobs.into_iter().map(|(.., job)| job).collect();
             // If all jobs of a node have failed, all are tried again.
-            if jobs.iter().any(|job| !has_failed(node, &job.id)) {
-                let those = jobs.iter().filter(|job| has_failed(node, &job.id));
+            if jobs.iter().any(|job| !self.has_failed(&node, job)) {
+                let those = jobs.iter().filter(|job| self.has_failed(&node, job));
                 failed.extend(those.map(|job| (node.clone(), job.id.clone())));
             }
+            nodes.insert(node, jobs);
         }
         Self { nodes, failed }
+    }
+
+    fn has_failed(&self, node: &NodeName, job: &StepJob) -> bool {
+        self.failed.contains(&(node.clone(), job.id.clone()))
     }
 
     /// Returns the job of a node, with all nodes of that job.
     pub(crate) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
         let job = self.job_of(node)?;
-        let is_its = |node: &&NodeName| self.job_of(node).is_some_and(|other| other.id == job.id);
-        let nodes = self.nodes.keys().filter(is_its).cloned().collect();
-        Some(StepNodes { job: job.clone(), nodes })
+        let nodes = self
+            .nodes
+            .keys()
+            .filter(|node| self.job_of(node).is_some_and(|other| other.id == job.id));
+        Some(StepNodes { job: job.clone(), nodes: nodes.cloned().collect() })
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try. If not,
@@ -85,8 +86,7 @@ impl NodeJobs {
 
     /// Returns the job of a node in which a step would start.
     pub(crate) fn job_of(&self, node: &NodeName) -> Option<&StepJob> {
-        let has_failed = |job: &&StepJob| self.failed.contains(&(node.clone(), job.id.clone()));
-        self.nodes.get(node)?.iter().find(|job| !has_failed(job))
+        self.nodes.get(node)?.iter().find(|job| !self.has_failed(node, job))
     }
 }
 

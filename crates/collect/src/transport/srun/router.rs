@@ -10,6 +10,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::transport::sleep_until_some;
 use crate::transport::srun::demux::{Demux, DemuxedLine};
 use crate::transport::srun::{MAX_PENDING_OUTPUT, lost};
 use crate::transport::srun::{cluster, messages};
@@ -266,8 +267,8 @@ impl StepTask {
                     self.local.terminate();
                     exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                 }
-                () = sleep_until_opt(join_deadline), if input.is_some() => send(&commands, &mut input).await,
-                () = sleep_until_opt(exit_deadline.map(|(moment, _)| moment)) => match exit_deadline {
+                () = sleep_until_some(join_deadline), if input.is_some() => send(&commands, &mut input).await,
+                () = sleep_until_some(exit_deadline.map(|(moment, _)| moment)) => match exit_deadline {
                     Some((_, false)) => {
                         self.local.terminate();
                         exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
@@ -298,13 +299,6 @@ async fn write(input: Option<ChildStdin>, mut queued: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-async fn sleep_until_opt(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,7 +319,7 @@ mod tests {
             let arriving = Arc::clone(&router);
             let node = nodes[1].clone();
             tokio::spawn(async move {
-                sleep_until_opt(first.map(|second| began + Duration::from_secs(second))).await;
+                sleep_until_some(first.map(|second| began + Duration::from_secs(second))).await;
                 arriving
                     .on_line(DemuxedLine::Announcement { node, announcement: b"n0nce".to_vec() });
             });
