@@ -35,7 +35,7 @@ mod session;
 mod stderr;
 mod supervisor;
 
-/// How often the probe of a node in focus is asked to sample; it knows the sources that must not be read so often.
+/// Sampling interval of a node in focus; the probe knows the sources that must not be read so often.
 const FOCUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The collector's settings for all nodes; each node's task follows changes.
@@ -45,7 +45,7 @@ pub struct CollectorConfig {
     pub interval: Duration,
     /// The focused node, which is sampled more often.
     pub focus: Option<Focus>,
-    /// Incremented on each refresh: asks for complete samples, and retries every node that is down.
+    /// Incremented on each refresh, which requests complete samples and retries every node that is down.
     pub refresh: u64,
     /// Incremented each time a job of the user starts on the node: a login refused before may succeed now.
     pub(crate) job_starts: u64,

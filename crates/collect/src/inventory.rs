@@ -155,7 +155,7 @@ impl InventoryError {
 }
 
 impl Roster {
-    /// Returns true if the scheduler said the same of jobs and nodes.
+    /// Returns true if the jobs and the addresses of nodes are the same.
     pub(crate) fn has_same_jobs(&self, other: &Self) -> bool {
         self.jobs == other.jobs && self.addresses == other.addresses
     }

@@ -1,4 +1,4 @@
-//! The schedulers that gtop asks for jobs and nodes. Each is a backend behind [`Scheduler`]; what else there is to know of
+//! The schedulers that gtop queries for jobs and nodes. Each is a backend behind [`Scheduler`]; what else there is to know of
 //! it is plain data, its [`SchedulerProfile`].
 //!
 //! A backend polls by programs of this machine and publishes each answer as it comes. What it lists is [`Listing`]: jobs and
@@ -101,7 +101,7 @@ impl SchedulerKind {
     }
 }
 
-/// What is asked once, to examine a scheduler.
+/// Queries that run once, to examine a scheduler.
 impl SchedulerKind {
     /// Lists the jobs; those whose devices take another question have none.
     pub async fn fetch_jobs(self, filter: &JobFilter) -> Result<Vec<Job>, SchedulerError> {
@@ -170,7 +170,7 @@ pub struct PollRequest {
     pub job: Option<JobId>,
 }
 
-/// What a scheduler has said so far.
+/// The last answers of a scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     pub jobs: Arc<JobList>,
@@ -237,7 +237,7 @@ impl Scheduler {
         self
     }
 
-    /// Returns what it has said so far.
+    /// Returns its last answers.
     pub fn listing(&self, now: Timestamp) -> Listing {
         backend!(self, poller => poller.listing(now))
     }
@@ -260,7 +260,7 @@ impl Scheduler {
         backend!(self, poller => poller.next_due())
     }
 
-    /// Waits for an answer and takes it; for ever if no query is running. May be dropped before.
+    /// Waits for an answer and applies it; forever if no query is running. Cancel-safe.
     pub async fn poll(&mut self, clock: &Clock) {
         backend!(self, poller => poller.poll(clock).await);
     }

@@ -37,10 +37,9 @@ use gtop_local::lock::lock;
 use gtop_local::process::LocalProcess;
 use gtop_local::storage::WriteError;
 use gtop_model::{NodeName, Privilege};
-use gtop_ssh::record_event;
 use gtop_ssh::{
     self as ssh, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
-    KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget,
+    KnownHostEntry, Profile, RemoteCommand, SchedulerAddresses, Secret, SshTarget, record_event,
 };
 
 /// Timeout for the settings of a host that a connection to has failed; they were read for it.
@@ -353,7 +352,7 @@ fn bad_configuration(why: &str) -> ssh::Fault {
     ssh::Fault::BadConfiguration { why: why.to_owned() }
 }
 
-/// Sleeps until a moment; for ever if there is none.
+/// Sleeps until a moment; forever if there is none.
 pub(crate) async fn sleep_until_some(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

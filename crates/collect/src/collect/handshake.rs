@@ -271,7 +271,7 @@ fn missing_hello_fault(body: &Body, via: TransportKind) -> Fault {
     let Body::Error(error) = body else {
         return Fault::new(FaultKind::BadReply, "the first frame is not a hello");
     };
-    // The probe cannot run on this node, and says why.
+    // The probe cannot run on this node, and reports why.
     let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
     loader_fault(LoaderCause::CannotRun, why, via)
 }

@@ -77,7 +77,7 @@ impl ShellHistory {
     }
 }
 
-/// Is called with the fault of a login shell that is slow so far, and with how much longer it is waited for.
+/// Called with the fault of a login shell that is slow so far, and with how much longer to wait for it.
 pub(super) type OnSlowShell<'a> = &'a mut (dyn FnMut(Fault, Duration) + Send);
 
 /// A login shell that was sent the loader.
@@ -165,7 +165,7 @@ impl LoginShell {
         Err(loader_fault(end_cause(&message, !self.noise().is_empty()), message, self.via))
     }
 
-    /// Returns true if sudo has said why it does not run the loader. A login shell that is behind a program which copies
+    /// Returns true if sudo has printed why it does not run the loader. A login shell that is behind a program which copies
     /// its input, such as `tee`, does not end then.
     fn is_refused_by_sudo(&self) -> bool {
         let Some(mark) = &self.sudo_mark else { return false };
@@ -225,7 +225,7 @@ fn end_cause(words: &str, has_noise: bool) -> LoaderCause {
     }
 }
 
-/// Says what has not happened. A program that has printed nothing may still be logging in.
+/// Returns a sentence about what has not happened. A program that has printed nothing may still be logging in.
 fn late_text(channel: &Channel, waited: Duration) -> String {
     let seconds = waited.as_secs();
     match (channel.silent_since(), channel.via()) {

@@ -77,7 +77,7 @@ impl From<Fault> for OpenError {
 impl ProbeSession {
     /// Connects to a node, starts the probe and waits for its first frame.
     ///
-    /// Where sudo refuses a probe as root, one runs without it, and says so: the node keeps its values.
+    /// Where sudo refuses a probe as root, one runs without it, and reports that: the node keeps its values.
     pub(super) async fn open(
         transport: &Transport,
         target: &Target,

@@ -95,7 +95,7 @@ fn own_names(profile: &SchedulerProfile) -> Vec<String> {
     [told, short, Some(name)].into_iter().flatten().collect()
 }
 
-/// Waits for a request that differs; for ever if nobody requests anything.
+/// Waits for another request; forever if its sender is gone.
 async fn next_request(requests: &mut watch::Receiver<PollRequest>) -> PollRequest {
     if requests.changed().await.is_err() {
         return std::future::pending().await;

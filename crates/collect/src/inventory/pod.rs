@@ -10,7 +10,7 @@ use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer
 use crate::inventory::shorten;
 use gtop_model::nodeset::MAX_NAMES as MAX_WORKERS;
 
-/// A greater number of slices is an error of whoever says so.
+/// A greater number of slices is invalid.
 const MAX_SLICES: u32 = 65_536;
 
 /// The environment variables that describe a TPU pod.

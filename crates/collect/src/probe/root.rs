@@ -1,7 +1,7 @@
 //! The probe as root: the command that sudo permits, the line that runs it, and the line of sudoers that permits it.
 //!
 //! The command is the same for every node and session of a version of gtop, and its loader runs nothing but the script
-//! whose hash it is given. It hears no variable of the caller and leaves the caller's folder before it imports anything
+//! whose hash it is given. It ignores all variables of the caller and leaves the caller's folder before it imports anything
 //! that could be found there. It has one space only, after its first word: sudo compares arguments joined by spaces, so
 //! whoever may run it may also split it there, and the first word alone is no program.
 

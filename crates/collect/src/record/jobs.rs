@@ -32,7 +32,7 @@ objects! {
         awaiting_outcome: Vec<JobLine>,
         /// Ids and how the jobs ended.
         ended: Vec<(String, String)>,
-        /// What the scheduler says of nodes; equal ones share a line.
+        /// The scheduler's nodes; equal ones share a line.
         nodes?: Vec<SchedulerNodesLine>,
         nodes_at?: Option<f64>,
         /// What was proved of the indices of nodes.

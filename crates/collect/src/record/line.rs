@@ -1,4 +1,4 @@
-//! The lines of a recording: one JSON object each, which says when something happened, to which node, and what.
+//! The lines of a recording: one JSON object each, with the time, the node and what happened.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct RecordedLine {
     pub content: Content,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 pub enum Content {
     /// A recorder starts.

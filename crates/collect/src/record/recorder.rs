@@ -28,7 +28,7 @@ use gtop_model::{
 /// A group closes after this time, or with this many bytes of lines.
 const GROUP_SPAN: Duration = Duration::from_secs(2);
 const GROUP_BYTES: usize = 4 << 20;
-/// Lines that wait while the file cannot be written; what comes beyond is lost, and the recording says so.
+/// Maximum bytes of lines that wait while the file cannot be written; further ones are lost, which is recorded.
 const MAX_WAITING_BYTES: usize = 32 << 20;
 /// Time between two checkpoints. With twice as many, a jump among 64 nodes takes 20 ms instead of 40, and a file is 5 %
 /// larger.
@@ -92,7 +92,7 @@ struct Lines {
     flushes: (u64, u64),
 }
 
-/// An event that a node has told of.
+/// An event of a node.
 #[derive(Debug)]
 struct ToldEvent {
     at: Timestamp,
@@ -137,7 +137,7 @@ impl Recorder {
         let (publisher, state) = watch::channel(writer.state(None));
         let lines = Mutex::new(Lines::default());
         let shared = Arc::new(RecorderShared { lines, is_due: Condvar::new(), clock, every });
-        shared.begin(writer.gap_since());
+        shared.begin(writer.previous_end);
         let for_thread = Arc::clone(&shared);
         let (ended_sender, ended) = channel();
         let began = shared.clock.now();
@@ -391,7 +391,7 @@ impl NodeRecorder {
 }
 
 impl NodeState {
-    /// Writes the line of what is said of the session, and keeps what a checkpoint needs of it.
+    /// Writes the line of a change of the session, and keeps what a checkpoint needs of it.
     fn on_session(&mut self, update: SessionUpdate, every: Duration, lines: &mut NodeLines<'_>) {
         // They follow from the samples, from which only a checkpoint cuts a reader off.
         if let SessionUpdate::Gone(devices) = update {

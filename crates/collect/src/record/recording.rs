@@ -1,4 +1,4 @@
-//! Reads recordings: finds their segments by the indexes, walks over what is not indexed, and passes by what is damaged.
+//! Reads recordings: finds their segments by the indexes, walks over what is not indexed, and skips what is damaged.
 
 use std::fs::{self, File};
 use std::io;
@@ -104,7 +104,7 @@ pub struct Recording {
     file: File,
     /// `None` if it is damaged.
     header: Option<Header>,
-    groups: Vec<GroupSpan>,
+    pub(super) groups: Vec<GroupSpan>,
     segments: Vec<Segment>,
     marks: Vec<Mark>,
     /// Where the last whole frame ends.
@@ -116,7 +116,7 @@ pub struct Recording {
     /// The last index.
     pub(super) last_index: Option<u64>,
     /// The last run has ended properly.
-    is_ended: bool,
+    pub(super) is_ended: bool,
 }
 
 impl Recording {
@@ -218,7 +218,7 @@ impl Recording {
         (self.last_index, self.is_ended) = (Some(index.offset), false);
     }
 
-    /// Walks from the end of what is known to `stop`, frame by frame; what is no whole frame is passed by.
+    /// Walks from the end of what is known to `stop`, frame by frame; what is no whole frame is skipped.
     fn walk(&mut self, stop: u64) {
         let mut at = self.end;
         while at < stop {
@@ -342,16 +342,6 @@ impl Recording {
             Some((group.offset + u64::from(group.length), time))
         });
         ends.collect()
-    }
-
-    /// Returns the compressed and decompressed sizes of its groups.
-    pub(super) fn groups(&self) -> &[GroupSpan] {
-        &self.groups
-    }
-
-    /// Returns true if its last recorder has ended properly.
-    pub(super) fn is_ended(&self) -> bool {
-        self.is_ended
     }
 
     /// Returns what of the file cannot be played, as found so far.

@@ -1,12 +1,13 @@
-//! What a scheduler says of nodes, as JSON in a recording.
+//! The nodes of a scheduler, as JSON in a recording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::record::value::{from_seconds, short_text, to_seconds};
 use crate::wire::objects;
-use gtop_model::nodeset;
-use gtop_model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use gtop_model::{
+    DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes, nodeset,
+};
 
 /// Maximum number of partitions, and of features, of a node.
 const MAX_WORDS: usize = 64;
@@ -14,7 +15,7 @@ const MAX_WORDS: usize = 64;
 const MAX_INDICES: usize = 4096;
 
 objects! {
-    /// Nodes of which the scheduler says the same.
+    /// Nodes that are equal for the scheduler.
     pub(super) struct SchedulerNodesLine {
         /// A node set.
         names: String,

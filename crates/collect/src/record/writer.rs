@@ -98,8 +98,8 @@ pub(super) struct Writer {
     waiting: VecDeque<Waiting>,
     /// Since when groups are lost, because too many wait.
     lost_since: Option<Timestamp>,
-    /// The last line of the runs before.
-    previous_end: Option<Timestamp>,
+    /// The last line of the runs before; `None` for a new file.
+    pub(super) previous_end: Option<Timestamp>,
     written_to: Option<Timestamp>,
     needs_checkpoint: bool,
 }
@@ -149,7 +149,7 @@ impl Writer {
                 return Err(RecordError::Foreign(RecordingError::NoHeader(path)));
             }
             let is_guarded = file.is_locked() && file.is_local();
-            if !is_guarded && !known.is_ended() {
+            if !is_guarded && !known.is_ended {
                 observe(path, file.length())?;
             }
             if known.end < file.length() {
@@ -182,11 +182,6 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Returns since when nothing was recorded; `None` for a new file.
-    pub(super) fn gap_since(&self) -> Option<Timestamp> {
-        self.previous_end
-    }
-
     /// Returns true once after something is missing in the file, so that only a checkpoint leads on.
     pub(super) fn take_needs_checkpoint(&mut self) -> bool {
         std::mem::take(&mut self.needs_checkpoint)
@@ -205,7 +200,7 @@ impl Writer {
         self.append_group(group).map_err(|(_, error)| error)
     }
 
-    /// Compresses and writes a group, after those that wait. An error says why they still wait.
+    /// Compresses and writes a group, after those that wait. On an error they still wait.
     pub(super) fn write(&mut self, group: LineGroup) -> Result<(), io::Error> {
         if !group.text.is_empty() {
             self.waiting.push_back(compress(group)?);
@@ -358,7 +353,7 @@ impl Writer {
             // A part ends where the next one begins.
             let ended_at = self.parts.get(1).map(|next| next.from).or(self.part_from);
             let is_old = ended_at.is_some_and(|end| now.since(end) > self.limits.keep);
-            // The part that begins has room.
+            // A new part must fit.
             if !is_old && bytes + self.part_bytes() <= self.limits.max_bytes {
                 return Ok(());
             }
@@ -415,7 +410,7 @@ fn observe(path: &Path, length: u64) -> Result<(), RecordError> {
 fn frames_of(recording: &Recording) -> Vec<(u32, u32)> {
     let mut frames = Vec::new();
     let mut at = 0;
-    let groups = recording.groups().iter().map(|group| (group.offset, Some(group)));
+    let groups = recording.groups.iter().map(|group| (group.offset, Some(group)));
     for (offset, group) in groups.chain([(recording.end, None)]) {
         if let Ok(gap @ 1..) = u32::try_from(offset.saturating_sub(at)) {
             frames.push((gap, 0));
@@ -483,7 +478,7 @@ mod tests {
         writer.drop_surplus();
         assert_eq!(writer.waiting.len(), 5);
         assert_eq!((writer.take_needs_checkpoint(), writer.take_needs_checkpoint()), (true, false));
-        // It is said once the rest is written.
+        // It is recorded once the rest is written.
         assert_eq!(writer.take_lost(), None);
         writer.waiting.clear();
         assert_eq!(writer.take_lost(), Some(Timestamp::from_micros(2_000_000)));

@@ -132,7 +132,7 @@ impl RunsClient {
         }
     }
 
-    /// Carries out a request; `place` says where the run is, for its outputs.
+    /// Carries out a request; `place` is where the run is, for its outputs.
     pub async fn request(
         &self,
         request: &RunRequest,
@@ -311,7 +311,7 @@ impl HostSession {
         let command = SessionCommand::Processes(Arc::clone(&wanted.0), Arc::clone(&wanted.1));
         match self.commands.try_send(command) {
             Ok(()) => self.watched = wanted,
-            // Asked again with the next list.
+            // The next list sends it again.
             Err(error) => log::debug!("{node}: {error}"),
         }
     }

@@ -186,7 +186,7 @@ fn apply(
         }
         (Message::Output(grown), _) => {
             if let Some(grown) = growth_of(session, grown) {
-                // Full if the screen is slow; the next growth tells the same.
+                // Full if the screen is slow; the next growth includes this one.
                 growth.try_send(grown).ok();
             }
             return false;

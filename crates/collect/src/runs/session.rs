@@ -31,7 +31,7 @@ pub(super) struct ScriptSpec {
     pub(super) interval: Duration,
 }
 
-/// What a session is told to do.
+/// A command to a session.
 #[derive(Debug)]
 pub(super) enum SessionCommand {
     /// Look at these processes: pids, and those of which threads are listed too.
@@ -45,7 +45,7 @@ pub(super) enum SessionCommand {
 /// The processes to look at: pids, and those of which threads are listed too.
 type WatchedPids = (Arc<[u32]>, Arc<[u32]>);
 
-/// What a session tells.
+/// An event of a session.
 #[derive(Debug)]
 pub(super) enum SessionEvent {
     Message(Box<Message>),

@@ -112,7 +112,7 @@ impl Store {
         }));
     }
 
-    /// Notes that the script of a folder has started. It has answered with its first tick, which follows the runs.
+    /// Records that the script of a folder has started. Its first tick, which follows the runs, is its first answer.
     pub(super) fn on_folder_hello(&mut self, index: usize, hello: &ScriptHello, now: Timestamp) {
         let Some(state) = self.folders.get_mut(index) else { return };
         state.offset = ClockOffset::default();
@@ -121,7 +121,7 @@ impl Store {
         state.folder.fault = None;
     }
 
-    /// Notes why a folder's host does not answer.
+    /// Records why a folder's host does not answer.
     pub(super) fn on_folder_fault(&mut self, index: usize, fault: &str) {
         if let Some(state) = self.folders.get_mut(index) {
             state.folder.fault = Some(clean(fault));
@@ -156,7 +156,7 @@ impl Store {
         state.folder.total = state.runs.len();
     }
 
-    /// Notes that the script of a host has started.
+    /// Records that the script of a host has started.
     pub(super) fn on_host_hello(&mut self, node: &NodeName, hello: &ScriptHello, now: Timestamp) {
         let host = self.host(node);
         host.host_name = clean(&hello.host);
@@ -165,7 +165,7 @@ impl Store {
         host.answered_at = Some(now);
     }
 
-    /// Notes why a host does not answer.
+    /// Records why a host does not answer.
     pub(super) fn on_host_fault(&mut self, node: &NodeName, fault: &str) {
         self.host(node).fault = Some(clean(fault));
     }
@@ -283,7 +283,7 @@ impl FolderState {
             let is_written = written_at.is_some_and(|at| now.since(at) < LOG_IS_WRITTEN);
             let progress = Progress {
                 stdout: log.path.as_deref().map(clean),
-                // A log does not tell how it ended.
+                // A log does not show how the run ended.
                 status: Some(if is_written { RunStatus::Running } else { RunStatus::Unknown }),
                 ..progress_of_log(tail)
             };

@@ -16,13 +16,13 @@ pub(crate) struct JobClaim {
     pub(crate) step: Option<Arc<str>>,
 }
 
-/// Returns what the path of a control group says of a job; `None` if it is no job's.
+/// Returns the job that the path of a control group names; `None` if it names none.
 pub(crate) fn of_group(path: &str) -> Option<JobClaim> {
     all_rules()
         .find_map(|rules| rules.groups.iter().find_map(|rule| claim_by_group(rule, rules, path)))
 }
 
-/// Returns what the variables of an environment say; `job` is the value of any scheduler's variable.
+/// Returns the job that the variables of an environment name; `job` is the value of any scheduler's variable.
 pub(crate) fn of_variables(job: &str, step: Option<&str>) -> Option<JobClaim> {
     let rules = all_rules()
         .find(|rules| rules.variables.as_ref().is_some_and(|rule| rule.form.matches(job)))?;

@@ -29,7 +29,7 @@ impl SchedulerError {
         let lower = stderr.to_ascii_lowercase();
         let kind = patterns.iter().find(|(pattern, _)| lower.contains(pattern));
         let kind = kind.map_or(SchedulerErrorKind::Other, |(_, kind)| *kind);
-        // The last line only says that there is an error.
+        // The last line only repeats that there is an error.
         let is_first_line_best = kind == SchedulerErrorKind::BadConfiguration;
         let line = if is_first_line_best { first_error_line(stderr) } else { last_line(stderr) };
         Self::new(words, kind, program, &line)
@@ -80,7 +80,7 @@ impl SchedulerError {
         self.kind == SchedulerErrorKind::TooLong
     }
 
-    /// Returns an error of a kind; `line` is what the program says.
+    /// Returns an error of a kind; `line` is a line that the program printed.
     pub(super) fn new(
         words: &SchedulerWords,
         kind: SchedulerErrorKind,

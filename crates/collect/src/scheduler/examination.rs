@@ -1,4 +1,4 @@
-//! What a scheduler is asked once, to examine it.
+//! The answers of a scheduler that is queried once, to examine it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct ListedNode {
     pub reason: Option<String>,
 }
 
-/// What a server says of itself.
+/// The state of a server, as it reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerState {
     /// Its name, state and version.

@@ -41,7 +41,7 @@ impl JobFilter {
         }
     }
 
-    /// Returns which jobs that asks for.
+    /// Returns how it selects jobs.
     fn requested(&self) -> RequestedJobs {
         match self {
             _ if *self == Self::default() => RequestedJobs::All,

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gtop_model::nodeset;
-use gtop_model::{Job, NodeName};
+use gtop_model::{Job, NodeName, nodeset};
 
 /// Returns the constant nodes, those of all jobs and the extra ones, without duplicates, in natural order.
 pub(super) fn merge_nodes<'a>(

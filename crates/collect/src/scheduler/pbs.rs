@@ -1,5 +1,5 @@
 //! Polls PBS (`OpenPBS`, PBS Professional) for jobs and nodes: one `qstat` and one `pbsnodes` a round, each a task with its
-//! own schedule. PBS tells how many devices a job has on each node, and never which.
+//! own schedule. PBS reports how many devices a job has on each node, and never which.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,18 +14,17 @@ use self::nodes::PbsNodes;
 use self::outcomes::Outcomes;
 use crate::scheduler::error::ErrorPatterns;
 use crate::scheduler::examination::{ListedNode, ServerState};
-use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedResult};
 use crate::scheduler::user_name::user_name;
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, OwnJob, PollRequest, SchedulerError};
 use gtop_local::process::{ProgramCall, ProgramOutput, run_program};
 use gtop_local::text::sanitize;
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::nodeset;
 use gtop_model::{
     ClaimRules, GroupRule, IdForm, Job, JobId, JobList, JobOutcome, NodeCommand, NodeName,
     NumberingRule, PartPattern, SchedulerErrorKind as Kind, SchedulerNode, SchedulerNodes,
-    SchedulerProfile, SchedulerWords, StateSigns, VariableRule,
+    SchedulerProfile, SchedulerWords, StateSigns, VariableRule, nodeset,
 };
 use gtop_ssh::SchedulerAddresses;
 
@@ -83,7 +82,7 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of output.
 const MAX_OUTPUT_SIZE: usize = 64 << 20;
-/// Maximum number of ended jobs whose outcome is asked for or kept.
+/// Maximum number of ended jobs whose outcome is queried or kept.
 const MAX_ENDED_JOBS: usize = 200;
 /// Nodes are listed this many times less often than jobs.
 const JOB_LISTS_PER_NODE_LIST: u32 = 2;
@@ -130,13 +129,11 @@ pub struct PbsPoller {
     outcome_error: Option<SchedulerError>,
 }
 
-type PbsResult<T> = TimedAnswer<Result<T, SchedulerError>>;
-
 /// An answer of PBS.
 enum PbsAnswer {
-    Jobs(PbsResult<ListedJobs>),
-    Nodes(PbsResult<PbsNodes>),
-    Outcomes(PbsResult<Outcomes>),
+    Jobs(TimedResult<ListedJobs>),
+    Nodes(TimedResult<PbsNodes>),
+    Outcomes(TimedResult<Outcomes>),
 }
 
 impl PbsPoller {
@@ -208,7 +205,7 @@ impl PbsPoller {
         }
     }
 
-    /// Returns what PBS has said, as of `now`.
+    /// Returns the last answers of PBS, as of `now`.
     pub(super) fn listing(&self, now: Timestamp) -> Listing {
         let mut list = self.list.clone();
         let outcome_error = self.outcome_error.as_ref();
@@ -224,17 +221,15 @@ impl PbsPoller {
         }
     }
 
-    fn apply_jobs(&mut self, answer: PbsResult<ListedJobs>, now: Timestamp) {
-        let ListedJobs { jobs, cut } = match answer.value {
+    fn apply_jobs(&mut self, answer: TimedResult<ListedJobs>, now: Timestamp) {
+        let ListedJobs { jobs, cut } = match self.jobs.settle(answer, self.interval, self.interval)
+        {
             Ok(listed) => listed,
             Err(error) => {
-                self.jobs.on_failure(self.interval, answer.took);
                 self.list.error = Some(error.of_list(&self.list, now));
                 return;
             }
         };
-        self.jobs.on_success(self.interval, answer.took);
-        log::debug!("pbs: {} jobs in {:?}", jobs.len(), answer.took);
         self.list.is_partial = cut.is_some();
         self.list.notes = cut.into_iter().map(Into::into).collect();
         self.track_departed(&jobs);
@@ -254,24 +249,15 @@ impl PbsPoller {
         self.list.ended = ended.collect();
     }
 
-    /// Stores how jobs ended; those that the server still has are asked for again.
-    fn apply_outcomes(&mut self, answer: PbsResult<Outcomes>) {
-        let found = match answer.value {
-            Ok(found) => {
-                self.outcomes.on_success(self.interval, answer.took);
-                self.outcome_error = None;
-                found
-            }
-            Err(error) => {
-                self.outcomes.on_failure(self.interval, answer.took);
-                let may_tell_later = error.is_of_server();
-                self.outcome_error = Some(error);
-                if may_tell_later {
-                    return;
-                }
-                Outcomes::new()
-            }
-        };
+    /// Stores how jobs ended; those that the server still has are queried again.
+    fn apply_outcomes(&mut self, answer: TimedResult<Outcomes>) {
+        let found = self.outcomes.settle(answer, self.interval, self.interval);
+        let may_tell_later = found.as_ref().is_err_and(SchedulerError::is_of_server);
+        self.outcome_error = found.as_ref().err().cloned();
+        if may_tell_later {
+            return;
+        }
+        let found = found.unwrap_or_default();
         let mut ended = self.list.ended.to_vec();
         self.list.awaiting_outcome.retain(|job| {
             // A job that is not remembered has ended.
@@ -283,23 +269,18 @@ impl PbsPoller {
         self.list.ended = ended.split_off(surplus).into();
     }
 
-    fn apply_nodes(&mut self, answer: PbsResult<PbsNodes>, now: Timestamp) {
+    fn apply_nodes(&mut self, answer: TimedResult<PbsNodes>, now: Timestamp) {
         self.list.awaits_nodes = false;
-        match answer.value {
+        let interval = self.interval.saturating_mul(JOB_LISTS_PER_NODE_LIST);
+        match self.nodes.settle(answer, interval, self.interval) {
             Ok(nodes) => {
-                let interval = self.interval.saturating_mul(JOB_LISTS_PER_NODE_LIST);
-                self.nodes.on_success(interval, answer.took);
                 (self.known_nodes, self.nodes_at, self.node_error) = (nodes, Some(now), None);
             }
-            Err(error) => {
-                log::info!("pbs: nodes: {}", error.message);
-                self.nodes.on_failure(self.interval, answer.took);
-                self.node_error = Some(error);
-            }
+            Err(error) => self.node_error = Some(error),
         }
     }
 
-    /// Lists the watched nodes, what PBS says of them, and how many devices jobs have on them.
+    /// Updates the watched nodes, their states, and how many devices jobs have on them.
     fn update_nodes(&mut self, now: Timestamp) {
         let jobs = self.listed.iter().map(|listed| self.known_nodes.job(listed));
         let jobs = jobs.filter(|job| self.matches(job) && self.watched.lists(job));
@@ -358,7 +339,7 @@ impl PbsPoller {
         is_used.then(|| "PBS has neither --qos nor --reservation; they leave out no job".to_owned())
     }
 
-    /// Returns a sentence if what PBS says of nodes is missing or old.
+    /// Returns a sentence if the list of nodes is missing or old.
     fn nodes_note(&self, now: Timestamp) -> Option<String> {
         let error = self.node_error.as_ref()?;
         let what = match self.nodes_at {
@@ -485,6 +466,7 @@ fn instead_of_json(program: &str, output: &str) -> String {
 mod tests {
     use super::*;
     use crate::scheduler::claim;
+    use crate::scheduler::scheduled_query::TimedAnswer;
 
     #[test]
     fn processes_belong_to_the_job_of_their_group_or_their_environment() {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::scheduler::SchedulerError;
 use crate::scheduler::wait::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use gtop_local::time::Timestamp;
 
 /// Minimum pause between two queries, however often a refresh is requested; at least as long as the last query took.
 const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
 
-/// After so many usual waits without an answer, what the last one says may no longer be true.
+/// After this many usual waits without an answer, the last one may no longer be true.
 const WAITS_UNTIL_OLD: u32 = 3;
 
 /// The running query, if any, and when the next one is due.
@@ -33,6 +34,28 @@ pub(super) struct ScheduledQuery<T> {
 pub(super) struct TimedAnswer<T> {
     pub(super) value: T,
     pub(super) took: Duration,
+}
+
+/// An answer, or why there is none.
+pub(super) type TimedResult<T> = TimedAnswer<Result<T, SchedulerError>>;
+
+impl<T: Send + 'static> ScheduledQuery<Result<T, SchedulerError>> {
+    /// Schedules the query after the next one: in `interval`, or in `retry` if there was no answer. Returns the answer.
+    pub(super) fn settle(
+        &mut self,
+        answer: TimedResult<T>,
+        interval: Duration,
+        retry: Duration,
+    ) -> Result<T, SchedulerError> {
+        match &answer.value {
+            Ok(_) => self.on_success(interval, answer.took),
+            Err(error) => {
+                log::info!("scheduler: {}", error.message);
+                self.on_failure(retry, answer.took);
+            }
+        }
+        answer.value
+    }
 }
 
 impl<T: Send + 'static> ScheduledQuery<T> {
@@ -58,12 +81,12 @@ impl<T: Send + 'static> ScheduledQuery<T> {
         !self.task.is_empty()
     }
 
-    /// Returns true if it may be asked now.
+    /// Returns true if a query may start now.
     pub(super) fn is_due(&self) -> bool {
         self.next_due().is_some_and(|due| Instant::now() >= due)
     }
 
-    /// Returns when it may be asked next; `None` while it is asked.
+    /// Returns when the next query may start; `None` while one runs.
     pub(super) fn next_due(&self) -> Option<Instant> {
         (!self.is_running()).then_some(self.due.max(self.not_before))
     }
@@ -84,7 +107,7 @@ impl<T: Send + 'static> ScheduledQuery<T> {
         self.due = self.due.min(self.ready_at);
     }
 
-    /// Makes it due at once, because somebody waits for the answer.
+    /// Makes it due at once: the user waits for the answer.
     pub(super) fn hasten(&mut self) {
         self.due = Instant::now();
     }
@@ -98,7 +121,7 @@ impl<T: Send + 'static> ScheduledQuery<T> {
         });
     }
 
-    /// Waits for the running query; for ever if there is none.
+    /// Waits for the running query; forever if there is none.
     pub(super) async fn answer(&mut self) -> TimedAnswer<T> {
         match self.task.join_next().await {
             Some(Ok(answer)) => answer,

@@ -35,7 +35,7 @@ use self::node_poll::NodePoll;
 use self::node_use::NodeUse;
 use self::queue::Queue;
 use self::use_poll::UsePoll;
-use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer, TimedResult};
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
@@ -60,13 +60,13 @@ mod own_job;
 mod profile;
 mod queue;
 #[cfg(test)]
-mod recorded_output;
+mod recorded_tests;
 mod records;
 mod step_jobs;
 mod time_format;
 mod use_poll;
 
-/// Whether Slurm hides jobs is asked so rarely, because it is a line of its configuration.
+/// Interval between queries for `PrivateData`, a line of the configuration that seldom changes.
 const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// The note of a list of all jobs that lacks those of others.
 const HIDES_JOBS: &str =
@@ -99,10 +99,10 @@ pub struct SlurmPoller {
 
 /// An answer of Slurm.
 enum SlurmAnswer {
-    Queue(TimedAnswer<Result<Queue, SchedulerError>>),
+    Queue(TimedResult<Queue>),
     Details(TimedAnswer<DetailAnswer>),
-    Nodes(TimedAnswer<Result<NodeList, SchedulerError>>),
-    NodeUse(TimedAnswer<Result<NodeUse, SchedulerError>>),
+    Nodes(TimedResult<NodeList>),
+    NodeUse(TimedResult<NodeUse>),
     Addresses(TimedAnswer<BTreeMap<String, Option<String>>>),
     MissingJobs(TimedAnswer<BTreeMap<String, MissingReason>>),
     HidesJobs(TimedAnswer<Option<bool>>),
@@ -236,7 +236,7 @@ impl SlurmPoller {
         }
     }
 
-    /// Updates what the list says of the running queries.
+    /// Updates the fields of the list about running queries.
     fn update_list(&mut self) {
         let awaits_details = self.details.is_awaited(&self.list, &self.departed);
         self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
@@ -255,7 +255,7 @@ impl SlurmPoller {
         self.list.requested == RequestedJobs::All && !is_known
     }
 
-    /// Returns what Slurm has said, as of `now`.
+    /// Returns the last answers of Slurm, as of `now`.
     pub(super) fn listing(&self, now: Timestamp) -> Listing {
         let mut list = self.list.clone();
         list.hides_jobs =
@@ -279,13 +279,14 @@ impl SlurmPoller {
     }
 
     /// Takes the queue; keeps the last list if there is none.
-    fn apply_queue(&mut self, answer: TimedAnswer<Result<Queue, SchedulerError>>, clock: &Clock) {
+    fn apply_queue(&mut self, answer: TimedResult<Queue>, clock: &Clock) {
         let mut queue = match answer.value {
             Ok(queue) => queue,
             Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Queue::default(),
             Err(error) => {
                 self.queue.on_failure(self.interval, answer.took);
-                self.record_failure(error, clock);
+                log::info!("slurm: {}", error.message);
+                self.list.error = Some(error.of_list(&self.list, clock.now()));
                 return;
             }
         };
@@ -312,7 +313,7 @@ impl SlurmPoller {
         self.missing_jobs.set_missing(&self.filter.jobs, &self.list.jobs);
     }
 
-    /// Lists the watched nodes, and what Slurm says of them.
+    /// Updates the watched nodes and their states.
     fn update_nodes(&mut self, now: Timestamp) {
         let partitions = &self.filter.partitions;
         let nodes = &self.nodes;
@@ -334,11 +335,6 @@ impl SlurmPoller {
         let mut partitions = self.filter.partitions.clone();
         partitions.retain(|name| self.list.jobs.iter().all(|job| *job.partition != **name));
         partitions
-    }
-
-    fn record_failure(&mut self, error: SchedulerError, clock: &Clock) {
-        log::info!("slurm: {}", error.message);
-        self.list.error = Some(error.of_list(&self.list, clock.now()));
     }
 
     /// Records the jobs that had nodes and have left the queue.

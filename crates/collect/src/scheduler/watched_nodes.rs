@@ -44,7 +44,7 @@ impl WatchedNodes {
         })
     }
 
-    /// Notes that the scheduler has listed its jobs.
+    /// Forgets the initial nodes: the scheduler has listed its jobs.
     pub(super) fn on_list(&mut self) {
         self.initial.clear();
     }

@@ -114,7 +114,7 @@ pub(crate) enum SimDeviceFault {
     MemoryErrors,
 }
 
-/// Whether a device is whole, partitioned, or a slice.
+/// How a device is partitioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Role {
     Whole,
@@ -132,7 +132,7 @@ pub(crate) struct Gpu {
     model: &'static Model,
     memory_mib: u64,
     index: u32,
-    pci: String,
+    pub(crate) pci: String,
     role: Role,
     fault: Option<SimDeviceFault>,
     /// It reports more than what the frames of benchmarks have.
@@ -187,11 +187,6 @@ impl Gpu {
             });
         }
         devices
-    }
-
-    /// Returns its PCI address.
-    pub(crate) fn pci(&self) -> &str {
-        &self.pci
     }
 
     /// Returns true if it is a slice of a device.

@@ -12,7 +12,8 @@ const TICK: f64 = 100.0;
 #[derive(Clone, Debug)]
 pub(crate) struct SimHost {
     rng: Rng,
-    cpus: u32,
+    /// Number of logical processors.
+    pub(crate) cpus: u32,
     memory_gib: f64,
     memory_share: f64,
     user: Flow,
@@ -63,11 +64,6 @@ impl SimHost {
             has_scratch: !is_small,
             rng,
         }
-    }
-
-    /// Returns the number of logical processors.
-    pub(crate) const fn cpus(&self) -> u32 {
-        self.cpus
     }
 
     /// Returns the fast group at `t`, at the node's time `at`.

@@ -8,7 +8,7 @@ pub(super) fn control_group(uid: u32, job: u32) -> String {
     format!("/slurm/uid_{uid}/job_{job}/step_0")
 }
 
-/// Returns what the environment of a job's process says of it.
+/// Returns the variables of a job's process that name the job.
 pub(super) fn variables(job: u32) -> [String; 2] {
     [format!("SLURM_JOB_ID={job}"), "SLURM_STEP_ID=0".to_owned()]
 }

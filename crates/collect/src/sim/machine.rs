@@ -154,7 +154,7 @@ impl Machine {
             boot: self.boot.clone(),
             kernel: "6.1.0-28-amd64".to_owned(),
             arch: "x86_64".to_owned(),
-            cpus: self.sim_host.cpus(),
+            cpus: self.sim_host.cpus,
             tick: 100,
             page: 4096,
             uid: YOUR_UID,
@@ -204,7 +204,7 @@ impl Machine {
         }
     }
 
-    /// Returns what the node tells of its scheduler's list, which is in the driver's order. It tells no list if a device
+    /// Returns the list of the node's scheduler, which is in the driver's order. There is no list if a device
     /// is partitioned.
     fn evidence(&self) -> Evidence {
         let list = (0..self.gpus.len()).map(|index| {
@@ -220,9 +220,8 @@ impl Machine {
             ..Configuration::default()
         };
         let whole = self.gpus.iter().filter(|gpu| !gpu.is_slice());
-        let devices = (0..)
-            .zip(whole)
-            .map(|(minor, gpu)| (minor, gpu.pci().to_owned(), Some(gpu.uuid.clone())));
+        let devices =
+            (0..).zip(whole).map(|(minor, gpu)| (minor, gpu.pci.clone(), Some(gpu.uuid.clone())));
         Evidence {
             complete: true,
             devices: devices.collect(),

@@ -1,4 +1,4 @@
-//! What the scheduler of a simulated fleet says of its nodes: their partitions, and one that takes no jobs.
+//! The nodes of a simulated fleet as its scheduler lists them: their partitions, and one that takes no jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -231,7 +231,7 @@ impl<'a> SimProbe<'a> {
             uses_at: began,
             stuck_reported_at: f64::NEG_INFINITY,
             answers: Vec::new(),
-            // A driver tells those who come early what has just happened.
+            // A session that begins early gets the events of the first seconds.
             events_at: if began < EARLY { 0.0 } else { began },
         }
     }

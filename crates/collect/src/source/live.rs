@@ -25,7 +25,7 @@ pub fn publish_roster(store: &FleetStore, recorder: Option<&RecorderSink>, roste
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
 
-/// Tells the transport of the jobs on nodes, and which nodes can be reached.
+/// Passes the jobs on nodes, and which nodes can be reached, to the transport.
 fn set_jobs(transport: &Transport, roster: &Roster) {
     if let Some(jobs) = &roster.jobs {
         let candidates = step_candidates(jobs);

@@ -117,7 +117,7 @@ fn fleet_of(fold: &Fold, history_span: Duration) -> Fleet {
 fn is_continued(part: &Recording, next: &Recording) -> bool {
     let [recorder, next_recorder] =
         [part, next].map(|recording| recording.header().map(|header| (&header.host, header.pid)));
-    // Of a part whose start is damaged, its time tells.
+    // For a part whose start is damaged, the time decides.
     let is_same = recorder.zip(next_recorder).is_none_or(|(one, other)| one == other);
     let end = part.segments().iter().map(|segment| segment.last).max();
     let start = next.segments().first().map(|segment| segment.first);

@@ -22,7 +22,7 @@ const SSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Most bytes of srun's stderr that are kept.
 const MAX_STDERR: usize = 4096;
 
-/// Whether gtop can use job steps on this cluster.
+/// The support for job steps on this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepSupport {
     /// The version of the scheduler; a fault if gtop does not start steps with it.

@@ -13,8 +13,7 @@ use crate::transport::Transport;
 use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession};
 use gtop_local::fault::Fault;
 use gtop_local::process::Launch;
-use gtop_ssh::{ConnectEvent, record_event};
-use gtop_ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT};
+use gtop_ssh::{ConnectEvent, ConnectPhase, DEFAULT_CONNECT_TIMEOUT, record_event};
 
 /// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";

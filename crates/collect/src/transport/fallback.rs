@@ -10,11 +10,10 @@ use crate::transport::{Target, Transport, TransportMode};
 use gtop_local::fault::Fault;
 use gtop_local::lock::lock;
 use gtop_local::process::Launch;
-use gtop_ssh::SshTarget;
-use gtop_ssh::{self as ssh, ConnectPhase, Recourse, RemoteCommand};
-use gtop_ssh::{ConnectEvent, record_event};
-use gtop_ssh::{ControlMaster, record_master};
-use gtop_ssh::{HostQuery, HostSettings};
+use gtop_ssh::{
+    self as ssh, ConnectEvent, ConnectPhase, ControlMaster, HostQuery, HostSettings, Recourse,
+    RemoteCommand, SshTarget, record_event, record_master,
+};
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -245,7 +244,7 @@ pub(crate) fn ssh_program_methods(
 /// Returns the fault to report when both gtop and the ssh program failed.
 pub(crate) fn merge_faults(native: ssh::Fault, program: ssh::Fault) -> ssh::Fault {
     match (native, program) {
-        // gtop's fault about the key says more than ssh's.
+        // gtop's fault about the key is more precise than ssh's.
         (native @ ssh::Fault::KeyUnusable { .. }, _)
         | (native, ssh::Fault::ProgramNotFound { .. }) => native,
         (

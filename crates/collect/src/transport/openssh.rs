@@ -17,10 +17,7 @@ use gtop_local::process::{
 use gtop_local::text;
 use gtop_model::TransportKind;
 use gtop_ssh as ssh;
-use gtop_ssh::ControlMaster;
-use gtop_ssh::PROGRAM_OPTIONS;
-use gtop_ssh::{HostQuery, HostSettings};
-use gtop_ssh::{SshStderr, parse_stderr};
+use gtop_ssh::{ControlMaster, HostQuery, HostSettings, PROGRAM_OPTIONS, SshStderr, parse_stderr};
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;

@@ -6,9 +6,7 @@ use crate::transport::{Reach, Target, Transport, TransportMode};
 use gtop_local::fault::{Fault, StepCause};
 use gtop_local::lock::lock;
 use gtop_model::{JobId, NodeName};
-use gtop_ssh::Profile;
-use gtop_ssh::{ConnectEvent, record_event};
-use gtop_ssh::{ConnectPhase, Recourse};
+use gtop_ssh::{ConnectEvent, ConnectPhase, Profile, Recourse, record_event};
 
 impl Transport {
     /// Updates the user's running jobs by node.

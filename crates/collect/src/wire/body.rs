@@ -87,7 +87,7 @@ objects! {
         /// The displays and accelerators on the PCI bus: address, ids of vendor and device, class and driver, as sysfs has
         /// them.
         pub pci?: Vec<(String, String, String, String, String)>,
-        /// True if it tells how the scheduler numbers and confines devices: samples then have `evidence`.
+        /// True if it reports how the scheduler numbers and confines devices: samples then have `evidence`.
         pub evidence?: bool,
         /// The probe's control group, if it is one of a scheduler's.
         pub cgroup?: Option<String>,
@@ -378,7 +378,7 @@ objects! {
         pub version?: Option<String>,
         /// Lines of the scheduler's daemon about GPUs.
         pub list?: Option<Vec<String>>,
-        /// Why there is no list; neither is there while the daemon is asked.
+        /// Why there is no list; absent too while the daemon is queried.
         pub error?: Option<String>,
     }
 
@@ -439,7 +439,7 @@ objects! {
         pub source: String,
         /// One of `xid ecc retirement poison unavailable recovery lost reset`.
         pub kind: String,
-        /// UUID of the device or slice; empty if the kernel's log tells of it.
+        /// UUID of the device or slice; empty if the event comes from the kernel's log.
         pub device: String,
         /// The Xid, or NVML's number of the recovery action.
         pub code?: Raw<u64>,

@@ -50,7 +50,7 @@ macro_rules! checked {
 }
 
 checked! {
-    bool: bool, Some, parse_switch;
+    bool: bool, Some, |cell| find(&SWITCHES, cell);
     u64: u64, unless_all_ones, |cell| unless_all_ones(parse(cell)?);
     u32: u64, |number| Self::try_from(unless_all_ones(number)?).ok(),
         |cell| Self::try_from(unless_all_ones(parse(cell)?)?).ok();
@@ -70,10 +70,10 @@ checked! {
         |cell: &str| {
             unless_all_ones(u64::from_str_radix(cell.strip_prefix("0x")?, 16).ok()?).map(Self)
         };
-    ComputeMode: u64, Self::new, parse_compute_mode;
-    FabricState: u64, Self::new, parse_fabric_state;
+    ComputeMode: u64, Self::new, |cell| find(&COMPUTE_MODES, cell);
+    FabricState: u64, Self::new, |cell| find(&FABRIC_STATES, cell);
     FabricHealth: u64, |bits| u32::try_from(unless_all_ones(bits)?).ok().map(Self),
-        parse_fabric_health;
+        |cell| find(&FABRIC_HEALTH, cell);
     RecoveryAction: u64, Self::new, |cell| Some(parse_recovery(cell));
 }
 
@@ -95,41 +95,29 @@ fn performance_state(state: u8) -> Option<u8> {
     (state <= 15).then_some(state)
 }
 
-fn parse_switch(cell: &str) -> Option<bool> {
-    match cell {
-        "Enabled" | "Yes" => Some(true),
-        "Disabled" | "No" => Some(false),
-        _ => None,
-    }
-}
+/// The texts of cells and their values.
+const SWITCHES: [(&str, bool); 4] =
+    [("Enabled", true), ("Yes", true), ("Disabled", false), ("No", false)];
+const COMPUTE_MODES: [(&str, ComputeMode); 4] = [
+    ("Default", ComputeMode::Shared),
+    ("Exclusive_Thread", ComputeMode::ExclusiveThread),
+    ("Prohibited", ComputeMode::Prohibited),
+    ("Exclusive_Process", ComputeMode::ExclusiveProcess),
+];
+const FABRIC_STATES: [(&str, FabricState); 4] = [
+    ("Not Started", FabricState::NotStarted),
+    ("In Progress", FabricState::InProgress),
+    ("Completed", FabricState::Completed),
+    ("Not Supported", FabricState::None),
+];
+const FABRIC_HEALTH: [(&str, FabricHealth); 3] = [
+    ("Healthy", FabricHealth(0)),
+    ("Limited Capacity", FabricHealth(FabricHealth::LIMITED)),
+    ("Unhealthy", FabricHealth(FabricHealth::UNHEALTHY)),
+];
 
-fn parse_compute_mode(cell: &str) -> Option<ComputeMode> {
-    match cell {
-        "Default" => Some(ComputeMode::Shared),
-        "Exclusive_Thread" => Some(ComputeMode::ExclusiveThread),
-        "Prohibited" => Some(ComputeMode::Prohibited),
-        "Exclusive_Process" => Some(ComputeMode::ExclusiveProcess),
-        _ => None,
-    }
-}
-
-fn parse_fabric_state(cell: &str) -> Option<FabricState> {
-    match cell {
-        "Not Started" => Some(FabricState::NotStarted),
-        "In Progress" => Some(FabricState::InProgress),
-        "Completed" => Some(FabricState::Completed),
-        "Not Supported" => Some(FabricState::None),
-        _ => None,
-    }
-}
-
-fn parse_fabric_health(cell: &str) -> Option<FabricHealth> {
-    match cell {
-        "Healthy" => Some(FabricHealth(0)),
-        "Limited Capacity" => Some(FabricHealth(FabricHealth::LIMITED)),
-        "Unhealthy" => Some(FabricHealth(FabricHealth::UNHEALTHY)),
-        _ => None,
-    }
+fn find<T: Copy>(values: &[(&str, T)], cell: &str) -> Option<T> {
+    values.iter().find(|(text, _)| *text == cell).map(|(_, value)| *value)
 }
 
 /// Parses texts such as `Drain and Reset`; their wording differs between driver versions.

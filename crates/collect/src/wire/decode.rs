@@ -97,7 +97,7 @@ impl Decoder {
                 self.offset.update(sent.at, arrival);
                 NodeUpdate::Event(self.event(sent, arrival))
             }
-            // Responses go only to the caller of the request, and the end of a session says why it ended.
+            // Responses go only to the caller of the request, and the end of a session has its own reason.
             Body::Answer(_) | Body::Bye(_) | Body::Other => return None,
         })
     }
@@ -507,6 +507,7 @@ fn text_or(sent: Option<&str>, limit: usize, reason: Reason) -> Reading<Arc<str>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::checked::MAX_NAME_LENGTH;
     use crate::wire::{FrameReader, Received};
 
     /// `BLESS=1 cargo test` rewrites the expected file.

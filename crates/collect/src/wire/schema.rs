@@ -1,11 +1,12 @@
-//! Macros that declare the JSON objects of frames: [`objects`], and [`in_place`] for those with a hundred optional
-//! keys, of which a frame holds a few, nearly always in the order of their declaration.
+//! Macros that declare the JSON objects of frames and recordings: [`objects`], and [`in_place`] for those with a hundred
+//! optional keys, of which a frame holds a few, nearly always in the order of their declaration.
 //!
 //! In both, `?` after a key means that it is left out if its value is absent or empty.
 //!
 //! The deserializer that serde derives keeps each field in an `Option` of its own, compares every key with all names
 //! from the first on, and builds the struct at the end. That of [`in_place`] writes each value into the struct and
-//! searches from the key after the previous one; with 256 nodes it saves 8 % of the processor time per node-sample.
+//! searches from the key after the previous one. Samples take 17 µs with it and 22 µs with the derived one, which also
+//! needs all keys of a device in one struct, of 1,784 bytes instead of 512: serde's `flatten` knows no absent group.
 
 use std::fmt;
 
@@ -44,7 +45,7 @@ macro_rules! objects {
     ($($(#[$about:meta])* $seen:vis struct $name:ident { $($fields:tt)* })*) => {$(
         $crate::wire::object! {
             $(#[$about])*
-            #[derive(serde::Deserialize)]
+            #[derive(Debug, serde::Deserialize)]
             #[serde(default)]
             $seen struct $name { $($fields)* }
         }
@@ -56,7 +57,7 @@ macro_rules! object {
     ($(#[$about:meta])* $seen:vis struct $name:ident {
         $($(#[$own:meta])* $open:vis $field:ident $(? $(@$optional:tt)?)?: $kind:ty,)*
     }) => {
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+        #[derive(Clone, Default, PartialEq, serde::Serialize)]
         $(#[$about])*
         $seen struct $name {
             $(
@@ -100,6 +101,7 @@ macro_rules! in_place {
     ) => {
         $crate::wire::schema::object! {
             $(#[$about])*
+            #[derive(Debug)]
             $seen struct $name {
                 $($(#[$own])* $open $field $(? $(@$optional)?)?: $kind,)*
                 $(
@@ -117,6 +119,7 @@ macro_rules! in_place {
         $(
             $crate::wire::schema::object! {
                 $(#[$group_about])*
+                #[derive(Debug)]
                 $group_seen struct $group {
                     $(
                         $(#[$group_own])*

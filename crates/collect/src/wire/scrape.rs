@@ -1,5 +1,5 @@
 //! Decodes pages of metrics in Prometheus' text format, as nvitop-exporter and `node_exporter` serve them: which families
-//! are read, and what they tell of a node.
+//! are read, and what they mean.
 //!
 //! A page is untrusted: of each line and of all of them only so much is read, and texts are sanitized.
 
@@ -14,10 +14,9 @@ use crate::wire::scrape::page::ScrapedPage;
 use crate::wire::scrape::page_clock::PageClock;
 use crate::wire::scrape::processes::ProcessStarts;
 use gtop_local::time::Timestamp;
-use gtop_model::table;
 use gtop_model::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, HostFacts, HostReading,
-    HostSlowReading, NodeUpdate, Sample, Source, UsesReading,
+    HostSlowReading, NodeUpdate, Sample, Source, UsesReading, table,
 };
 
 mod host;
@@ -30,12 +29,12 @@ mod series;
 
 /// Lines that are read of a page: more than 1,024 processes and 512 processors have.
 const MAX_LINES: usize = 32_768;
-/// A longer line is passed over; the longest ones have the command line of a process.
+/// A longer line is skipped; the longest ones have the command line of a process.
 const MAX_LINE_LENGTH: usize = 16 << 10;
-/// Ticks per second in which times are told: a unit, not a clock.
+/// Ticks per second of the times that are decoded: a unit, not a clock.
 const TICKS_PER_SECOND: u32 = 100;
 
-/// The family, put before those of the page, that tells when its server sent it.
+/// The family, put before those of the page, with the time at which its server sent it.
 const SERVED: &str = "http_date_seconds";
 
 table! {
@@ -83,7 +82,7 @@ impl Exporter {
         exporters.filter(|exporter| text.lines().any(|line| exporter.has(line))).collect()
     }
 
-    /// Returns what a page must have, in words.
+    /// Returns a text of what a page must have.
     pub fn wanted() -> String {
         let words = Self::ALL.map(|exporter| {
             let (name, family) = exporter.words();
@@ -93,7 +92,7 @@ impl Exporter {
     }
 }
 
-/// Returns the lines of a page that are read, after one that says when its server sent it, by the server's clock; `None` if
+/// Returns the lines of a page that are read, after one with the time at which its server sent it, by the server's clock; `None` if
 /// it has none.
 pub fn excerpt(page: &str, served_at: Option<Timestamp>) -> Option<Arc<str>> {
     let lines = page.lines().filter(|line| {
@@ -113,7 +112,7 @@ pub fn excerpt(page: &str, served_at: Option<Timestamp>) -> Option<Arc<str>> {
 pub(super) struct ScrapeDecoder {
     /// How often the page is read.
     pub(super) interval: Duration,
-    /// What was said of the host and its exporter, which seldom changes.
+    /// The last hello, which seldom changes.
     hello: Option<Hello>,
     starts: ProcessStarts,
     stalls: Stalls,
@@ -123,7 +122,7 @@ pub(super) struct ScrapeDecoder {
 }
 
 impl ScrapeDecoder {
-    /// Decodes an excerpt that arrived at a time: what it says of the host, if that is new, and the sample.
+    /// Decodes an excerpt that arrived at a time: the hello, if it has changed, and the sample.
     pub(super) fn decode(&mut self, text: &str, at: Timestamp) -> [Option<NodeUpdate>; 2] {
         let page = ScrapedPage::parse(text);
         let exporters = Exporter::of_text(text);
@@ -190,7 +189,7 @@ impl ScrapeDecoder {
         exporters: &[Exporter],
         at: Timestamp,
     ) -> (HostReading, HostSlowReading) {
-        // It tells more, if a page has both.
+        // node_exporter has more values, if a page has both.
         if exporters.contains(&Exporter::Node) {
             (node::host(page, at, &mut self.stalls), node::host_slow(page))
         } else {

@@ -1,4 +1,4 @@
-//! How jobs have ended, as `qstat -x` tells of those that the server remembers.
+//! How jobs have ended, from `qstat -x`, which lists those that the server remembers.
 
 use std::collections::BTreeMap;
 

@@ -12,8 +12,7 @@ use super::job_detail::{DetailReader, JobDetail};
 use super::queue::{self, Queue};
 use crate::scheduler::{JobFilter, SchedulerError};
 use gtop_local::process::{ProgramCall, ProgramOutput, run_program, stream_program};
-use gtop_model::nodeset;
-use gtop_model::{Job, JobId, NodeName, SchedulerErrorKind};
+use gtop_model::{Job, JobId, NodeName, SchedulerErrorKind, nodeset};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,7 +43,7 @@ pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SchedulerEr
     }
 }
 
-/// What is asked about jobs.
+/// A query for details of jobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DetailQuery {
     /// The jobs with their unescaped names.

@@ -24,7 +24,7 @@ use gtop_model::{
 const MAX_SINGLE_JOBS: usize = 16;
 /// The same if `squeue` costs the controller less than the records of all jobs, because it lists those of one user.
 const MAX_SINGLE_JOBS_OF_USER: usize = 64;
-/// How long the nodes' answer is waited for, which says what jobs need no query.
+/// How long to wait for the answer about nodes, which shows which jobs need no query.
 const MAX_WAIT_FOR_NODES: Duration = Duration::from_secs(1);
 /// Maximum number of lists of jobs between two queries about a job that has no answer.
 const MAX_LISTS_PER_RETRY: u32 = 32;
@@ -120,12 +120,12 @@ impl DetailPoll {
         self.nodes_awaited_until = Instant::now() + MAX_WAIT_FOR_NODES;
     }
 
-    /// Takes what jobs have on nodes; returns true if that says something of a job.
+    /// Applies what jobs have on nodes; returns true if that changes what is known of a job.
     pub(super) fn on_node_use(&mut self, list: &JobList, node_use: &NodeUse) -> bool {
         let mut is_changed = self.known.values().any(KnownDetail::has_positions);
         for job in list.with_nodes() {
             let known = self.known.get(&job.id);
-            // What nodes of an ending job have in use tells nothing about it.
+            // The devices in use on nodes of an ending job prove nothing about it.
             if known.is_some_and(|known| !known.is_inferred || job.state == JobState::Ending) {
                 continue;
             }
@@ -285,7 +285,7 @@ impl DetailPoll {
                 None => {}
             }
         }
-        // Without the program, nothing will ever be told of them.
+        // Without the program, there will never be an answer.
         let is_asked_again = is_cut
             || error.as_ref().is_some_and(|error| error.kind != SchedulerErrorKind::NotInstalled);
         self.note = error.map(|error| {

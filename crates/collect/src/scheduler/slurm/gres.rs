@@ -131,7 +131,7 @@ fn names_all_devices(used: &str, resources: Option<&str>) -> bool {
         .all(|part| used.contains(&resource_name(part)))
 }
 
-/// What some resources tell of the devices.
+/// The devices that some resources name.
 #[derive(Debug, Default)]
 struct ToldDevices {
     indices: BTreeSet<u32>,

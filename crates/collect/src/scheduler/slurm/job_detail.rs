@@ -48,7 +48,7 @@ impl<'a> DetailReader<'a> {
 
     /// Returns true if there was a record, of whatever job.
     pub(super) fn has_records(&self) -> bool {
-        self.splitter.count() > 0
+        self.splitter.count > 0
     }
 
     /// Returns the beginning of the output.

@@ -33,7 +33,7 @@ impl MissingJobs {
     /// Takes the list of jobs and those that were requested.
     pub(super) fn set_missing(&mut self, wanted: &[String], list: &[Job]) {
         self.missing = find_missing(wanted, list).into_iter().map(str::to_owned).collect();
-        // What does not stay true is asked again.
+        // Reasons that may change are queried again.
         self.reasons.retain(|job, known| known.is_final && self.missing.contains(job));
     }
 
@@ -190,7 +190,7 @@ fn base_number(id: &str) -> Option<u64> {
     id.split(['_', '+', '[']).next()?.parse().ok()
 }
 
-/// What the controller says of a job that the filter does not find.
+/// The state of a job that the filter does not find.
 #[derive(Debug, PartialEq, Eq)]
 enum JobFate {
     /// It runs or waits, as these words say.

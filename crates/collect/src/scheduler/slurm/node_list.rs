@@ -51,7 +51,7 @@ pub(super) struct OldAnswers {
     pub(super) node_use: bool,
 }
 
-/// What `sinfo` is asked.
+/// The options of a query by `sinfo`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeQuestion {
     /// Also nodes of hidden partitions.

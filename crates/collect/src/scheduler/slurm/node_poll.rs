@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::node_list::{self, NodeList, NodeQuestion};
 use super::node_use::NodeUse;
 use crate::scheduler::SchedulerError;
-use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedResult};
 use crate::scheduler::wait::WAIT_PER_QUERY_TIME;
 use crate::scheduler::watched_nodes::WatchedNodes;
 use gtop_local::time::{Clock, Timestamp};
@@ -31,7 +31,7 @@ pub(super) struct NodePoll {
     error: Option<SchedulerError>,
     /// When the first answer is late.
     late_at: Option<Instant>,
-    /// That it is late was noticed.
+    /// [`Self::becomes_late`] has returned true.
     was_late: bool,
 }
 
@@ -88,26 +88,15 @@ impl NodePoll {
     }
 
     /// Keeps the list, or the last one if there is none.
-    pub(super) fn apply(
-        &mut self,
-        answer: TimedAnswer<Result<NodeList, SchedulerError>>,
-        watched: &WatchedNodes,
-    ) {
+    pub(super) fn apply(&mut self, answer: TimedResult<NodeList>, watched: &WatchedNodes) {
         let every =
             if watched.has_all { JOB_LISTS_PER_FULL_NODE_LIST } else { JOB_LISTS_PER_NODE_LIST };
         let interval = self.interval.saturating_mul(every);
-        match answer.value {
-            Ok(list) => {
-                (self.list, self.error) = (list, None);
-                // Nothing of this list is urgent, so it may take a smaller part of the time.
-                let rare = answer.took.saturating_mul(WAIT_PER_QUERY_TIME * WAIT_PER_QUERY_TIME);
-                self.query.on_success(interval.max(rare), answer.took);
-            }
-            Err(error) => {
-                log::info!("scheduler: nodes: {}", error.message);
-                self.error = Some(error);
-                self.query.on_failure(interval, answer.took);
-            }
+        // Nothing of this list is urgent, so it may take a smaller part of the time.
+        let rare = answer.took.saturating_mul(WAIT_PER_QUERY_TIME * WAIT_PER_QUERY_TIME);
+        match self.query.settle(answer, interval.max(rare), interval) {
+            Ok(list) => (self.list, self.error) = (list, None),
+            Err(error) => self.error = Some(error),
         }
     }
 
@@ -135,6 +124,7 @@ impl NodePoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduler::scheduled_query::TimedAnswer;
     use gtop_model::SchedulerErrorKind;
 
     fn failed() -> TimedAnswer<Result<NodeList, SchedulerError>> {

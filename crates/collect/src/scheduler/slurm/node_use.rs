@@ -125,7 +125,7 @@ fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
     let field = |key: &str| fields.get(key).copied().flatten();
     let resources = field("Gres");
     let state = field("State").unwrap_or_default();
-    // Where the controller is told of no resources, it tells of none in use.
+    // Without configured resources, the controller reports none in use.
     let has_none = resources.is_some_and(queue::is_empty_value);
     let used = match (field("GresUsed"), fields.contains_key("GresUsed")) {
         (Some(used), _) => gres::used_devices(used, resources),

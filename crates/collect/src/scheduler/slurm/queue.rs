@@ -15,8 +15,7 @@ use super::job_state::job_state;
 use super::time_format::{parse_duration, parse_time};
 use crate::scheduler::JobFilter;
 use gtop_local::text::{sanitize, sanitize_shared};
-use gtop_model::nodeset;
-use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
+use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, nodeset};
 
 /// Maximum number of jobs.
 pub(super) const MAX_JOBS: usize = 20_000;

@@ -15,7 +15,8 @@ pub(super) struct RecordSplitter {
     record: Vec<u8>,
     /// Lines belong to no record: none has begun, or it is too long.
     is_outside: bool,
-    count: usize,
+    /// Number of records that have begun.
+    pub(super) count: usize,
     start: Vec<u8>,
 }
 
@@ -32,11 +33,6 @@ impl RecordSplitter {
             count: 0,
             start: Vec::new(),
         }
-    }
-
-    /// Returns the number of records that have begun.
-    pub(super) fn count(&self) -> usize {
-        self.count
     }
 
     /// Returns true if the last line that has arrived has no end.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::error;
 use super::node_use::{self, NodeUse};
 use crate::scheduler::SchedulerError;
-use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer, TimedResult};
 use gtop_local::time::{Clock, Timestamp};
 
 /// Without a newer list of jobs, the nodes are queried this many times less often.
@@ -71,7 +71,7 @@ impl UsePoll {
     }
 
     /// Keeps the answer, or the last one if there is none.
-    pub(super) fn apply(&mut self, answer: TimedAnswer<Result<NodeUse, SchedulerError>>) {
+    pub(super) fn apply(&mut self, answer: TimedResult<NodeUse>) {
         let interval = self.interval.saturating_mul(INTERVALS_WITHOUT_LIST);
         let value = match answer.value {
             // What is missing in it has not changed.
@@ -80,16 +80,9 @@ impl UsePoll {
             }
             value => value,
         };
-        match value {
-            Ok(node_use) => {
-                (self.last, self.error) = (node_use, None);
-                self.query.on_success(interval, answer.took);
-            }
-            Err(error) => {
-                log::info!("scheduler: devices in use: {}", error.message);
-                self.error = Some(error);
-                self.query.on_failure(self.interval, answer.took);
-            }
+        match self.query.settle(TimedAnswer { value, ..answer }, interval, self.interval) {
+            Ok(node_use) => (self.last, self.error) = (node_use, None),
+            Err(error) => self.error = Some(error),
         }
     }
 

@@ -175,7 +175,7 @@ impl Fold {
         }
     }
 
-    /// Notes that lines of a file are missing.
+    /// Records that lines of a file are missing.
     fn note_gap(&mut self, file: usize) {
         if let Some(stream) = self.streams.get_mut(file) {
             stream.has_gap = true;

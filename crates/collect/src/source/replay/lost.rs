@@ -28,7 +28,7 @@ impl LostLines {
         self.gaps.iter().map(|(from, to)| to.since(*from)).sum()
     }
 
-    /// Returns it in words; `None` if nothing is lost.
+    /// Returns it as a sentence; `None` if nothing is lost.
     pub fn text(&self) -> Option<String> {
         let parts = match self.groups {
             0 => return None,

@@ -48,7 +48,7 @@ impl<'a> MarkedMoment<'a> {
         self.0.last().map(|mark| mark.at).unwrap_or_default()
     }
 
-    /// Returns its worst mark in words, and how many more there are.
+    /// Returns the text of its worst mark, and the number of others.
     pub(super) fn text(self) -> Arc<str> {
         let worst = self.0.iter().min_by_key(|mark| mark.severity);
         let text = worst.map(|mark| Arc::clone(&mark.text)).unwrap_or_default();

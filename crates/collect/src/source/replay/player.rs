@@ -23,7 +23,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// The time that a step covers at most: if lines cannot be folded fast enough, the playback is slower.
 const MAX_DELAY: Duration = Duration::from_millis(250);
 
-/// What is said of a time between two spans.
+/// The text for a time between two spans.
 const IN_GAP: &str = "nothing is recorded at that time: this is the nearest one that is";
 
 /// What a screen needs of a playback.
@@ -163,7 +163,7 @@ impl Player {
         }
     }
 
-    /// Tells what is lost, once more is found to be.
+    /// Publishes what is lost if that has changed.
     fn tell_loss(&self) {
         let Some(missing) = self.fold.lost().text() else { return };
         let loss: Arc<str> = match self.recordings.loss() {
@@ -245,7 +245,7 @@ impl Player {
         });
     }
 
-    /// Shows a moment, or what there is instead; says which.
+    /// Shows a moment or, without one, `at` with the reason.
     fn jump_to_moment(
         &mut self,
         moment: Option<MarkedMoment<'_>>,

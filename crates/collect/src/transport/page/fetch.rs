@@ -27,9 +27,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_PAGE_BYTES: usize = ScrapeFault::MAX_PAGE_MIB << 20;
 /// Maximum length of an address to which a page points.
 const MAX_LOCATION_LENGTH: usize = 300;
-/// Maximum length of what a server says in place of a page.
+/// Maximum length of the text that a server sends in place of a page.
 const MAX_EXPLANATION_LENGTH: usize = 120;
-/// It is waited for so long.
+/// Timeout for that text.
 const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of the name of an encoding.
 const MAX_ENCODING_LENGTH: usize = 40;

@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
 /// The cache has no entries.
 struct EmptyCache;
 
-/// Whether nodes accept SSH.
+/// The last known answer of nodes to SSH.
 #[derive(Debug, Default)]
 struct SshStatus {
     /// The cache was read, or a node has accepted or refused.

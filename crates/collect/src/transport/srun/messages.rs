@@ -3,8 +3,7 @@
 use gtop_local::fault::{Fault, StepCause};
 use gtop_local::process::{Exit, NotStarted};
 use gtop_local::text;
-use gtop_model::NodeName;
-use gtop_model::nodeset;
+use gtop_model::{NodeName, nodeset};
 
 /// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
 /// still needs those for the controller's address and authentication.

@@ -2,39 +2,33 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use crate::wire::raw::Raw;
+use crate::wire::schema::{object, objects};
 
-use crate::wire::raw::{OptionalKey, Raw};
-use crate::wire::schema::objects;
-
-/// The answer to one command.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Answer {
-    /// Id of the command; required.
-    pub id: u64,
-    /// Seconds of the probe's clock.
-    pub at: f64,
-    /// One of `ok sent gone reused zombie refused failed bad`; required.
-    pub result: String,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub why: Option<String>,
-    /// The `errno` of the failure.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub errno: Raw<u64>,
-    /// True if the answer was truncated.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub cut: bool,
-    /// `NAME=value`; contains secrets, so it must never be logged.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub environ: Option<Vec<String>>,
-    /// Processes, each parent before its children.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub tree: Option<Vec<TreeRow>>,
-    /// Details of one process.
-    #[serde(skip_serializing_if = "OptionalKey::is_absent")]
-    pub detail: Option<Box<Detail>>,
+object! {
+    /// The answer to one command.
+    #[derive(serde::Deserialize)]
+    #[serde(default)]
+    pub struct Answer {
+        /// Id of the command; required.
+        pub id: u64,
+        /// Seconds of the probe's clock.
+        pub at: f64,
+        /// One of `ok sent gone reused zombie refused failed bad`; required.
+        pub result: String,
+        /// Why it failed.
+        pub why?: Option<String>,
+        /// The `errno` of the failure.
+        pub errno?: Raw<u64>,
+        /// True if the answer was truncated.
+        pub cut?: bool,
+        /// `NAME=value`; contains secrets, so it must never be logged.
+        pub environ?: Option<Vec<String>>,
+        /// Processes, each parent before its children.
+        pub tree?: Option<Vec<TreeRow>>,
+        /// Details of one process.
+        pub detail?: Option<Box<Detail>>,
+    }
 }
 
 impl fmt::Debug for Answer {

@@ -229,7 +229,7 @@ in_place! {
         pub numa_node?: Raw<u64> => numa_node,
         /// Minor number of the device file.
         pub minor?: Raw<u64> => minor,
-        /// True if the driver says that it has no memory of its own and uses the host's.
+        /// True if it has no memory of its own and uses the host's, according to the driver.
         pub integrated?: Raw<bool> => integrated,
         /// CUDA compute capability.
         pub capability?: Option<String>,

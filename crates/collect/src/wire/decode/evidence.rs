@@ -1,4 +1,4 @@
-//! Decodes what a node tells of how its scheduler numbers its devices.
+//! Decodes the evidence of a node for how its scheduler numbers its devices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +32,38 @@ const MAX_TIME: f64 = 1e11;
 
 pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
     let config = sent.config.as_deref();
+    let (files, jobs) = (sent.files.iter().take(MAX_DEVICES), sent.jobs.iter().take(MAX_PARTS));
+    let devices = sent.devices.iter().take(MAX_DEVICES);
+    let slices = sent.slices.iter().take(MAX_PARTS);
     DeviceEvidence {
         is_complete: sent.complete,
         daemon: sent.daemon.as_ref().map(daemon).unwrap_or_default(),
         configuration: sent.configuration.as_ref().map(configuration).unwrap_or_default(),
         config: config.and_then(|lines| config::parse(lines, sent.node.as_deref())).map(Arc::new),
-        file_minors: sent.files.iter().take(MAX_DEVICES).map(file_minor).collect(),
-        driver_devices: sent.devices.iter().take(MAX_DEVICES).map(driver_device).collect(),
-        capabilities: sent.slices.iter().take(MAX_PARTS).map(slice).collect(),
-        job_devices: sent.jobs.iter().take(MAX_PARTS).filter_map(job_devices).collect(),
+        file_minors: files
+            .map(|(file, minor)| (sanitize_shared(file, MAX_FILES_LENGTH), *minor))
+            .collect(),
+        driver_devices: devices
+            .map(|(minor, address, uuid)| DriverDevice {
+                minor: *minor,
+                address: sanitize_name(address),
+                uuid: uuid.as_deref().map(sanitize_name),
+            })
+            .collect(),
+        capabilities: slices
+            .map(|&(number, minor, gpu_instance, compute_instance)| SliceCapability {
+                number,
+                minor,
+                gpu_instance,
+                compute_instance,
+            })
+            .collect(),
+        job_devices: jobs
+            .filter_map(|(job, sent)| {
+                let minors = sent.as_deref().map(minors);
+                Some(JobDeviceFiles { job: JobId::new(job)?, minors })
+            })
+            .collect(),
         openable: sent.openable.as_deref().map(minors),
     }
 }
@@ -80,25 +103,6 @@ fn time(sent: &Raw<f64>) -> Option<Timestamp> {
 
 fn error_text(text: &str) -> Arc<str> {
     sanitize_shared(text, MAX_ERROR_LENGTH)
-}
-
-fn file_minor((file, minor): (&String, &Option<u32>)) -> (Arc<str>, Option<u32>) {
-    (sanitize_shared(file, MAX_FILES_LENGTH), *minor)
-}
-
-fn driver_device((minor, address, uuid): &(u32, String, Option<String>)) -> DriverDevice {
-    let uuid = uuid.as_deref().map(sanitize_name);
-    DriverDevice { minor: *minor, address: sanitize_name(address), uuid }
-}
-
-fn slice(
-    &(number, minor, gpu_instance, compute_instance): &(u32, u32, u32, Option<u32>),
-) -> SliceCapability {
-    SliceCapability { number, minor, gpu_instance, compute_instance }
-}
-
-fn job_devices((job, sent): (&String, &Option<Vec<u32>>)) -> Option<JobDeviceFiles> {
-    Some(JobDeviceFiles { job: JobId::new(job)?, minors: sent.as_deref().map(minors) })
 }
 
 fn minors(sent: &[u32]) -> Arc<[u32]> {

@@ -36,7 +36,7 @@ pub(super) fn process(sent: &body::Process) -> ProcessReading {
         .statics
         .as_deref()
         .filter(|sent| sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent());
-    // Where a probe tells of no start, there is no process.
+    // Without a start time, the probe found no process.
     let start_ticks = sent.start.min(ProcessKey::UNKNOWN_START - 1);
     let rest = ProcessReading {
         key: ProcessKey { pid: sent.pid, start_ticks },

@@ -1,4 +1,4 @@
-//! What the pages of all exporters tell of a host in the same way: interfaces, disks, file systems, load and uptime.
+//! Values of a host that all exporters have in common: interfaces, disks, file systems, load and uptime.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

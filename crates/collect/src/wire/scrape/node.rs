@@ -51,7 +51,7 @@ const LOCAL_FILE_SYSTEMS: [&str; 10] =
 /// The drivers of sensors in processors.
 const PROCESSOR_SENSORS: [&str; 3] = ["coretemp", "k10temp", "zenpower"];
 
-/// For how long tasks have waited until the last page, from which the next one tells shares.
+/// For how long tasks had waited at the last page; with the next one, shares follow from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stalls(Option<(f64, [Reading<f64>; 3])>);
 

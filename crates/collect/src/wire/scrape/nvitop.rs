@@ -178,7 +178,7 @@ fn driver(page: &ScrapedPage<'_>) -> Reading<Arc<str>> {
     text.map_or(Reading::Unknown(NOT_OFFERED), Reading::Known)
 }
 
-/// Returns the readings of a device; what the page does not tell is not offered.
+/// Returns the readings of a device; what is not on the page is not offered.
 fn device(of: &Subject<'_>) -> Device {
     let name = of.info.label("devicename").filter(|name| *name != "N/A").map(sanitize_name);
     Device {
@@ -210,7 +210,7 @@ fn device(of: &Subject<'_>) -> Device {
     }
 }
 
-/// Returns the rates of its links, which the page tells itself.
+/// Returns the rates of its links, which are on the page.
 fn activity(of: &Subject<'_>) -> DeviceActivity {
     DeviceActivity {
         pcie_sent: mebibytes(of.number("gpu_pcie_tx_throughput_MiBps")),

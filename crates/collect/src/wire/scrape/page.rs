@@ -97,7 +97,7 @@ pub(super) fn identity(series: &PageSeries<'_>) -> Option<Arc<str>> {
     }
 }
 
-/// Returns the reading of a value; one that is not on the page is not offered, and NaN says that there is none.
+/// Returns the reading of a value; one that is not on the page is not offered, and NaN means that there is none.
 pub(super) fn number(value: Option<f64>) -> Reading<f64> {
     match value {
         None => Reading::Unknown(Reason::NotOffered),
@@ -131,7 +131,7 @@ pub(super) fn bytes(value: Reading<f64>) -> Reading<Bytes> {
     value.and_then(|bytes| Bytes::from_memory(whole(bytes)?))
 }
 
-/// Returns an amount of memory that is told in MiB.
+/// Returns an amount of memory from MiB.
 pub(super) fn mebibytes(value: Reading<f64>) -> Reading<Bytes> {
     bytes(value.map(|mib| mib * MIB))
 }

@@ -1,4 +1,4 @@
-//! When what a page tells was measured, by the clock that is on the page.
+//! When the values of a page were measured, by the clock that is on the page.
 
 use std::time::Duration;
 

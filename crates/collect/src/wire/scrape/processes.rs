@@ -24,7 +24,7 @@ const MAX_USER_LENGTH: usize = 64;
 const MAX_CPU_PERCENT: f64 = 102_400.0;
 /// A process that runs for longer is wrong: this is 32 years.
 const MAX_RUNNING_SECONDS: u64 = 1_000_000_000;
-/// Of a process whose start is told anew with less than this difference, it is the same: it is computed from two times.
+/// A start that differs by no more is the same: it is computed from two times.
 const MAX_START_JITTER: u64 = 3;
 /// Families about one process on one device.
 pub(super) const USE_FAMILIES: [&str; 5] = [
@@ -69,7 +69,7 @@ pub(super) fn uses(page: &ScrapedPage<'_>) -> Vec<DeviceUse> {
 }
 
 /// Returns the processes. A host that has been up for `uptime` seconds tells when they started; a start that is known stays.
-/// Of one that has ended, nothing but its name is told.
+/// Of one that has ended, only the name is known.
 pub(super) fn processes(
     page: &ScrapedPage<'_>,
     at: Timestamp,
@@ -138,7 +138,7 @@ fn statics(info: &PageSeries<'_>) -> ProcessStatics {
     }
 }
 
-/// Returns the text of a label, which says `N/A` where it is not available.
+/// Returns the text of a label, which is `N/A` where it is not available.
 fn text(info: &PageSeries<'_>, label: &str) -> Reading<String> {
     match info.label(label) {
         None => Reading::Unknown(Reason::NotOffered),

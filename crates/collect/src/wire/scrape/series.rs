@@ -28,7 +28,7 @@ pub(super) fn family(line: &str) -> &str {
     if name.starts_with('#') { "" } else { name }
 }
 
-/// Parses a line; `None` if it is none of this format. What follows the value, such as a time, is passed over.
+/// Parses a line; `None` if it is none of this format. What follows the value, such as a time, is skipped.
 pub(super) fn parse(line: &str) -> Option<PageSeries<'_>> {
     let family = family(line);
     let rest = line.trim_start().strip_prefix(family).filter(|_| !family.is_empty())?;

@@ -12,7 +12,7 @@ const MAX_CORES: usize = 16;
 /// Maximum length of a text from the runtime.
 const MAX_TEXT_LENGTH: usize = 200;
 
-/// Decodes the values of a TPU chip, whose device says in `lacks` why values are missing.
+/// Decodes the values of a TPU chip; `lacks` of its device has the reasons for missing ones.
 pub(super) fn tpu(sent: &body::Tpu, lacks: &BTreeMap<String, String>) -> TpuDetails {
     let reader = ObjectReader { lacks, max_text_length: MAX_TEXT_LENGTH };
     let idle = sent.idle.reading(reader.null_reason("idle")).and_then(seconds);
