@@ -187,18 +187,8 @@ fn group_length(file: &File, offset: u64, end: u64) -> Option<u64> {
 
 /// Returns the offset of the last index that ends at `end` or before, its content and length.
 pub(super) fn find_last_index(file: &File, end: u64) -> Option<(Index, u64)> {
-    let magic = INDEX_MAGIC.to_le_bytes();
-    find_backward(file, end, magic, |offset| read_index(file, offset, end))
-}
-
-/// Searches the file backward for these bytes, until `check` accepts a place.
-fn find_backward<T>(
-    file: &File,
-    end: u64,
-    needle: [u8; 4],
-    check: impl Fn(u64) -> Option<T>,
-) -> Option<T> {
     const CHUNK: u64 = 1 << 20;
+    let magic = INDEX_MAGIC.to_le_bytes();
     let mut stop = end;
     while stop > 0 {
         let start = stop.saturating_sub(CHUNK);
@@ -206,9 +196,10 @@ fn find_backward<T>(
         let length = usize::try_from((stop - start + 3).min(end - start)).ok()?;
         let mut chunk = vec![0; length];
         file.read_exact_at(&mut chunk, start).ok()?;
-        for at in memchr::memmem::rfind_iter(&chunk, &needle) {
-            if let Some(found) = check(start + u64::try_from(at).ok()?) {
-                return Some(found);
+        for at in memchr::memmem::rfind_iter(&chunk, &magic) {
+            let found = read_index(file, start + u64::try_from(at).ok()?, end);
+            if found.is_some() {
+                return found;
             }
         }
         stop = start;

@@ -80,19 +80,15 @@ impl Inner {
         Self { folders, hosts: Mutex::default(), starts, queue_size }
     }
 
-    fn host_commands(&self, node: &NodeName) -> Option<(u64, mpsc::Sender<SessionCommand>)> {
-        let hosts = lock(&self.hosts);
-        hosts.get(node).map(|host| (host.session, host.commands.clone()))
-    }
-
     fn session(&self, session: u64) -> Option<mpsc::Sender<SessionCommand>> {
         let mut folders = self.folders.values();
-        let folder = folders.find(|(index, ..)| index_as_session(*index) == session);
-        folder.map(|(_, _, commands)| commands.clone()).or_else(|| {
-            let hosts = lock(&self.hosts);
-            let mut hosts = hosts.values();
-            hosts.find(|host| host.session == session).map(|host| host.commands.clone())
-        })
+        if let Some((_, _, commands)) =
+            folders.find(|(index, ..)| index_as_session(*index) == session)
+        {
+            return Some(commands.clone());
+        }
+        let hosts = lock(&self.hosts);
+        hosts.values().find(|host| host.session == session).map(|host| host.commands.clone())
     }
 }
 
@@ -144,18 +140,17 @@ impl RunsClient {
         }
         match request {
             RunRequest::SetVariable { run, base, name, json } => {
-                let values =
-                    json!({ "run": &*run.name, "base": &**base, "name": &**name, "value": json });
+                let values = json!({ "run": run.name, "base": base, "name": name, "value": json });
                 let answer = self.ask_folder(run, "set", values, REPLY_TIMEOUT).await?;
                 Ok(RunResponse::Changed(text_of(&answer, "text")))
             }
             RunRequest::PlanDeletion(run) => {
-                let values = json!({ "run": &*run.name });
+                let values = json!({ "run": run.name });
                 let answer = self.ask_folder(run, "plan", values, REPLY_TIMEOUT).await?;
                 Ok(RunResponse::Plan(plan_of(&answer)))
             }
             RunRequest::Delete { run, identity } => {
-                let values = json!({ "run": &*run.name, "identity": &**identity });
+                let values = json!({ "run": run.name, "identity": identity });
                 let answer = self.ask_folder(run, "delete", values, DELETE_TIMEOUT).await?;
                 Ok(RunResponse::Deleted(number_of(&answer, "count")))
             }
@@ -202,10 +197,8 @@ impl RunsClient {
 
     /// Follows these outputs and no others.
     async fn follow(&self, outputs: &[OutputId]) {
-        let mut by_session: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for session in self.sessions() {
-            by_session.insert(session, Vec::new());
-        }
+        let mut by_session: BTreeMap<u64, Vec<u64>> =
+            self.sessions().into_iter().map(|session| (session, Vec::new())).collect();
         for output in outputs {
             by_session.entry(output.session).or_default().push(output.handle);
         }
@@ -240,7 +233,7 @@ impl RunsClient {
             self.output_session(place).ok_or("the folder is no longer watched")?;
         let process = place.process;
         let values = json!({
-            "path": &*path, "stream": stream.as_str(), "pid": process.map(|key| key.pid),
+            "path": path, "stream": stream.as_str(), "pid": process.map(|key| key.pid),
             "start": process.map(|key| key.start_ticks), "uid": place.run.uid,
         });
         let answer = self
@@ -261,12 +254,13 @@ impl RunsClient {
     /// Returns the session that opens the outputs of a run, and its node: the host of the run, or else that of its
     /// folder.
     fn output_session(&self, place: &OutputPlace) -> Option<(u64, NodeName)> {
-        let node = place.node.as_ref();
-        let host = node.and_then(|node| Some((self.inner.host_commands(node)?.0, node.clone())));
-        host.or_else(|| {
-            let (index, node, _) = self.inner.folders.get(&place.run.id.folder)?;
-            Some((index_as_session(*index), node.clone()))
-        })
+        if let Some(node) = &place.node
+            && let Some(host) = lock(&self.inner.hosts).get(node)
+        {
+            return Some((host.session, node.clone()));
+        }
+        let (index, node, _) = self.inner.folders.get(&place.run.id.folder)?;
+        Some((index_as_session(*index), node.clone()))
     }
 
     /// Returns the node on which the outputs of a run are opened.

@@ -159,9 +159,14 @@ fn add_empty_partitions(list: &mut NodeList, output: &str) {
     list.empty_partitions = empty.take(MAX_PARTITIONS).collect();
 }
 
-/// Returns a listed node with what jobs have on it.
-fn with_use(listed: &SchedulerNode, used: &SchedulerNode) -> SchedulerNode {
+/// Returns a listed node with what jobs have on it, in the state of the newer answer.
+fn with_use(listed: &SchedulerNode, used: &SchedulerNode, is_use_newer: bool) -> SchedulerNode {
+    let newer = if is_use_newer { used } else { listed };
     SchedulerNode {
+        state: newer.state,
+        flags: newer.flags.clone(),
+        is_responding: newer.is_responding,
+        reason: newer.reason.clone(),
         devices: used.devices.or(listed.devices),
         allocated: used.allocated,
         allocated_indices: used.allocated_indices.clone(),
@@ -170,17 +175,6 @@ fn with_use(listed: &SchedulerNode, used: &SchedulerNode) -> SchedulerNode {
         daemon_started_at: used.daemon_started_at,
         version: used.version.clone(),
         ..listed.clone()
-    }
-}
-
-/// Returns a node with the state that a newer answer has.
-fn with_state(node: SchedulerNode, newer: &SchedulerNode) -> SchedulerNode {
-    SchedulerNode {
-        state: newer.state,
-        flags: newer.flags.clone(),
-        is_responding: newer.is_responding,
-        reason: newer.reason.clone(),
-        ..node
     }
 }
 
@@ -212,8 +206,7 @@ impl NodeList {
         for name in names {
             let (node, is_old, is_of_use) = match (self.nodes.get(name), node_use.nodes.get(name)) {
                 (Some(listed), Some(used)) => {
-                    let both = with_use(listed, used);
-                    let both = if is_use_newer { with_state(both, used) } else { both };
+                    let both = with_use(listed, used, is_use_newer);
                     (Arc::new(both), old.list && old.node_use, is_use_newer)
                 }
                 (Some(listed), None) => (Arc::clone(listed), old.list, false),
