@@ -13,6 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+#[path = "build/minify.rs"]
+mod minify;
+
 /// The files of the Python probe; each uses only those before it.
 const PYTHON_FILES: &[&str] = &[
     "settings.py",
@@ -61,21 +64,21 @@ const SHELL_FILES: &[&str] = &["base.sh", "watch.sh", "jobs.sh", "frames.sh", "p
 fn main() -> Result<()> {
     writeln!(
         std::io::stdout(),
-        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=build.rs"
+        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=build.rs\ncargo::rerun-if-changed=build"
     )?;
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     let out = Path::new(&out);
     let mut python = String::from("PACKED={");
     let mut readable = String::new();
     for (kind, files) in LAZY_PARTS {
-        let text = minify_python(files)?;
+        let text = minify::python(&read_files(files)?);
         let part = STANDARD.encode(compress(&text)?);
         // Writing to a String cannot fail.
         let _ = write!(python, "\"{kind}\":\"{part}\",");
         let _ = write!(readable, "# PACKED[\"{kind}\"], decompressed\n{text}");
     }
     python.push_str("}\n");
-    let resident = minify_python(PYTHON_FILES)?;
+    let resident = minify::python(&read_files(PYTHON_FILES)?);
     if let Some((kind, _)) =
         LAZY_PARTS.iter().find(|(kind, _)| !resident.contains(&format!("'{kind}'")))
     {
@@ -88,7 +91,7 @@ fn main() -> Result<()> {
     readable.push_str(&resident);
     fs::write(out.join("probe.py"), readable)?;
     fs::write(out.join("probe.py.z"), compress(&python)?)?;
-    let runs = minify_python(RUNS_FILES)?;
+    let runs = minify::python(&read_files(RUNS_FILES)?);
     fs::write(out.join("runs.py.z"), compress(&runs)?)?;
     fs::write(out.join("runs.py"), runs)?;
     fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)
@@ -99,56 +102,6 @@ fn compress(text: &str) -> Result<Vec<u8>> {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
     zlib.write_all(text.as_bytes())?;
     zlib.finish()
-}
-
-/// Joins files without comments and docstrings. A form feed before each class separates units that are compiled one by
-/// one.
-fn minify_python(files: &[&str]) -> Result<String> {
-    let source = read_files(files)?;
-    let lines: Vec<&str> = source.lines().filter(|line| !is_comment_or_blank(line)).collect();
-    let mut text = String::new();
-    for line in strip_docstrings(&lines) {
-        if line.starts_with("class ") {
-            text.push('\x0c');
-        }
-        let code = line.trim_start();
-        // A level of indentation is four spaces in `probes/`, and one here.
-        text.extend(std::iter::repeat_n(' ', (line.len() - code.len()) / 4));
-        // A comment after code is preceded by at least two spaces.
-        text.push_str(code.split_once("  # ").map_or(code, |(code, _)| code.trim_end()));
-        text.push('\n');
-    }
-    Ok(text)
-}
-
-/// Removes docstrings, except one that is the whole body of its class or function.
-fn strip_docstrings<'a>(mut lines: &[&'a str]) -> Vec<&'a str> {
-    let mut kept = Vec::new();
-    while let Some(line) = lines.first() {
-        let length = docstring_length(lines);
-        let (current, after) = lines.split_at(length.unwrap_or(1));
-        let has_more = after.first().is_some_and(|next| indentation(next) >= indentation(line));
-        if length.is_none() || !has_more {
-            kept.extend_from_slice(current);
-        }
-        lines = after;
-    }
-    kept
-}
-
-fn indentation(line: &str) -> usize {
-    line.len() - line.trim_start().len()
-}
-
-/// Returns the number of lines of a docstring that begins here; `None` if none does.
-fn docstring_length(lines: &[&str]) -> Option<usize> {
-    const QUOTES: &str = "\"\"\"";
-    let (first, others) = lines.split_first()?;
-    let text = first.trim_start().strip_prefix(QUOTES)?;
-    if text.ends_with(QUOTES) {
-        return Some(1);
-    }
-    others.iter().position(|line| line.ends_with(QUOTES)).map(|last| last + 2)
 }
 
 /// Joins the files of the sh probe without comments and indentation, because sh reads its input byte by byte.

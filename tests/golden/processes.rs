@@ -480,8 +480,7 @@ fn the_tree_is_that_of_the_selected_process_and_never_of_a_hidden_node() {
         press(&mut ui, &[KeyCode::Enter]);
         press(&mut ui, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let LoopEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW)
-        else {
+        let LoopEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW) else {
             return None;
         };
         requests.first().map(|request| request.node.to_string())
