@@ -227,7 +227,7 @@ mod tests {
             ("gtop -u=ada,bob", vec![("user-processes", "ada,bob")]),
             ("gtop -p 1,2 --pid 3", vec![("pid", "1,2,3")]),
             ("gtop --no-gpu-name --gpu-uuid", vec![("gpu-name", "false"), ("gpu-uuid", "true")]),
-            ("gtop --mb --gib", vec![("units", "gib")]),
+            ("gtop --units mb --units gib", vec![("units", "gib")]),
             ("gtop --force-color --fahrenheit", vec![("color", "always"), ("fahrenheit", "true")]),
             ("gtop -i 1 -i 2", vec![("interval", "2")]),
             ("gtop --exec a,b x", vec![("exec", "a,b")]),

@@ -49,6 +49,7 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (&["--accounts"], "use --account NAME"),
     (&["--partitions"], "use --partition NAME"),
     (&["--tree"], "press t in the process or node view for the process tree"),
+    (&["--mb", "--mib", "--gb", "--gib"], "use --units mb, mib, gb or gib"),
 ];
 
 /// Options of `squeue` that mean something else without `--slurm`, or nothing.

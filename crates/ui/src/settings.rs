@@ -102,12 +102,6 @@ settings! {
             .label("unit of memory")
             .help("Unit for memory on the screen; exports always use bytes")
             .default("gib")
-            .flags(&[
-                flag("mb", "mb", "Same as --units mb"),
-                flag("mib", "mib", "Same as --units mib"),
-                flag("gb", "gb", "Same as --units gb"),
-                flag("gib", "gib", "Same as --units gib"),
-            ])
             .page(GENERAL),
         pub fahrenheit: bool = switch()
             .label("temperatures in °F")
