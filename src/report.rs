@@ -37,7 +37,7 @@ mod usage;
 /// What happened over a span of time.
 #[derive(Clone, Debug, Default)]
 pub struct UsageReport {
-    /// What was watched, in words.
+    /// What was watched, as text.
     pub title: String,
     /// When the report was made.
     pub made_at: Timestamp,
@@ -287,7 +287,7 @@ pub struct EventReport {
     pub at: Timestamp,
     /// The name of its [`MarkKind`](gtop_model::MarkKind).
     pub kind: &'static str,
-    /// The same in words.
+    /// The same as text.
     pub text: Arc<str>,
 }
 

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
-use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
+use crate::report::holders::{CachedHolder, CachedHolders, HolderSums, JobFacts};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
 use gtop_fleet::{DeviceState, EventRecord, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{
-    BackendState, EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after,
-};
+use gtop_model::{EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after};
 
 /// Different errors of the devices of a node.
 const MAX_ERRORS: usize = 256;
@@ -76,11 +74,10 @@ impl CollectedNode {
 
     /// Notes whether its devices are waited for.
     pub(super) fn note_blindness(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
-        let of_devices = |backend: &&BackendState| !Source::host().eq(&backend.source);
-        let mut backends = node.hello.iter().flat_map(|hello| &hello.backends).filter(of_devices);
+        let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
         let is_waiting = node.link == Link::Up
             && node.units().next().is_none()
-            && backends.any(|backend| backend.absent.is_none());
+            && backends.any(|backend| backend.source != Source::host() && backend.absent.is_none());
         if is_waiting {
             self.blind_since.get_or_insert(at);
         } else if let Some(since) = self.blind_since.take() {
@@ -91,7 +88,7 @@ impl CollectedNode {
     /// Returns the times in which its devices were waited for longer than for their first values.
     pub(super) fn blind_times(&self) -> TimeIntervals {
         let usual = stale_after(self.interval);
-        let all = self.blind.clone().union();
+        let all = self.blind.union();
         let long = all.as_slice().iter().filter(|(from, to)| to.since(*from) > usual);
         TimeIntervals::new(long.copied().collect())
     }
@@ -101,11 +98,11 @@ impl CollectedNode {
         &mut self,
         scope: &ReportScope,
         (name, holders): (&NodeName, &mut HolderSums),
-        listed_since: impl Fn(&JobId) -> Option<Timestamp>,
+        jobs: &BTreeMap<JobId, JobFacts>,
     ) {
         let blind = self.blind_times();
         for device in &mut self.devices {
-            device.add_blind(&blind, scope, (name, holders), &listed_since);
+            device.add_blind(&blind, scope, (name, holders), jobs);
             device.end_unseen(scope, (name, holders));
         }
     }
@@ -153,8 +150,10 @@ impl CollectedNode {
     /// Notes why its devices give no values.
     pub(super) fn note_source_fault(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
         let of_host = [Source::host(), Source::host_slow()];
-        let is_of_devices = |source: &Source| !of_host.contains(source) && !source.is_processes();
-        let mut states = node.sources.iter().filter(|state| is_of_devices(&state.source));
+        let mut states = node
+            .sources
+            .iter()
+            .filter(|state| !of_host.contains(&state.source) && !state.source.is_processes());
         let fault =
             states.find_map(|state| state.fault.as_ref().filter(|fault| fault.is_problem()));
         if let Some(fault) = fault.filter(|_| (scope.from..scope.to).contains(&at)) {
@@ -167,30 +166,16 @@ impl CollectedNode {
             return;
         }
         let known = self.known_events.replace(Arc::clone(&node.events)).unwrap_or_default();
-        let count_of = |record: &EventRecord| {
-            let before = known.iter().find(|known| known.event.is_same_event(&record.event));
-            match before {
+        for record in node.events.iter() {
+            let event = &record.event;
+            if !is_error(&event.kind) || !(scope.from..=scope.to).contains(&event.at) {
+                continue;
+            }
+            let count = match known.iter().find(|known| known.event.is_same_event(event)) {
                 Some(before) => record.count.saturating_sub(before.count),
                 None if record.first_at >= scope.from => record.count,
-                None => record.event.count,
-            }
-        };
-        // What becomes of a device is told by its health.
-        let is_error = |event: &EventRecord| {
-            !matches!(
-                event.event.kind,
-                EventKind::Gone
-                    | EventKind::Returned
-                    | EventKind::Lost
-                    | EventKind::NeedsReset
-                    | EventKind::Recovery
-            )
-        };
-        let is_counted = |event: &&EventRecord| {
-            is_error(event) && (scope.from..=scope.to).contains(&event.event.at)
-        };
-        for record in node.events.iter().filter(is_counted) {
-            let (event, count) = (&record.event, count_of(record));
+                None => event.count,
+            };
             let key = DeviceError {
                 device: Arc::clone(&event.device),
                 text: event.text(),
@@ -212,12 +197,11 @@ impl CollectedNode {
     }
 
     pub(super) fn on_devices(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
-        let is_same = |devices: &[DeviceRecord]| {
-            let mut known = devices.iter();
-            node.units()
-                .all(|(_, device)| known.next().is_some_and(|record| record.uuid == device.uuid))
-        };
-        if !is_same(&self.devices) {
+        let mut known = self.devices.iter();
+        let are_known = node
+            .units()
+            .all(|(_, device)| known.next().is_some_and(|record| record.uuid == device.uuid));
+        if !are_known {
             self.sort_devices(node);
         }
         let present = node.units().count();
@@ -323,6 +307,18 @@ impl CollectedNode {
             }
         }
     }
+}
+
+/// Returns false for what becomes of a device, which its health shows.
+const fn is_error(kind: &EventKind) -> bool {
+    !matches!(
+        kind,
+        EventKind::Gone
+            | EventKind::Returned
+            | EventKind::Lost
+            | EventKind::NeedsReset
+            | EventKind::Recovery
+    )
 }
 
 /// Returns when the device at this position was sampled, and how often it is.

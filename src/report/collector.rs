@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
 use crate::report::filter::is_named;
-use crate::report::holders::{CachedHolder, HeldCommand, HolderSums};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, JobFacts};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::scope::ReportScope;
@@ -41,19 +41,6 @@ pub(super) struct UsageCollector {
     /// Who held devices on nodes that do not count, and which; only if jobs or users are named.
     pub(super) elsewhere: BTreeMap<Holder, BTreeSet<NodeName>>,
     pub(super) commands: BTreeMap<HeldCommand, f64>,
-}
-
-/// What the scheduler said about a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JobFacts {
-    pub(super) shown_id: Arc<str>,
-    pub(super) name: Arc<str>,
-    pub(super) user: Arc<str>,
-    pub(super) partition: Arc<str>,
-    /// The nodes that it had when it was listed first.
-    pub(super) nodes: BTreeSet<NodeName>,
-    /// When it was listed first as running.
-    pub(super) listed_since: Timestamp,
 }
 
 impl UsageCollector {
@@ -161,11 +148,11 @@ impl UsageCollector {
             }
         }
         for job in jobs.iter().flat_map(|list| list.pending()) {
-            let is_of = |given: &&String| {
+            let named = self.scope.filter.jobs.iter().filter(|given| {
                 is_named(given, Some(&job.id), Some(&job.shown_id))
                     || job.lists_task(given) == Some(true)
-            };
-            self.pending.extend(self.scope.filter.jobs.iter().filter(is_of).cloned());
+            });
+            self.pending.extend(named.cloned());
         }
     }
 
@@ -296,8 +283,7 @@ impl UsageCollector {
     pub(super) fn add_unseen(&mut self, scope: &ReportScope) {
         let Self { nodes, holders, jobs, .. } = self;
         for (name, node) in nodes {
-            let listed_since = |job: &JobId| jobs.get(job).map(|facts| facts.listed_since);
-            node.add_unseen(scope, (name, holders), listed_since);
+            node.add_unseen(scope, (name, holders), jobs);
         }
     }
 

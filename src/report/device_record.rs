@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
-use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, JobFacts, NumberedHolder};
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
@@ -18,7 +18,7 @@ use gtop_model::{Celsius, Device, JobId, NodeName, Percent};
 const MAX_COMMANDS: usize = 2_000;
 
 /// What was collected of a device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DeviceRecord {
     pub(super) uuid: Arc<str>,
     pub(super) index: Option<u32>,
@@ -66,25 +66,7 @@ pub(super) struct UsageSums<'a> {
 
 impl DeviceRecord {
     pub(super) fn new(uuid: Arc<str>) -> Self {
-        Self {
-            uuid,
-            index: None,
-            model: None,
-            health_reasons: BTreeMap::new(),
-            last_health: None,
-            present: TimeIntervals::default(),
-            usage: DeviceUsage::default(),
-            series: StepSeries::default(),
-            by_holder: BTreeMap::new(),
-            held_time: HeldTime::default(),
-            present_since: None,
-            sampled_at: None,
-            counted_to: Timestamp::default(),
-            held: None,
-            energy: EnergyMeter::default(),
-            first_held: None,
-            last_held: None,
-        }
+        Self { uuid, ..Self::default() }
     }
 
     /// Takes who holds it at a sample, and the driver's counter of energy in joules. What was not seen since the sample
@@ -126,17 +108,17 @@ impl DeviceRecord {
         blind: &TimeIntervals,
         scope: &ReportScope,
         (node, holders): (&NodeName, &mut HolderSums),
-        listed_since: &impl Fn(&JobId) -> Option<Timestamp>,
+        jobs: &BTreeMap<JobId, JobFacts>,
     ) {
         let Some((at, holder)) = &self.first_held else { return };
         let before = TimeIntervals::new(vec![(scope.from, *at)]);
         let blind = scope.spans.intersection(&blind.intersection(&before));
         self.present.extend(&blind);
-        let since = |one: &NumberedHolder| {
-            let job = holders.records.get(one.number)?.holder.job.as_ref()?;
-            listed_since(job)
-        };
-        let Some(since) = holder.holders.iter().filter_map(since).max() else { return };
+        let listed_since = holder.holders.iter().filter_map(|holder| {
+            let job = holders.records.get(holder.number)?.holder.job.as_ref()?;
+            Some(jobs.get(job)?.listed_since)
+        });
+        let Some(since) = listed_since.max() else { return };
         let unseen = blind.intersection(&TimeIntervals::new(vec![(since.min(*at), *at)]));
         if scope.filter.is_of_holders() {
             self.held_time.add_before(&unseen, holders.share(holder));
@@ -190,18 +172,18 @@ impl DeviceRecord {
         self.energy.add(held.values.power.map_or(0.0, |watts| f64::from(watts) * seconds));
         self.series.add(scope.grid, span, &held.values, share);
         parts.add(scope.grid, span, &held.values, share);
-        let count = u16::try_from(held.holder.holders.len()).unwrap_or(u16::MAX).max(1);
+        let count = held.holder.count();
         for NumberedHolder { number, is_certain } in held.holder.holders.iter() {
             let record = sums.holders.records.get_mut(*number);
             let Some(record) = record.filter(|record| record.is_counted) else { continue };
-            let seconds_of_part = seconds / f64::from(count);
+            let seconds_of_part = seconds / count;
             record.usage.add(&held.values, seconds_of_part);
             if !is_certain {
                 record.unsure_seconds += seconds_of_part;
             }
             record.extend_span(span.0, span.1);
             if record.holder.job.is_some() {
-                record.series.add(scope.grid, span, &held.values, 1.0 / f64::from(count));
+                record.series.add(scope.grid, span, &held.values, 1.0 / count);
             }
             let of_holder = self.by_holder.entry(*number).or_insert_with(|| {
                 record.nodes.insert(sums.node.clone());
@@ -272,7 +254,7 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
         state = DeviceState::Unknown;
     }
     let is_known = device.fault.is_none();
-    // Of a slice, its device tells how warm it is and whether it is slowed down.
+    // The temperature of a slice, and whether it is slowed down, are those of its device.
     let whole = node.whole(device);
     let throttle = whole.throttle.get().filter(|_| is_known).unwrap_or_default();
     let memory = device.own_memory();

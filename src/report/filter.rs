@@ -1,8 +1,7 @@
 //! Whose devices and time a report counts.
 
 use gtop_fleet::{Holder, User};
-use gtop_model::nodeset;
-use gtop_model::{JobId, NodeName, PART_MARKS};
+use gtop_model::{JobId, NodeName, PART_MARKS, nodeset};
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,55 +26,64 @@ impl ReportFilter {
     }
 
     pub(super) fn has_node(&self, name: &NodeName) -> bool {
-        let is_named = |given: &String| given == name.as_str() || given == name.label();
-        self.nodes.is_empty() || self.nodes.iter().any(is_named)
+        let mut nodes = self.nodes.iter();
+        self.nodes.is_empty() || nodes.any(|given| given == name.as_str() || given == name.label())
     }
 
     /// Returns true if what a holder has counts; `shown_id` is the id of its job as users know it.
     pub(super) fn has_holder(&self, holder: &Holder, shown_id: Option<&str>) -> bool {
-        let is_user = |given: &String| is_user(given, &holder.user);
-        let is_job = |given: &String| is_named(given, holder.job.as_ref(), shown_id);
-        (self.users.is_empty() || self.users.iter().any(is_user))
-            && (self.jobs.is_empty() || self.jobs.iter().any(is_job))
+        let (mut users, mut jobs) = (self.users.iter(), self.jobs.iter());
+        (self.users.is_empty() || users.any(|given| is_user(given, &holder.user)))
+            && (self.jobs.is_empty()
+                || jobs.any(|given| is_named(given, holder.job.as_ref(), shown_id)))
     }
 
-    /// Returns what counts, in words: `job 11 of user ada on node gpu01`.
+    /// Returns what counts as text: `job 11 of user ada on node gpu01`.
     pub fn text(&self) -> String {
-        let part = |kind: &str, names: &[String]| match names {
-            [] => None,
-            [name] => Some(format!("{kind} {name}")),
-            names if kind == "node" => Some(format!("{kind}s {}", nodeset::fold(names))),
-            names => Some(format!("{kind}s {}", names.join(", "))),
-        };
-        let (jobs, users) = (part("job", &self.jobs), part("user", &self.users));
-        let holders = match (jobs, users) {
-            (Some(jobs), Some(users)) => Some(format!("{jobs} of {users}")),
-            (jobs, users) => jobs.or(users),
-        };
-        match (holders, part("node", &self.nodes)) {
-            (Some(holders), Some(nodes)) => format!("{holders} on {nodes}"),
-            (holders, nodes) => holders.or(nodes).unwrap_or_default(),
+        let parts = [
+            ("", part_text("job", &self.jobs)),
+            (" of ", part_text("user", &self.users)),
+            (" on ", part_text("node", &self.nodes)),
+        ];
+        let mut text = String::new();
+        for (link, part) in parts {
+            if let Some(part) = part {
+                text.push_str(if text.is_empty() { "" } else { link });
+                text.push_str(&part);
+            }
         }
+        text
+    }
+}
+
+fn part_text(kind: &str, names: &[String]) -> Option<String> {
+    match names {
+        [] => None,
+        [name] => Some(format!("{kind} {name}")),
+        names if kind == "node" => Some(format!("{kind}s {}", nodeset::fold(names))),
+        names => Some(format!("{kind}s {}", names.join(", "))),
     }
 }
 
 /// Returns true if a user has this name or uid.
 pub(super) fn is_user(given: &str, user: &User) -> bool {
-    let is_number = |number: u32| given.parse() == Ok(number);
-    given == user.text() || matches!(user, User::Number(number) if is_number(*number))
+    given == user.text() || matches!(user, User::Number(number) if given.parse() == Ok(*number))
 }
 
 /// Returns true if an id is that of a job, of its array, such as `21` or `21[]`, or of the heterogeneous job that it is
 /// part of.
 pub(super) fn is_named(given: &str, job: Option<&JobId>, shown_id: Option<&str>) -> bool {
-    let array = given.strip_suffix("[]");
-    let is_part = |shown: &str| {
-        let rest = shown.strip_prefix(array.unwrap_or(given));
-        let is_task = |rest: &str| rest.is_empty() || rest.starts_with(PART_MARKS);
-        rest.is_some_and(|rest| if array.is_some() { rest.starts_with('[') } else { is_task(rest) })
-    };
     let Some(job) = job else { return false };
-    job.as_str() == given || shown_id.is_some_and(is_part)
+    let is_part = match (given.strip_suffix("[]"), shown_id) {
+        (_, None) => false,
+        (Some(array), Some(shown)) => {
+            shown.strip_prefix(array).is_some_and(|rest| rest.starts_with('['))
+        }
+        (None, Some(shown)) => shown
+            .strip_prefix(given)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(PART_MARKS)),
+    };
+    is_part || job.as_str() == given
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use crate::report::collector::UsageCollector;
 use crate::report::filter::{ReportFilter, is_named, is_user};
 use gtop_fleet::Holder;
-use gtop_model::NodeName;
-use gtop_model::nodeset;
+use gtop_model::{NodeName, nodeset};
 
 /// Names that an error lists.
 const MAX_KNOWN: usize = 20;
@@ -158,7 +157,7 @@ impl FilterCheck<'_> {
         Some(unknown(format!("node {name}"), "nodes", known.collect()))
     }
 
-    /// Says where somebody was who held nothing on the nodes that count: by the devices held there, or by the list of jobs.
+    /// Returns the nodes of a holder that held nothing on those that count: by the devices held there, or by the list of jobs.
     fn elsewhere<'a>(
         &'a self,
         shown: &str,
@@ -167,8 +166,8 @@ impl FilterCheck<'_> {
     ) -> Option<NothingMatched> {
         let held = self.collector.elsewhere.iter().filter(|(holder, _)| is_named(holder));
         let held: BTreeSet<&NodeName> = held.flat_map(|(_, nodes)| nodes).collect();
-        let is_other = |name: &&NodeName| !self.filter.has_node(name);
-        let others = if held.is_empty() { listed_on.filter(is_other).collect() } else { held };
+        let listed = listed_on.filter(|name| !self.filter.has_node(name));
+        let others = if held.is_empty() { listed.collect() } else { held };
         (!others.is_empty()).then(|| NothingMatched::Elsewhere {
             name: shown.to_owned(),
             nodes: ReportFilter { nodes: self.filter.nodes.clone(), ..ReportFilter::default() }

@@ -10,10 +10,9 @@ use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
-use gtop_fleet::advice;
 use gtop_fleet::insight::device_flag::{is_harmless_xid, xid_meaning};
-use gtop_fleet::{DeviceState, Health, HealthReason};
-use gtop_local::time::{Timestamp, format_duration};
+use gtop_fleet::{DeviceState, Health, HealthReason, advice};
+use gtop_local::time::format_duration;
 
 /// Findings of a report.
 const MAX_FINDINGS: usize = 60;
@@ -132,8 +131,8 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
     let label = &node.label;
     let devices = node.devices.len().max(1) as f64;
     let watched = node.watched.seconds();
-    let is_worth = |seconds: f64| seconds >= MIN_SECONDS.min(watched) && seconds >= watched * 0.01;
-    if node.down_seconds > 0.0 && is_worth(node.down_seconds) {
+    let least = MIN_SECONDS.min(watched).max(watched * 0.01);
+    if node.down_seconds > 0.0 && node.down_seconds >= least {
         let reason = node.record.fault.as_deref().map(|fault| names.free_text(fault));
         let text = format!(
             "{label} did not answer for {}: {}",
@@ -207,33 +206,24 @@ fn add_device(
     names: &ReportNames,
 ) {
     let name = device_text(node, device);
-    let of_device = |one: ReportFinding| ReportFinding {
-        node: Some(node.label.clone()),
-        device: device.index,
-        ..one
-    };
+    let first = findings.len();
     let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
-    if faulty > 0.0 {
-        // A device that was never only degraded has no finding of its own for what degrades it.
-        let others =
-            if device.usage.degraded_seconds > 0.0 { None } else { Some(Health::Degraded) };
-        let why = [Some(Health::Faulty), others].into_iter().flatten();
-        let why: Vec<String> = why.flat_map(|health| reasons_of(device, health, names)).collect();
-        let why = why.join(", ");
-        let end = end_text(device, Health::Faulty);
-        let text = format!("{name} was faulty for {}: {why}{end}", span_text(faulty));
-        let severity = FindingSeverity::Medium;
-        let remedy = remedy(device, Health::Faulty);
-        let one = finding(FindingKind::Faulty, text, remedy, faulty);
-        findings.push(of_device(ReportFinding { severity, ..one }));
-    }
     let degraded = device.usage.degraded_seconds;
-    if degraded > 0.0 {
-        let why = reasons_of(device, Health::Degraded, names).collect::<Vec<_>>().join(", ");
-        let end = end_text(device, Health::Degraded);
-        let text = format!("{name} was degraded for {}: {why}{end}", span_text(degraded));
-        let remedy = remedy(device, Health::Degraded);
-        findings.push(of_device(finding(FindingKind::Degraded, text, remedy, degraded)));
+    for (kind, health, severity, seconds) in [
+        (FindingKind::Faulty, Health::Faulty, FindingSeverity::Medium, faulty),
+        (FindingKind::Degraded, Health::Degraded, FindingSeverity::Low, degraded),
+    ] {
+        if seconds <= 0.0 {
+            continue;
+        }
+        // A device that was never only degraded has no finding of its own for what degrades it.
+        let other = (health == Health::Faulty && degraded <= 0.0).then_some(Health::Degraded);
+        let why = [Some(health), other].into_iter().flatten();
+        let why: Vec<String> = why.flat_map(|health| reasons_of(device, health, names)).collect();
+        let (why, end) = (why.join(", "), end_text(device, health));
+        let text = format!("{name} was {} for {}: {why}{end}", kind.as_str(), span_text(seconds));
+        let of_kind = finding(kind, text, remedy(device, health), seconds);
+        findings.push(ReportFinding { severity, ..of_kind });
     }
     let throttled = device.usage.throttled_seconds;
     if throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE {
@@ -242,7 +232,10 @@ fn add_device(
             span_text(throttled)
         );
         let remedy = advice::device::THROTTLED;
-        findings.push(of_device(finding(FindingKind::Throttled, text, remedy, throttled)));
+        findings.push(finding(FindingKind::Throttled, text, remedy, throttled));
+    }
+    for finding in findings.iter_mut().skip(first) {
+        (finding.node, finding.device) = (Some(node.label.clone()), device.index);
     }
 }
 
@@ -277,11 +270,10 @@ fn end_text(device: &DeviceRecord, health: Health) -> &'static str {
 fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {
     for (error, seconds) in &node.record.errors {
         let device = node.devices.iter().find(|device| device.uuid == error.device).copied();
-        let is_counted = |at: &Timestamp| {
-            let is_held = |device: &DeviceRecord| device.held_time.has_second(*at);
-            !scope.filter.is_of_holders() || device.is_some_and(is_held)
-        };
-        let counted = seconds.iter().filter(|(at, _)| is_counted(at));
+        let counted = seconds.iter().filter(|(at, _)| {
+            !scope.filter.is_of_holders()
+                || device.is_some_and(|device| device.held_time.has_second(**at))
+        });
         let times = counted.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         let name = match device {
             Some(device) => device_text(node, device),
@@ -304,7 +296,7 @@ fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &Re
     }
 }
 
-/// Returns how much an error matters, what is to be told of it behind its text, and what to do about it.
+/// Returns how much an error matters, its meaning, and what to do about it.
 fn weigh_error(error: &DeviceError) -> (FindingSeverity, String, &'static str) {
     match error.xid {
         Some(code) if is_harmless_xid(code) => {

@@ -43,7 +43,7 @@ impl HeldTime {
         if share > 0.0 {
             self.gaps.extend(unseen.as_slice().iter().map(|gap| (*gap, share)));
             self.intervals.extend(unseen);
-            self.intervals = std::mem::take(&mut self.intervals).union();
+            self.intervals = self.intervals.union();
         }
     }
 
@@ -83,10 +83,9 @@ impl HeldTime {
 
     /// Returns the seconds of the gaps in the time that is watched, each times its share.
     pub(super) fn unseen_seconds(&self, watched: &TimeIntervals) -> f64 {
-        let seconds = |gap: &(Timestamp, Timestamp)| {
-            TimeIntervals::new(vec![*gap]).intersection(watched).seconds()
-        };
-        self.gaps.iter().fold(0.0, |sum, (gap, share)| sum + seconds(gap) * share)
+        self.gaps.iter().fold(0.0, |sum, (gap, share)| {
+            sum + TimeIntervals::new(vec![*gap]).intersection(watched).seconds() * share
+        })
     }
 }
 

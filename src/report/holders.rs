@@ -21,7 +21,7 @@ pub(super) struct HolderSums {
     filter: ReportFilter,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
-    /// Seconds before the first values of devices, counted to those who held them then: nobody saw that.
+    /// Seconds before the first values of devices, counted to those who held them then, which is assumed.
     pub(super) assumed_seconds: f64,
     /// The jobs that the scheduler listed with nodes at last; `None` if it listed none at any time.
     pub(super) listed_jobs: Option<BTreeSet<JobId>>,
@@ -45,6 +45,19 @@ pub(super) struct HolderRecord {
     pub(super) nodes: BTreeSet<NodeName>,
     /// The devices, by node and UUID.
     pub(super) devices: BTreeSet<(NodeName, Arc<str>)>,
+}
+
+/// What the scheduler lists of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JobFacts {
+    pub(super) shown_id: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) user: Arc<str>,
+    pub(super) partition: Arc<str>,
+    /// The nodes that it had when it was listed first.
+    pub(super) nodes: BTreeSet<NodeName>,
+    /// When it was listed first as running.
+    pub(super) listed_since: Timestamp,
 }
 
 /// A program, as its node, user and job have it.
@@ -120,7 +133,7 @@ impl HolderSums {
         }
     }
 
-    /// Returns true if all devices count, whoever holds them.
+    /// Returns true if all devices count, not only those of some holders.
     pub(super) fn counts_all(&self) -> bool {
         !self.filter.is_of_holders()
     }
@@ -130,15 +143,11 @@ impl HolderSums {
         if self.counts_all() {
             return 1.0;
         }
-        let is_counted = |holder: &&NumberedHolder| {
-            self.records.get(holder.number).is_some_and(|record| record.is_counted)
-        };
-        let part = |count: usize| f64::from(u16::try_from(count).unwrap_or(u16::MAX));
-        let counted = device.holders.iter().filter(is_counted).count();
-        part(counted) / part(device.holders.len().max(1))
+        let records = device.holders.iter().filter_map(|holder| self.records.get(holder.number));
+        number_of(records.filter(|record| record.is_counted).count()) / device.count()
     }
 
-    /// Adds time in which a device was not seen to those that held it before and after, and what its counter of energy tells
+    /// Adds time in which a device was not seen to those that held it before and after, and the energy that its counter shows
     /// beyond what was seen, in joules. Each has an equal part of the device.
     pub(super) fn add_unseen(
         &mut self,
@@ -147,14 +156,15 @@ impl HolderSums {
         joules: Option<f64>,
         place: Option<(&NodeName, &Arc<str>)>,
     ) {
-        let seconds = unseen.seconds();
-        let count = u16::try_from(before.holders.len()).unwrap_or(u16::MAX).max(1);
-        let still = |number: usize| after.holders.iter().any(|holder| holder.number == number);
-        for holder in before.holders.iter().filter(|holder| still(holder.number)) {
+        let (seconds, count) = (unseen.seconds(), before.count());
+        for holder in before.holders.iter() {
+            if after.holders.iter().all(|still| still.number != holder.number) {
+                continue;
+            }
             let record = self.records.get_mut(holder.number);
             if let Some(record) = record.filter(|record| record.is_counted) {
-                record.unseen_seconds += seconds / f64::from(count);
-                record.usage.add_energy(joules.map(|joules| joules / f64::from(count)));
+                record.unseen_seconds += seconds / count;
+                record.usage.add_energy(joules.map(|joules| joules / count));
                 if let (Some((from, _)), Some((_, to))) =
                     (unseen.as_slice().first(), unseen.as_slice().last())
                 {
@@ -169,13 +179,12 @@ impl HolderSums {
 
     /// Returns those holders of a device whose jobs the scheduler still lists.
     pub(super) fn still_listed(&self, device: &CachedHolder) -> CachedHolder {
-        let is_listed = |holder: &&NumberedHolder| {
+        let holders = device.holders.iter().filter(|holder| {
             let record = self.records.get(holder.number);
             let job = record.and_then(|record| record.holder.job.as_ref());
             job.zip(self.listed_jobs.as_ref()).is_some_and(|(job, listed)| listed.contains(job))
-        };
-        let holders = device.holders.iter().filter(is_listed).copied().collect();
-        CachedHolder { holders, commands: Arc::default() }
+        });
+        CachedHolder { holders: holders.copied().collect(), commands: Arc::default() }
     }
 
     /// Returns true if what a holder runs counts.
@@ -189,12 +198,20 @@ impl HolderSums {
 impl CachedHolder {
     /// Returns the holders under other numbers.
     pub(super) fn numbered(&self, numbers: &[usize]) -> Self {
-        let numbered = |holder: &NumberedHolder| {
+        let holders = self.holders.iter().filter_map(|holder| {
             Some(NumberedHolder { number: *numbers.get(holder.number)?, ..*holder })
-        };
-        let holders = self.holders.iter().filter_map(numbered).collect();
-        Self { holders, commands: Arc::clone(&self.commands) }
+        });
+        Self { holders: holders.collect(), commands: Arc::clone(&self.commands) }
     }
+
+    /// Returns the number of holders, at least 1.
+    pub(super) fn count(&self) -> f64 {
+        number_of(self.holders.len().max(1))
+    }
+}
+
+fn number_of(count: usize) -> f64 {
+    f64::from(u16::try_from(count).unwrap_or(u16::MAX))
 }
 
 impl HolderRecord {

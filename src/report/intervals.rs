@@ -29,10 +29,11 @@ impl TimeIntervals {
     }
 
     /// Returns the times that any of them covers, in rising order and apart.
-    pub(super) fn union(mut self) -> Self {
-        self.0.sort_unstable();
+    pub(super) fn union(&self) -> Self {
+        let mut sorted = self.clone();
+        sorted.0.sort_unstable();
         let mut joined = Self::default();
-        joined.extend(&self);
+        joined.extend(&sorted);
         joined
     }
 

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::collector::JobFacts;
-use gtop_fleet::Anonymizer;
-use gtop_fleet::Holder;
-use gtop_fleet::User;
+use crate::report::holders::JobFacts;
+use gtop_fleet::{Anonymizer, Holder, User};
 use gtop_model::{JobId, NodeName};
 
 /// Names as they are, or replaced.

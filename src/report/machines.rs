@@ -64,7 +64,7 @@ impl TimeElsewhere {
         self.since.is_some()
     }
 
-    /// Returns true if another name may count from now on: only a node that answers can be told from others.
+    /// Returns true if another name may count from now on: only a node that answers can be distinguished from others.
     pub(super) fn may_change(&mut self, node: &Node) -> bool {
         if !matches!(node.link, Link::Up) {
             return false;

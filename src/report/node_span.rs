@@ -41,7 +41,7 @@ impl NodeSpan<'_> {
         if self.is_of_holders {
             device.usage.seconds() + device.held_time.unseen_seconds(&self.watched)
         } else {
-            device.present.clone().union().intersection(&self.watched).seconds()
+            device.present.union().intersection(&self.watched).seconds()
         }
     }
 
@@ -65,8 +65,8 @@ pub(super) fn node_spans<'a>(
         .nodes
         .iter()
         .map(|(name, record)| {
-            let listed = record.listed.clone().union().intersection(&spans);
-            let mut watched = listed.difference(&record.elsewhere.intervals.clone().union());
+            let listed = record.listed.union().intersection(&spans);
+            let mut watched = listed.difference(&record.elsewhere.intervals.union());
             let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
             if scope.filter.is_of_holders() {
                 devices.retain(|device| !device.held_time.intervals.as_slice().is_empty());
@@ -77,7 +77,7 @@ pub(super) fn node_spans<'a>(
                 record,
                 devices,
                 label: names.node(name),
-                down_seconds: record.down.clone().union().intersection(&watched).seconds(),
+                down_seconds: record.down.union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
                 blind_seconds: if scope.filter.is_of_holders() {
                     record.blind_times().intersection(&watched).seconds()

@@ -51,6 +51,11 @@ impl ReportRequest {
     pub(super) fn names(&self) -> ReportNames {
         ReportNames(self.is_anonymous.then(Anonymizer::default))
     }
+
+    /// Returns true if a time counts.
+    pub(super) fn has_time(&self, at: Timestamp) -> bool {
+        self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at <= to)
+    }
 }
 
 /// Reports on recordings; `None` if nothing is recorded in the span, an error if nothing is of those that count. `progress` is called with the share that is read.
@@ -153,8 +158,9 @@ fn collect(
         }
     });
     let mut parts = parts.into_iter().flatten();
-    let nothing = || (UsageCollector::new(scope.clone()), LostLines::default());
-    let (mut all, mut missing) = parts.next().unwrap_or_else(nothing);
+    let first = parts.next();
+    let (mut all, mut missing) =
+        first.unwrap_or_else(|| (UsageCollector::new(scope.clone()), LostLines::default()));
     for (part, more) in parts {
         all.merge(part);
         missing.merge(more);
@@ -166,8 +172,9 @@ fn collect(
 fn bounds(recordings: &Recordings, scope: &ReportScope, threads: Option<usize>) -> Vec<Timestamp> {
     let mut starts = recordings.starts();
     starts.retain(|start| *start > scope.from && *start < scope.to);
-    let processors = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
-    let threads = threads.unwrap_or_else(processors).max(1);
+    let threads = threads
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS))
+        .max(1);
     let count = (starts.len() / MIN_CHECKPOINTS).clamp(1, threads);
     let inner = (1..count).filter_map(|number| starts.get(starts.len() * number / count));
     let mut bounds = vec![scope.from];
@@ -201,10 +208,7 @@ fn add_events(report: &mut UsageReport, recordings: &Recordings, options: &Repor
     }
     report.events_left_out = marks.len().saturating_sub(MAX_EVENTS);
     let latest = marks.into_iter().skip(report.events_left_out);
-    let event = |mark: gtop_model::Mark| EventReport {
-        at: mark.at,
-        kind: mark.kind.as_str(),
-        text: mark.text,
-    };
-    report.events = latest.map(event).collect();
+    report.events = latest
+        .map(|mark| EventReport { at: mark.at, kind: mark.kind.as_str(), text: mark.text })
+        .collect();
 }

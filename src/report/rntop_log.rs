@@ -32,8 +32,11 @@ const MAX_DEVICES: usize = 100_000;
 const MAX_GAPS: usize = 10_000;
 /// Interval of a log whose devices have one row each: that of rntop.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// The columns that a log must have.
-const COLUMNS: [&str; 4] = ["timestamp", "node", "index", "utilization"];
+/// The columns of a log; it need not have those of memory.
+const COLUMNS: [&str; 6] =
+    ["timestamp", "node", "index", "utilization", "memory_used", "memory_total"];
+/// Bytes of a MiB.
+const MEBIBYTE: f64 = 1_048_576.0;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -100,18 +103,15 @@ pub fn report_rntop_logs(
         return Err(RntopLogError::NoHolders(path.display().to_string()));
     }
     let mut overview = LogOverview::default();
-    let is_in_span = |at: Timestamp| {
-        options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at <= to)
-    };
     for path in paths {
         overview.bad_rows += read_rows(path, &zone, |row| {
-            if is_in_span(row.at) {
+            if options.has_time(row.at) {
                 let is_counted = row.utilization.is_some() && options.filter.has_node(&row.node);
                 overview.rows.add(
                     f64::from(row.utilization.unwrap_or_default()),
                     f64::from(u8::from(is_counted)),
                 );
-                add_row(&mut overview.span, &mut overview.last, &mut overview.gaps, row);
+                overview.add_time(row);
             }
         })?;
     }
@@ -136,7 +136,7 @@ pub fn report_rntop_logs(
     let mut collector = UsageCollector::new(scope.clone());
     for path in paths {
         read_rows(path, &zone, |row| {
-            if is_in_span(row.at) {
+            if options.has_time(row.at) {
                 collector.on_row((&row.node, row.index), row.at, interval, values(row));
             }
         })?;
@@ -166,20 +166,16 @@ pub fn report_rntop_logs(
     Ok(Some(report))
 }
 
-fn add_row(
-    span: &mut Option<(Timestamp, Timestamp)>,
-    last: &mut BTreeMap<(NodeName, u32), Timestamp>,
-    gaps: &mut Vec<Duration>,
-    row: &LogRow,
-) {
-    let (first, end) = span.unwrap_or((row.at, row.at));
-    *span = Some((first.min(row.at), end.max(row.at)));
-    let key = (row.node.clone(), row.index);
-    if let Some(before) = last.insert(key, row.at)
-        && row.at > before
-        && gaps.len() < MAX_GAPS
-    {
-        gaps.push(row.at.since(before));
+impl LogOverview {
+    fn add_time(&mut self, row: &LogRow) {
+        let (first, end) = self.span.unwrap_or((row.at, row.at));
+        self.span = Some((first.min(row.at), end.max(row.at)));
+        let before = self.last.insert((row.node.clone(), row.index), row.at);
+        if let Some(before) = before.filter(|before| row.at > *before)
+            && self.gaps.len() < MAX_GAPS
+        {
+            self.gaps.push(row.at.since(before));
+        }
     }
 }
 
@@ -190,11 +186,10 @@ fn median(gaps: &mut [Duration]) -> Option<Duration> {
 
 fn values(row: &LogRow) -> DeviceValues {
     let is_active = row.utilization.is_some_and(|percent| percent >= ACTIVE_PERCENT);
-    let bytes = |mebibytes: f64| mebibytes * 1_048_576.0;
     DeviceValues {
         state: if is_active { DeviceState::Busy } else { DeviceState::Unknown },
         utilization: row.utilization,
-        memory: row.memory.map(|(used, total)| (bytes(used), bytes(total))),
+        memory: row.memory.map(|(used, total)| (used * MEBIBYTE, total * MEBIBYTE)),
         power: None,
         temperature: None,
         is_throttled: false,
@@ -255,33 +250,34 @@ impl LogColumns {
     fn of(line: &str) -> Option<Self> {
         let line = line.trim_start_matches('\u{feff}').trim();
         let names: Vec<&str> = line.split(',').map(|name| name.trim_matches('"')).collect();
-        let at = |name: &str| names.iter().position(|known| *known == name);
-        let [time, node, index, utilization] = COLUMNS.map(at);
-        Some(Self {
-            required: [time?, node?, index?, utilization?],
-            memory: at("memory_used").zip(at("memory_total")),
-        })
+        let [time, node, index, utilization, used, total] =
+            COLUMNS.map(|column| names.iter().position(|name| *name == column));
+        let required = [time?, node?, index?, utilization?];
+        Some(Self { required, memory: used.zip(total) })
     }
 
     fn row(&self, line: &str, zone: &TimeZone) -> Option<LogRow> {
         let cells: Vec<&str> = line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
-        let cell = |column: usize| cells.get(column).copied();
-        let number = |column: usize| {
-            cell(column)?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
-        };
         let [time, node, index, utilization] = self.required;
-        let memory = self.memory.and_then(|(used, total)| number(used).zip(number(total)));
+        let memory = self.memory.and_then(|(used, total)| {
+            Some((parse_number(cells.get(used)?)?, parse_number(cells.get(total)?)?))
+        });
+        let utilization = cells.get(utilization).and_then(|cell| parse_number(cell));
         #[expect(clippy::cast_possible_truncation, reason = "a percentage needs few digits")]
         let utilization =
-            number(utilization).filter(|percent| *percent <= 100.0).map(|percent| percent as f32);
+            utilization.filter(|percent| *percent <= 100.0).map(|percent| percent as f32);
         Some(LogRow {
-            at: parse_time(cell(time)?, zone)?,
-            node: NodeName::new(cell(node)?).ok()?,
-            index: cell(index)?.parse().ok()?,
+            at: parse_time(cells.get(time)?, zone)?,
+            node: NodeName::new(cells.get(node)?).ok()?,
+            index: cells.get(index)?.parse().ok()?,
             utilization,
             memory: memory.filter(|(used, total)| used <= total),
         })
     }
+}
+
+fn parse_number(cell: &str) -> Option<f64> {
+    cell.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
 fn parse_time(text: &str, zone: &TimeZone) -> Option<Timestamp> {

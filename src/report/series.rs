@@ -38,9 +38,9 @@ impl StepGrid {
         let devices = i64::try_from(devices).unwrap_or(i64::MAX).max(MAX_DETAILED_DEVICES);
         let max_steps = (MAX_STEPS * MAX_DETAILED_DEVICES / devices).max(MIN_STEPS);
         let seconds = i64::try_from(to.since(from).as_secs()).unwrap_or(i64::MAX).saturating_add(1);
-        let fits = |step: &i64| seconds / step < max_steps - 1;
         let days = (seconds / 86_400 / (max_steps - 1) + 1) * 86_400;
-        let step = STEP_SECONDS.into_iter().find(fits).unwrap_or(days);
+        let mut steps = STEP_SECONDS.into_iter();
+        let step = steps.find(|step| seconds / step < max_steps - 1).unwrap_or(days);
         let first = from.second() - from.second().rem_euclid(step);
         let count = (to.second() - first) / step + 1;
         Self {
@@ -50,21 +50,15 @@ impl StepGrid {
         }
     }
 
-    /// Calls `add` with each step that an interval touches, and the seconds of it, maybe several times.
-    pub(super) fn for_each_step(
+    /// Calls `add` with each part of a step that an interval covers, and the seconds of it.
+    pub(super) fn for_each_part(
         self,
-        from: Timestamp,
-        to: Timestamp,
+        (from, to): (Timestamp, Timestamp),
         mut add: impl FnMut(usize, f32),
     ) {
-        self.for_each_part(from, to, |part, seconds| add(part / PARTS, seconds));
-    }
-
-    /// Calls `add` with each part of a step that an interval covers, and the seconds of it.
-    fn for_each_part(self, from: Timestamp, to: Timestamp, mut add: impl FnMut(usize, f32)) {
         let part = i64::try_from(self.step.as_micros()).unwrap_or(i64::MAX) / 8;
-        let offset = |at: Timestamp| at.as_micros().saturating_sub(self.from.as_micros()).max(0);
-        let (mut begin, end) = (offset(from), offset(to));
+        let [mut begin, end] =
+            [from, to].map(|at| at.as_micros().saturating_sub(self.from.as_micros()).max(0));
         while begin < end {
             let number = begin / part;
             let part_end = (number + 1).saturating_mul(part).min(end);
@@ -93,18 +87,14 @@ pub(super) struct SeriesStep {
 
 impl SeriesStep {
     fn add(&mut self, values: &DeviceValues, seconds: f32) {
-        let add = |pair: &mut [f32; 2], value: f32, weight: f32| {
-            pair[0] += value * seconds;
-            pair[1] += weight * seconds;
-        };
-        if let Some(percent) = values.utilization {
-            add(&mut self.utilization, percent, 1.0);
-        }
-        if let Some((used, total)) = values.memory {
-            add(&mut self.memory, gib(used), gib(total));
-        }
-        if let Some(watts) = values.power {
-            add(&mut self.power, watts, 1.0);
+        for (sums, value) in [
+            (&mut self.utilization, values.utilization.map(|percent| [percent, 1.0])),
+            (&mut self.memory, values.memory.map(|(used, total)| [gib(used), gib(total)])),
+            (&mut self.power, values.power.map(|watts| [watts, 1.0])),
+        ] {
+            for (sum, value) in sums.iter_mut().zip(value.into_iter().flatten()) {
+                *sum += value * seconds;
+            }
         }
         let [busy, idle_held, free, seen] = &mut self.devices;
         *seen += seconds;
@@ -122,13 +112,11 @@ impl SeriesStep {
 
 impl AddAssign<&Self> for SeriesStep {
     fn add_assign(&mut self, other: &Self) {
-        let add = |sums: &mut [f32], more: &[f32]| {
-            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-        };
-        add(&mut self.utilization, &other.utilization);
-        add(&mut self.memory, &other.memory);
-        add(&mut self.power, &other.power);
-        add(&mut self.devices, &other.devices);
+        let Self { utilization, memory, power, devices } = self;
+        let sums = utilization.iter_mut().chain(memory).chain(power).chain(devices);
+        let Self { utilization, memory, power, devices } = other;
+        let more = utilization.iter().chain(memory).chain(power).chain(devices);
+        sums.zip(more).for_each(|(sum, more)| *sum += more);
     }
 }
 
@@ -150,7 +138,7 @@ impl StepSeries {
         share: f64,
     ) {
         let share = weight(share);
-        grid.for_each_part(span.0, span.1, |part, seconds| {
+        grid.for_each_part(span, |part, seconds| {
             self.step(part / PARTS).add(values, seconds * share);
         });
     }
@@ -205,7 +193,7 @@ impl PartSeries {
         let (used, total) =
             values.memory.map_or((0.0, 0.0), |(used, total)| (gib(used), gib(total)));
         let values = [percent, known, used, total];
-        grid.for_each_part(span.0, span.1, |part, seconds| {
+        grid.for_each_part(span, |part, seconds| {
             let Some(sums) = self.0.get_mut(part) else { return };
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * seconds * share);
         });
@@ -222,26 +210,33 @@ impl PartSeries {
 
     /// Returns mean, minimum and maximum of utilization and of memory share, in percent, of each step; `None` in gaps.
     pub(super) fn ranges(&self, count: usize) -> [Vec<Option<[f32; 3]>>; 2] {
-        let of = |value: usize, weight: usize, factor: f32| {
-            let range = |parts: &[[f32; 4]]| {
-                let pairs =
-                    || parts.iter().filter_map(|part| Some((part.get(value)?, part.get(weight)?)));
-                let (sum, weights) =
-                    pairs().fold((0.0, 0.0), |(sum, all), (one, weight)| (sum + one, all + weight));
-                let means = pairs()
-                    .filter(|(_, weight)| **weight > 0.0)
-                    .map(|(one, weight)| one / weight * factor);
-                let (least, most) = means.fold((f32::MAX, f32::MIN), |(least, most), mean| {
-                    (least.min(mean), most.max(mean))
-                });
-                (weights > 0.0).then(|| [sum / weights * factor, least, most])
-            };
-            let mut ranges: Vec<_> = self.0.chunks(PARTS).map(range).collect();
-            ranges.resize(count, None);
-            ranges
-        };
-        [of(0, 1, 1.0), of(2, 3, 100.0)]
+        let mut ranges = [vec![None; count], vec![None; count]];
+        for (step, parts) in self.0.chunks(PARTS).enumerate().take(count) {
+            let utilization = parts.iter().map(|[value, weight, _, _]| (*value, *weight));
+            let memory = parts.iter().map(|[_, _, value, weight]| (*value, *weight));
+            let found = [range(utilization, 1.0), range(memory, 100.0)];
+            for (ranges, range) in ranges.iter_mut().zip(found) {
+                if let Some(of_step) = ranges.get_mut(step) {
+                    *of_step = range;
+                }
+            }
+        }
+        ranges
     }
+}
+
+/// Returns the mean of all weighted values, and the least and the largest of the means of each.
+fn range(parts: impl Iterator<Item = (f32, f32)>, factor: f32) -> Option<[f32; 3]> {
+    let (mut sum, mut weights, mut least, mut most) = (0.0, 0.0, f32::MAX, f32::MIN);
+    for (value, weight) in parts {
+        sum += value;
+        weights += weight;
+        if weight > 0.0 {
+            let mean = value / weight * factor;
+            (least, most) = (least.min(mean), most.max(mean));
+        }
+    }
+    (weights > 0.0).then(|| [sum / weights * factor, least, most])
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a chart shows three digits")]

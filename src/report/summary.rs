@@ -6,17 +6,15 @@ use std::sync::Arc;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::filter::ReportFilter;
-use crate::report::findings;
-use crate::report::holders::HeldCommand;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
-use crate::report::series::{PartSeries, SeriesStep, StepGrid, StepSeries};
+use crate::report::series::{PARTS, PartSeries, StepGrid, StepSeries};
 use crate::report::usage::DeviceUsage;
 use crate::report::{
     CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, ReportSteps,
-    UsageReport, UsageSummary, UserReport,
+    UsageReport, UsageSummary, UserReport, findings,
 };
 
 /// Jobs with lines of their own; those that held the most.
@@ -49,21 +47,22 @@ pub(super) fn summarize(
     report.steps.grid = Some(scope.grid);
     let mut all = DeviceUsage::default();
     let (mut cluster_parts, mut cluster) = (PartSeries::default(), StepSeries::default());
-    let mut cluster_power = PowerSteps::new(scope.grid);
+    let mut cluster_power = vec![None; scope.grid.count];
     let mut samples = (0, 0.0);
     for node in &nodes {
         let mut of_node = DeviceUsage::default();
         let mut watched_seconds = 0.0;
-        let mut node_power = PowerSteps::new(scope.grid);
+        let mut node_power = vec![None; scope.grid.count];
         for device in sorted_devices(&node.devices) {
             let watched = node.watched_seconds(device);
             watched_seconds += watched;
             of_node += &device.usage;
             cluster.merge(&device.series);
-            node_power.add(&device.series);
+            let power = device.series.steps.iter().map(|step| mean(step.power, 1.0));
+            add_known(node_power.iter_mut().skip(device.series.first), power);
             report.devices.push(device_report(device, &node.label, watched, scope.grid, names));
         }
-        cluster_power.merge(&node_power);
+        add_known(&mut cluster_power, node_power.iter().copied());
         cluster_parts.merge(&node.record.parts);
         all += &of_node;
         let seen = node.seen_samples();
@@ -76,7 +75,7 @@ pub(super) fn summarize(
             devices: node.devices.len(),
             down_seconds: node.down_seconds,
             summary,
-            steps: ReportSteps { utilization, memory, power: node_power.means() },
+            steps: ReportSteps { utilization, memory, power: node_power },
         });
     }
     let watched = report.devices.iter().map(|device| device.summary.watched_seconds);
@@ -85,7 +84,7 @@ pub(super) fn summarize(
     report.totals.samples = Some(samples);
     report.nodes_seen = nodes.iter().filter(|node| node.record.samples > 0).count();
     let [utilization, memory] = cluster_parts.ranges(scope.grid.count);
-    report.steps.cluster = ReportSteps { utilization, memory, power: cluster_power.means() };
+    report.steps.cluster = ReportSteps { utilization, memory, power: cluster_power };
     report.steps.devices = device_counts(&cluster, &recorded);
     add_users(report, collector, &holders);
     add_jobs(report, collector, &holders, names);
@@ -93,7 +92,7 @@ pub(super) fn summarize(
     report.findings = findings::find(&nodes, collector, scope, (&holders, names));
 }
 
-/// Tells what counts, if not all does.
+/// Returns a note on what counts, if not all does.
 fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     let what = names.free_text(&filter.text());
     if filter.is_of_holders() {
@@ -104,7 +103,7 @@ fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
 }
 
-/// Tells how much of what counts was before the first values, when nobody saw who held the devices.
+/// Returns a note on the time before the first values, in which it is not known who held the devices.
 fn assumption_note(collector: &UsageCollector) -> Option<String> {
     let hours = collector.holders.assumed_seconds / 3600.0;
     (hours > 0.0).then(|| {
@@ -114,7 +113,7 @@ fn assumption_note(collector: &UsageCollector) -> Option<String> {
     })
 }
 
-/// Tells how much of what counts is not certain to be held by those to whom it is counted.
+/// Returns a note on the time that is not certain to be of those to whom it is counted.
 fn certainty_note(collector: &UsageCollector) -> Option<String> {
     let counted = collector.holders.records.iter().filter(|record| record.is_counted);
     let unsure: f64 = counted.clone().map(|record| record.unsure_seconds).sum();
@@ -127,17 +126,14 @@ fn certainty_note(collector: &UsageCollector) -> Option<String> {
     })
 }
 
-/// Returns the filter as a report tells it.
+/// Returns the filter as a report shows it.
 fn shown_filter(filter: &ReportFilter, names: &ReportNames) -> ReportFilter {
-    let shown = |given: &[String]| given.iter().map(|name| names.free_text(name)).collect();
-    ReportFilter {
-        jobs: shown(&filter.jobs),
-        users: shown(&filter.users),
-        nodes: shown(&filter.nodes),
-    }
+    let [jobs, users, nodes] = [&filter.jobs, &filter.users, &filter.nodes]
+        .map(|given| given.iter().map(|name| names.free_text(name)).collect());
+    ReportFilter { jobs, users, nodes }
 }
 
-/// Tells which nodes are machines that count under another name.
+/// Returns a note on the nodes that are machines that count under another name.
 fn same_machines(collector: &UsageCollector, names: &mut ReportNames) -> Option<String> {
     let others = collector.nodes.iter().filter_map(|(name, record)| {
         let other = record.elsewhere.name.as_ref()?;
@@ -192,13 +188,9 @@ fn device_report(
     grid: StepGrid,
     names: &mut ReportNames,
 ) -> DeviceReport {
-    let share = |pair: fn(&SeriesStep) -> [f32; 2], factor: f32| {
-        let byte = |number| {
-            let [sum, weight] = device.series.get(number).map(pair).unwrap_or_default();
-            if weight > 0.0 { percent_byte(sum / weight * factor) } else { GAP }
-        };
-        (0..grid.count).map(byte).collect()
-    };
+    let steps = (0..grid.count).map(|number| device.series.get(number));
+    let utilization = steps.clone().map(|step| mean(step?.utilization, 1.0));
+    let memory = steps.map(|step| mean(step?.memory, 100.0));
     DeviceReport {
         node: node.to_owned(),
         index: device.index,
@@ -206,44 +198,29 @@ fn device_report(
         model: device.model.as_deref().map(str::to_owned),
         summary: UsageSummary::of(&device.usage, watched_seconds),
         steps: DeviceSteps {
-            utilization: share(|step| step.utilization, 1.0),
-            memory: share(|step| step.memory, 100.0),
+            utilization: utilization.map(percent_byte).collect(),
+            memory: memory.map(percent_byte).collect(),
         },
     }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-fn percent_byte(percent: f32) -> u8 {
-    percent.clamp(0.0, 100.0).round() as u8
+fn percent_byte(percent: Option<f32>) -> u8 {
+    percent.map_or(GAP, |percent| percent.clamp(0.0, 100.0).round() as u8)
 }
 
-/// Sums of the mean powers of devices, per step.
-struct PowerSteps(Vec<Option<f32>>);
+/// Returns the mean of weighted values.
+fn mean([sum, weight]: [f32; 2], factor: f32) -> Option<f32> {
+    (weight > 0.0).then(|| sum / weight * factor)
+}
 
-impl PowerSteps {
-    fn new(grid: StepGrid) -> Self {
-        Self(vec![None; grid.count])
-    }
-
-    fn add(&mut self, series: &StepSeries) {
-        for (sum, step) in self.0.iter_mut().skip(series.first).zip(&series.steps) {
-            let [watt_seconds, seconds] = step.power;
-            if seconds > 0.0 {
-                *sum = Some(sum.unwrap_or_default() + watt_seconds / seconds);
-            }
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for (sum, more) in self.0.iter_mut().zip(&other.0) {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or_default() + more);
-            }
-        }
-    }
-
-    fn means(self) -> Vec<Option<f32>> {
-        self.0
+/// Adds what is known of some steps.
+fn add_known<'a>(
+    sums: impl IntoIterator<Item = &'a mut Option<f32>>,
+    more: impl IntoIterator<Item = Option<f32>>,
+) {
+    for (sum, more) in sums.into_iter().zip(more) {
+        *sum = more.map(|more| sum.unwrap_or_default() + more).or(*sum);
     }
 }
 
@@ -251,10 +228,10 @@ impl PowerSteps {
 fn recorded_steps(scope: &ReportScope) -> Vec<f32> {
     let range = TimeIntervals::new(vec![(scope.from, scope.to)]);
     let mut seconds = vec![0.0; scope.grid.count];
-    for (from, to) in scope.spans.intersection(&range).as_slice() {
-        scope.grid.for_each_step(*from, *to, |step, part| {
-            if let Some(sum) = seconds.get_mut(step) {
-                *sum += part;
+    for span in scope.spans.intersection(&range).as_slice() {
+        scope.grid.for_each_part(*span, |part, of_part| {
+            if let Some(sum) = seconds.get_mut(part / PARTS) {
+                *sum += of_part;
             }
         });
     }
@@ -263,14 +240,13 @@ fn recorded_steps(scope: &ReportScope) -> Vec<f32> {
 
 /// Returns the mean numbers of devices that are busy, idle-held, free and seen; `None` where nothing was recorded.
 fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4] {
-    let count = |kind: usize| {
-        let of_step = |(number, seconds): (usize, &f32)| {
+    [0, 1, 2, 3].map(|kind| {
+        let counts = recorded.iter().enumerate().map(|(number, seconds)| {
             let sum = cluster.get(number).and_then(|step| step.devices.get(kind)).copied();
-            (*seconds > 0.0).then(|| sum.unwrap_or_default() / seconds)
-        };
-        recorded.iter().enumerate().map(of_step).collect()
-    };
-    [0, 1, 2, 3].map(count)
+            mean([sum.unwrap_or_default(), *seconds], 1.0)
+        });
+        counts.collect()
+    })
 }
 
 fn add_users(report: &mut UsageReport, collector: &UsageCollector, holders: &[HolderNames]) {
@@ -307,10 +283,11 @@ fn add_jobs(
 ) {
     for (record, holder) in collector.holders.records.iter().zip(holders) {
         let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
+        let steps = record.series.steps.iter();
         let steps = JobSteps {
             first: record.series.first,
-            utilization: means(&record.series, |step| step.utilization, 1.0),
-            memory: means(&record.series, |step| step.memory, 100.0),
+            utilization: steps.clone().map(|step| mean(step.utilization, 1.0)).collect(),
+            memory: steps.map(|step| mean(step.memory, 100.0)).collect(),
         };
         report.jobs.push(JobReport {
             id: id.clone(),
@@ -334,28 +311,17 @@ fn add_jobs(
     }
 }
 
-fn means(series: &StepSeries, pair: fn(&SeriesStep) -> [f32; 2], factor: f32) -> Vec<Option<f32>> {
-    let mean = |step| {
-        let [sum, weight] = pair(step);
-        (weight > 0.0).then(|| sum / weight * factor)
-    };
-    series.steps.iter().map(mean).collect()
-}
-
 fn commands(
     collector: &UsageCollector,
     holders: &[HolderNames],
     names: &mut ReportNames,
 ) -> Vec<CommandReport> {
-    let holder_of = |command: &HeldCommand| {
-        let mut known = collector.holders.records.iter().zip(holders);
-        known.find(|(record, _)| record.holder == command.holder).map(|(_, names)| names)
-    };
     let mut commands: Vec<CommandReport> = collector
         .commands
         .iter()
         .filter_map(|(command, seconds)| {
-            let holder = holder_of(command)?;
+            let mut known = collector.holders.records.iter().zip(holders);
+            let (_, holder) = known.find(|(record, _)| record.holder == command.holder)?;
             Some(CommandReport {
                 job: holder.job.as_ref().map(|(id, _)| id.clone()),
                 user: holder.user.clone(),
@@ -379,10 +345,10 @@ impl UsageSummary {
     /// Returns how much of what should have been seen was, in percent: the smaller share of device-time and of samples;
     /// `None` if nothing was to be seen.
     pub fn coverage_percent(&self) -> Option<f64> {
-        let share = |seen: f64, all: f64| (all > 0.0).then(|| (seen / all * 100.0).min(100.0));
-        let of_time = share(self.states.iter().sum(), self.watched_seconds);
         #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-        let of_samples = self.samples.and_then(|(seen, expected)| share(seen as f64, expected));
-        [of_time, of_samples].into_iter().flatten().min_by(f64::total_cmp)
+        let samples = self.samples.map(|(seen, expected)| (seen as f64, expected));
+        let time = (self.states.iter().sum(), self.watched_seconds);
+        let shares = std::iter::once(time).chain(samples).filter(|(_, all)| *all > 0.0);
+        shares.map(|(seen, all)| (seen / all * 100.0).min(100.0)).min_by(f64::total_cmp)
     }
 }
