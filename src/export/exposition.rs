@@ -144,7 +144,7 @@ impl<'a> ServedFleet<'a> {
             first_names.entry(machine).or_insert(&node.name);
         }
         let mut names = BTreeSet::new();
-        let served = |node: &'a Arc<Node>| {
+        let nodes = machines.nodes.iter().map(|node| {
             let first = first_names.get(&node.name).copied().unwrap_or(&node.name);
             let mut name = first.without_login().to_owned();
             // Two logins of what may be one machine, which has not answered under the second one.
@@ -152,8 +152,8 @@ impl<'a> ServedFleet<'a> {
                 name.push('\'');
             }
             ServedNode::of(node, name, now)
-        };
-        let nodes = machines.nodes.iter().map(served).collect();
+        });
+        let nodes = nodes.collect();
         Self { machines, now, nodes }
     }
 
@@ -165,8 +165,13 @@ impl<'a> ServedFleet<'a> {
         self.nodes.iter().filter(|node| node.is_host_fresh)
     }
 
-    fn fresh_slow_hosts(&self) -> impl Iterator<Item = &ServedNode<'a>> {
-        self.nodes.iter().filter(|node| node.is_slow_host_fresh)
+    /// Returns the file systems whose values are current; without `has_names` only those with public paths.
+    fn fresh_spaces(&self, has_names: bool) -> impl Iterator<Item = (&ServedNode<'a>, &Space)> {
+        let nodes = self.nodes.iter().filter(|node| node.is_slow_host_fresh);
+        let spaces = nodes.flat_map(|served| {
+            served.node.host.slow.space.iter().map(move |space| (served, space))
+        });
+        spaces.filter(move |(_, space)| has_names || is_public(space))
     }
 
     /// Returns the devices whose values are current.
@@ -178,30 +183,29 @@ impl<'a> ServedFleet<'a> {
 impl<'a> ServedNode<'a> {
     fn of(node: &'a Arc<Node>, name: String, now: Timestamp) -> Self {
         let labels = Labels::default().with("node", &name);
-        let node_name = name.clone();
         let mut names = BTreeSet::new();
-        let served = |(position, device): (usize, &'a Device)| {
+        let devices = node.devices.iter().enumerate().filter_map(|(position, device)| {
             // Devices of two vendors may have the same index.
-            let name = device_name(node, device);
-            let name = if names.contains(&name) { device.uuid.to_string() } else { name };
-            names.insert(name.clone()).then(|| ServedDevice {
+            let number = device_name(node, device);
+            let number = if names.contains(&number) { device.uuid.to_string() } else { number };
+            names.insert(number.clone()).then(|| ServedDevice {
                 node,
-                node_name: node_name.clone(),
+                node_name: name.clone(),
                 position,
                 device,
-                labels: labels.clone().with("device", &name),
+                labels: labels.and("device", &number),
                 is_fresh: node.device_freshness(position, now).is_fresh(),
                 has_fresh_processes: node.process_freshness(position, now).is_fresh(),
             })
-        };
-        let devices = node.devices.iter().enumerate().filter_map(served).collect();
+        });
+        let devices = devices.collect();
         let is_host_fresh = node.host_freshness(now).is_fresh();
         let is_slow_host_fresh = node.slow_host_freshness(now).is_fresh();
         Self { node, name, labels, is_host_fresh, is_slow_host_fresh, devices }
     }
 }
 
-/// Returns true if this path may be told to all: one below the root may have the name of a user in it.
+/// Returns true if this path may be served without the token: one below the root may contain the name of a user.
 fn is_public(space: &Space) -> bool {
     space.path.matches('/').count() == 1
 }

@@ -2,14 +2,12 @@
 
 use std::io::{self, Write};
 
-use gtop_fleet::advice;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::query::DisplaySelection;
-use gtop_fleet::{Certainty, Fleet, job_holdings};
+use gtop_fleet::{Certainty, Fleet, advice, job_holdings};
 use gtop_local::text::counted;
 use gtop_local::time::{Timestamp, format_age, format_duration};
-use gtop_model::nodeset;
-use gtop_model::{Allocation, Device, Job, JobState};
+use gtop_model::{Allocation, Job, JobState, nodeset};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
@@ -61,18 +59,20 @@ fn allocations_text(job: &Job, fleet: &Fleet) -> String {
     if job.allocations.len() > MAX_LISTED_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
-    let node_text = |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, fleet));
-    job.allocations.iter().map(node_text).collect::<Vec<_>>().join("  ")
+    let texts = job
+        .allocations
+        .iter()
+        .map(|allocation| format!("{}: {}", allocation.node, devices_text(job, allocation, fleet)));
+    texts.collect::<Vec<_>>().join("  ")
 }
 
 /// Returns the devices of a job on a node by the driver's numbers, and how sure they are.
 fn devices_text(job: &Job, allocation: &Allocation, fleet: &Fleet) -> String {
     let node = fleet.node(&allocation.node).map(|node| &**node);
     let known = job_holdings(node, job, allocation);
-    let is_own = |device: &&Device| known.devices.contains(&device.uuid);
     let labels = node.map(|node| {
-        let own = node.devices.iter().filter(is_own).map(|device| device_label(node, device));
-        own.collect::<Vec<_>>().join(",")
+        let own = node.devices.iter().filter(|device| known.devices.contains(&device.uuid));
+        own.map(|device| device_label(node, device)).collect::<Vec<_>>().join(",")
     });
     let labels = labels.filter(|labels| !labels.is_empty());
     let certainty = match known.certainty {

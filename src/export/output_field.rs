@@ -1,6 +1,7 @@
 //! The values of a device that `--fields` chooses: metrics of the device and of its host, and what identifies it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -11,10 +12,9 @@ use gtop_fleet::metrics::{
     Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields,
 };
 use gtop_fleet::query::{DisplaySelection, nearest};
-use gtop_fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
+use gtop_fleet::{DeviceCount, Fleet, HealthReason, JobLookup, Node, StateReason};
 use gtop_local::time::Timestamp;
-use gtop_model::table;
-use gtop_model::{Device, JobId, Reason};
+use gtop_model::{Device, Reason, table};
 
 table! {
     /// A value of a device that is not a metric.
@@ -66,24 +66,10 @@ pub enum OutputField {
 }
 
 /// The words of the fields that are printed by default.
+#[rustfmt::skip]
 const DEFAULT_FIELDS: [&str; 17] = [
-    "time",
-    "age",
-    "node",
-    "index",
-    "uuid",
-    "parent",
-    "name",
-    "util",
-    "mem",
-    "memtotal",
-    "power",
-    "limit",
-    "temp",
-    "user",
-    "job",
-    "certainty",
-    "health",
+    "time", "age", "node", "index", "uuid", "parent", "name", "util", "mem", "memtotal", "power", "limit",
+    "temp", "user", "job", "certainty", "health",
 ];
 
 impl OutputField {
@@ -91,10 +77,11 @@ impl OutputField {
     pub fn from_name(name: &str) -> Result<Self, String> {
         let found = Self::all().find(|field| field.word() == name || field.id() == name);
         let current = current_aliases(name);
-        let renamed = || Self::all().find(|field| current == [field.word()]);
-        // As in nvidia-smi's words, the name of a device is its model.
-        let model = || Self::from_name("name").ok().filter(|_| name == "model");
-        found.or_else(renamed).or_else(model).ok_or_else(|| {
+        let found = found
+            .or_else(|| Self::all().find(|field| current == [field.word()]))
+            // As in nvidia-smi, the name of a device is its model.
+            .or_else(|| Self::from_name("name").ok().filter(|_| name == "model"));
+        found.ok_or_else(|| {
             let is_of_process = PROCESS.iter().any(|field| field.alias == name);
             if is_of_process || JOB.iter().any(|field| field.alias == name) {
                 let owner = if is_of_process { "a process" } else { "a job" };
@@ -157,13 +144,15 @@ pub(super) struct OutputRows {
     times: TimeFormat,
 }
 
-/// A device and what it is part of.
+/// A device at a moment, and what it is part of.
 pub(super) struct OutputRow<'a> {
-    rows: &'a OutputRows,
-    node: &'a Node,
-    position: usize,
-    device: &'a Device,
-    holdings: &'a DeviceHoldings,
+    pub(super) node: &'a Node,
+    pub(super) position: usize,
+    pub(super) device: &'a Device,
+    pub(super) jobs: &'a JobLookup,
+    pub(super) now: Timestamp,
+    /// How the time of its sample is written; without that, it is unknown.
+    pub(super) times: Option<(TimeFormat, &'a TimeZone)>,
 }
 
 impl OutputRows {
@@ -181,9 +170,14 @@ impl OutputRows {
 
     /// Returns the rows of a node, in the driver's order.
     pub(super) fn of_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = OutputRow<'a>> {
-        node.devices.iter().enumerate().map(move |(position, device)| {
-            let holdings = node.holdings.device(&device.uuid);
-            OutputRow { rows: self, node, position, device, holdings }
+        let (jobs, now, times) = (&self.jobs, self.view.now, Some((self.times, &self.zone)));
+        node.devices.iter().enumerate().map(move |(position, device)| OutputRow {
+            node,
+            position,
+            device,
+            jobs,
+            now,
+            times,
         })
     }
 
@@ -196,8 +190,7 @@ impl OutputRows {
 impl OutputRow<'_> {
     /// Returns the value of a field. Values of a device that is not sampled any more are unknown.
     pub(super) fn value(&self, field: OutputField) -> Value {
-        let Self { rows, node, device, .. } = self;
-        let now = rows.view.now;
+        let Self { node, device, now, .. } = *self;
         if !field.is_lasting() && !node.device_freshness(self.position, now).is_fresh() {
             return Value::Unknown(Reason::NotSampled);
         }
@@ -209,28 +202,38 @@ impl OutputRow<'_> {
         }
     }
 
-    fn key_value(&self, key: DeviceKey) -> Value {
-        let Self { rows, node, device, .. } = self;
-        let age = |at| milliseconds(rows.view.now.since(at));
+    /// Returns the value of a key, fresh or not.
+    pub(super) fn key_value(&self, key: DeviceKey) -> Value {
+        let Self { node, device, position, now, .. } = *self;
+        let holdings = node.holdings.device(&device.uuid);
         match key {
-            DeviceKey::Time => self.taken_at().map(|at| rows.times.text(at, &rows.zone)).into(),
-            DeviceKey::Age => self.taken_at().map(age).into(),
+            DeviceKey::Time => {
+                let at = self.times.zip(self.taken_at());
+                at.map(|((format, zone), at)| format.text(at, zone)).into()
+            }
+            DeviceKey::Age => self.taken_at().map(|at| milliseconds(now.since(at))).into(),
             DeviceKey::Node => node.name.as_str().into(),
             DeviceKey::Index => device.index.into(),
             DeviceKey::Uuid => (*device.uuid).into(),
             DeviceKey::Parent => device.parent.clone().into(),
-            DeviceKey::User => joined(&self.users(), " "),
-            DeviceKey::Job => joined(&self.jobs(), " "),
-            DeviceKey::Command => joined(&self.commands(), "\n"),
-            DeviceKey::Certainty => self.holdings.certainty().as_str().into(),
-            DeviceKey::State => {
-                DeviceCount::of(node, self.position, rows.view.now).map(DeviceCount::id).into()
+            DeviceKey::User => joined(holdings.users(), " "),
+            DeviceKey::Job => {
+                let ids = holdings.jobs();
+                let shown = ids.map(|id| {
+                    self.jobs.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
+                });
+                joined(shown, " ")
             }
+            DeviceKey::Command => joined(self.commands(), "\n"),
+            DeviceKey::Certainty => holdings.certainty().as_str().into(),
+            DeviceKey::State => DeviceCount::of(node, position, now).map(DeviceCount::id).into(),
             DeviceKey::StateReason => {
-                StateReason::of(node, self.position, rows.view.now).map(StateReason::id).into()
+                StateReason::of(node, position, now).map(StateReason::id).into()
             }
             DeviceKey::Health => node.health(device).as_str().into(),
-            DeviceKey::HealthReasons => joined(&self.health_reasons(), " "),
+            DeviceKey::HealthReasons => {
+                joined(node.health_reasons(device).iter().map(HealthReason::id), " ")
+            }
         }
     }
 
@@ -238,38 +241,16 @@ impl OutputRow<'_> {
         self.node.source(self.node.device_sources.get(self.position)?)?.taken_at
     }
 
-    fn users(&self) -> Vec<String> {
-        self.holdings.users().into_iter().map(ToString::to_string).collect()
-    }
-
-    fn jobs(&self) -> Vec<String> {
-        let shown = |id: &JobId| {
-            self.rows.jobs.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
-        };
-        self.holdings.jobs().map(shown).collect()
-    }
-
-    fn health_reasons(&self) -> Vec<String> {
-        let reasons = self.node.health_reasons(self.device);
-        reasons.iter().map(|reason| reason.id().to_owned()).collect()
-    }
-
-    fn commands(&self) -> Vec<String> {
-        self.of_processes(|usage| match usage.command() {
-            Value::Text(command) => Some(command.to_string()),
-            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Flag(_) => None,
-        })
-    }
-
-    /// Returns the different texts of its processes.
-    fn of_processes(&self, read: impl Fn(&Usage) -> Option<String>) -> Vec<String> {
-        let mut texts: Vec<String> = Vec::new();
-        for text in Usage::of(self.node, self.device).filter_map(|usage| read(&usage)) {
-            if !texts.contains(&text) {
-                texts.push(text);
+    /// Returns the different command lines of its processes.
+    fn commands(&self) -> Vec<Arc<str>> {
+        let mut commands = Vec::new();
+        for command in Usage::of(self.node, self.device).filter_map(|usage| usage.command().text())
+        {
+            if !commands.contains(&command) {
+                commands.push(command);
             }
         }
-        texts
+        commands
     }
 }
 
@@ -278,16 +259,16 @@ fn milliseconds(span: Duration) -> f32 {
     (span.as_secs_f32() * 1000.0).round() / 1000.0
 }
 
-fn joined(texts: &[String], separator: &str) -> Value {
+fn joined(texts: impl IntoIterator<Item: ToString>, separator: &str) -> Value {
+    let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
     (!texts.is_empty()).then(|| texts.join(separator)).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use gtop_fleet::{Process, SourceState};
+    use gtop_model::JobId;
     use gtop_model::{Bytes, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
 
     #[test]

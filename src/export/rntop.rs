@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{Bytes, Device, NodeName, Percent};
+use gtop_model::{Device, NodeName, Percent};
 
 /// The first line of the file.
 pub const RNTOP_HEADER: &str = "timestamp,node,index,utilization,memory_used,memory_total\n";
@@ -57,9 +57,8 @@ fn sampled_at(node: &Node, position: usize, now: Timestamp) -> Option<Timestamp>
 
 /// Returns the cells of utilization and memory; `None` if one is unknown.
 fn values(device: &Device) -> Option<String> {
-    let mebibytes = |Bytes(bytes): Bytes| bytes >> 20;
-    let used = device.memory_used.get().map(mebibytes)?;
-    let total = device.memory_total.get().map(mebibytes)?;
+    let used = device.memory_used.get()?.0 >> 20;
+    let total = device.memory_total.get()?.0 >> 20;
     let utilization = device.load().get().map(Percent::get)?;
     device.fault.is_none().then(|| format!("{utilization:.0},{used},{total}"))
 }
@@ -76,6 +75,7 @@ mod tests {
 
     use super::*;
     use gtop_fleet::SourceState;
+    use gtop_model::Bytes;
     use gtop_model::{DeviceFault, Reading, Reason, Source};
 
     fn at(seconds: i64) -> Timestamp {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::export::csv::text_cell;
-use gtop_fleet::insight::runs::{Liveness, RunRow, RunTime};
+use crate::export::time_format::zoned_text;
+use gtop_fleet::insight::runs::{Liveness, RunRow};
 use gtop_local::time::Timestamp;
-use gtop_model::{Bytes, MetricValue, RunLimits, RunStatus, UserResources};
+use gtop_model::{Bytes, MetricValue, Progress, RunLimits, RunStatus, UserResources};
 
 /// The columns of a matrix before those of custom metrics. Epochs count from 1, as on the screen.
 const MATRIX_COLUMNS: &str = "timestamp_iso,status,phase,epoch,total_epochs,batch,total_batches,loss,learning_rate,samples,\
@@ -47,24 +48,21 @@ impl RunMatrix {
 
     /// Returns the line of this moment: raw numbers, and nothing for what is unknown.
     pub fn line(&self, row: &RunRow, now: Timestamp) -> String {
-        let progress = row.run.progress.as_deref();
+        let nothing = Progress::default();
+        let progress = row.run.progress.as_deref().unwrap_or(&nothing);
         let (times, resources) = (&row.times, &row.resources);
-        let count = |value: Option<u64>| value.map(|value| value.to_string());
-        let text = |value: Option<&str>| value.map(text_cell);
-        let seconds = |value: Option<Duration>| value.map(|span| decimals(span.as_secs_f64(), 1));
-        let mib = |value: Option<Bytes>| value.map(|bytes| decimals(mebibytes(bytes), 1));
         let devices = resources.devices.join(" ");
         let mut cells: Vec<Option<String>> = vec![
             iso(now),
             Some(row.status.as_str().to_owned()),
-            text(progress.and_then(|one| one.phase.as_deref())),
-            count(progress.and_then(|one| one.epoch?.checked_add(1))),
-            count(progress.and_then(|one| one.total_epochs)),
-            count(progress.and_then(|one| one.batch)),
-            count(progress.and_then(|one| one.total_batches)),
-            progress.and_then(|one| metric(one.loss.as_ref())),
-            progress.and_then(|one| metric(one.learning_rate.as_ref())),
-            count(progress.and_then(|one| one.samples)),
+            progress.phase.as_deref().map(text_cell),
+            count(progress.epoch.and_then(|epoch| epoch.checked_add(1))),
+            count(progress.total_epochs),
+            count(progress.batch),
+            count(progress.total_batches),
+            metric(progress.loss.as_ref()),
+            metric(progress.learning_rate.as_ref()),
+            count(progress.samples),
             times.rate.map(|rate| decimals(rate, 3)),
             seconds(times.run.elapsed),
             seconds(times.run.remaining),
@@ -74,17 +72,16 @@ impl RunMatrix {
             resources.device_utilization.map(|share| format!("{share:.0}")),
             count(resources.processes),
             count(resources.threads),
-            text(host(row)),
+            host(row).map(text_cell),
             Some(text_cell(&devices)),
-            text(row.job.as_ref().map(gtop_model::JobId::as_str)),
-            progress.and_then(|one| Some(one.pid?.to_string())),
+            row.job.as_ref().map(|job| text_cell(job.as_str())),
+            progress.pid.map(|pid| pid.to_string()),
             seconds(row.stalled_since.map(|since| now.since(since))),
         ];
-        let value = |name: &Arc<str>| {
-            let mut known = progress?.metrics.iter();
+        cells.extend(self.metrics.iter().map(|name| {
+            let mut known = progress.metrics.iter();
             metric(known.find(|(known, _)| known == name).map(|(_, value)| value))
-        };
-        cells.extend(self.metrics.iter().map(value));
+        }));
         let cells: Vec<String> = cells.into_iter().map(Option::unwrap_or_default).collect();
         format!("{}\n", cells.join(","))
     }
@@ -122,7 +119,7 @@ impl Mean {
 }
 
 impl RunStatistics {
-    /// Adds what a run uses at a moment; what its file tells is not measured, and left out.
+    /// Adds what a run uses at a moment; values of its file are not measured, and left out.
     pub fn add(&mut self, row: &RunRow) {
         if !row.resources.is_from_file {
             self.cpu.add(row.resources.cpu_percent);
@@ -144,15 +141,14 @@ impl RunStatistics {
         let is_over = row.status != RunStatus::Running;
         let ended_at = progress.and_then(|one| one.ended_at).or(row.run.written_at);
         let epochs = progress.and_then(|one| one.epoch_estimate.durations.len().try_into().ok());
-        let mib = |value: Option<Bytes>| value.map(|bytes| decimals(mebibytes(bytes), 1));
         let cells: [Option<String>; 15] = [
             Some(text_cell(&row.run.id.name)),
             host(row).map(text_cell),
             Some(row.status.as_str().to_owned()),
             progress.and_then(|one| iso(one.started_at?)),
             ended_at.filter(|_| is_over).and_then(iso),
-            row.times.run.elapsed.map(|span| decimals(span.as_secs_f64(), 1)),
-            epochs.map(|count: u64| count.to_string()),
+            seconds(row.times.run.elapsed),
+            count(epochs),
             self.cpu.mean().map(|mean| decimals(mean, 1)),
             self.cpu.max.map(|max| decimals(max, 1)),
             mib(self.resident),
@@ -207,13 +203,12 @@ impl TtopTotals {
     }
 
     fn cells(&self) -> String {
-        let share = |part: f64, total: f64| if total > 0.0 { part / total * 100.0 } else { 0.0 };
         let Self { cpu, cpus, ram, ram_max, gpu, gpu_max } = *self;
+        let parts = [(cpu, cpus * 100.0), (ram, ram_max), (gpu, gpu_max)];
+        let [cpu_share, ram_share, gpu_share] =
+            parts.map(|(part, total)| if total > 0.0 { part / total * 100.0 } else { 0.0 });
         format!(
-            "{cpu:.1},{cpus},{:.1},{ram:.2},{ram_max:.2},{:.1},{gpu:.2},{gpu_max:.2},{:.1}",
-            share(cpu, cpus * 100.0),
-            share(ram, ram_max),
-            share(gpu, gpu_max)
+            "{cpu:.1},{cpus},{cpu_share:.1},{ram:.2},{ram_max:.2},{ram_share:.1},{gpu:.2},{gpu_max:.2},{gpu_share:.1}"
         )
     }
 }
@@ -227,60 +222,63 @@ pub fn ttop_line(
 ) -> String {
     let cells = row.map_or_else(|| vec![String::new(); 27], ttop_cells);
     let cells: Vec<String> = cells.iter().map(|cell| text_cell(cell)).collect();
-    format!("{},{},{}\n", local_time(now, zone), cells.join(","), totals.cells())
+    let time = zoned_text(now, zone, "%Y-%m-%d %H:%M:%S");
+    format!("{time},{},{}\n", cells.join(","), totals.cells())
 }
 
 /// Returns ttop's 27 columns: the texts that it shows.
 fn ttop_cells(row: &RunRow) -> Vec<String> {
-    let progress = row.run.progress.as_deref();
-    let of = |part: Option<u64>, total: Option<u64>| match (part, total) {
-        (Some(part), Some(total)) => format!("{part}/{total}"),
-        (Some(part), None) => part.to_string(),
-        (None, _) => INVALID.to_owned(),
-    };
-    let number = |value: Option<&MetricValue>, places: usize| match value {
-        Some(MetricValue::Number(value)) => format!("{value:.places$}"),
-        Some(MetricValue::Text(_)) | None => "N/A".to_owned(),
-    };
-    let spans = [&row.times.run, &row.times.epoch, &row.times.training];
+    let nothing = Progress::default();
+    let progress = row.run.progress.as_deref().unwrap_or(&nothing);
     // Of a run that is over, nothing is left.
-    let left = |span: &RunTime| {
-        let is_over = row.status != RunStatus::Running;
-        span.remaining.or_else(|| is_over.then_some(Duration::ZERO))
-    };
-    let times = spans.into_iter().flat_map(|span| [span.elapsed, left(span), span.total]);
-    let validation = &row.times.validation;
+    let rest = (row.status != RunStatus::Running).then_some(Duration::ZERO);
+    let [run, epoch, training, validation] =
+        [&row.times.run, &row.times.epoch, &row.times.training, &row.times.validation]
+            .map(|span| [span.elapsed, span.remaining.or(rest), span.total].map(ttop_duration));
     let is_dead = matches!(row.liveness, Liveness::Gone | Liveness::Zombie | Liveness::PidReused)
         || (row.process.is_none() && !row.resources.is_from_file);
     let resources = &row.resources;
-    let alive =
-        |text: Option<String>| text.filter(|_| !is_dead).unwrap_or_else(|| INVALID.to_owned());
+    let used = [
+        resources.cpu_percent.map(|percent| format!("{percent:6.1}%")),
+        resources.resident.map(|bytes| format!("{:8.1}MB", mebibytes(bytes))),
+        Some(format!("{:6.0}MiB", resources.device_memory.map_or(0.0, mebibytes))),
+        count(resources.processes),
+        count(resources.threads),
+    ];
+    let used = used.map(|text| text.filter(|_| !is_dead));
+    let pid = progress.pid.map(|pid| pid.to_string());
+    let numbers = used.into_iter().chain([pid]);
     let title: String = row.title().chars().take(40).collect();
     let mut cells = vec![
         title,
         row.status.as_str().to_owned(),
-        progress.and_then(|one| one.phase.as_deref()).unwrap_or(INVALID).to_owned(),
-        of(
-            progress.and_then(|one| one.epoch?.checked_add(1)),
-            progress.and_then(|one| one.total_epochs),
-        ),
-        of(progress.and_then(|one| one.batch), progress.and_then(|one| one.total_batches)),
-        number(progress.and_then(|one| one.loss.as_ref()), 4),
-        number(progress.and_then(|one| one.learning_rate.as_ref()), 6),
+        progress.phase.as_deref().unwrap_or(INVALID).to_owned(),
+        ttop_part(progress.epoch.and_then(|epoch| epoch.checked_add(1)), progress.total_epochs),
+        ttop_part(progress.batch, progress.total_batches),
+        ttop_number(progress.loss.as_ref(), 4),
+        ttop_number(progress.learning_rate.as_ref(), 6),
     ];
-    cells.extend(times.map(ttop_duration));
+    cells.extend([run, epoch, training].into_iter().flatten());
     cells.push("N/A".to_owned());
-    cells.extend([validation.elapsed, left(validation), validation.total].map(ttop_duration));
-    cells.extend([
-        alive(resources.cpu_percent.map(|percent| format!("{percent:6.1}%"))),
-        alive(resources.resident.map(|bytes| format!("{:8.1}MB", mebibytes(bytes)))),
-        alive(Some(format!("{:6.0}MiB", resources.device_memory.map_or(0.0, mebibytes)))),
-        alive(resources.processes.map(|count| count.to_string())),
-        alive(resources.threads.map(|count| count.to_string())),
-        progress.and_then(|one| Some(one.pid?.to_string())).unwrap_or_else(|| INVALID.to_owned()),
-        progress.and_then(|one| one.url.as_deref()).unwrap_or("N/A").to_owned(),
-    ]);
+    cells.extend(validation);
+    cells.extend(numbers.map(|text| text.unwrap_or_else(|| INVALID.to_owned())));
+    cells.push(progress.url.as_deref().unwrap_or("N/A").to_owned());
     cells
+}
+
+fn ttop_part(part: Option<u64>, total: Option<u64>) -> String {
+    match (part, total) {
+        (Some(part), Some(total)) => format!("{part}/{total}"),
+        (Some(part), None) => part.to_string(),
+        (None, _) => INVALID.to_owned(),
+    }
+}
+
+fn ttop_number(value: Option<&MetricValue>, places: usize) -> String {
+    match value {
+        Some(MetricValue::Number(value)) => format!("{value:.places$}"),
+        Some(MetricValue::Text(_)) | None => "N/A".to_owned(),
+    }
 }
 
 /// What ttop shows for a value that is missing.
@@ -302,16 +300,7 @@ fn ttop_duration(span: Option<Duration>) -> String {
 
 /// Returns a time in the file names of ttop: `20261121_015624`.
 pub fn ttop_file_time(at: Timestamp, zone: &TimeZone) -> String {
-    zoned(at, zone, "%Y%m%d_%H%M%S").unwrap_or_default()
-}
-
-fn local_time(at: Timestamp, zone: &TimeZone) -> String {
-    zoned(at, zone, "%Y-%m-%d %H:%M:%S").unwrap_or_default()
-}
-
-fn zoned(at: Timestamp, zone: &TimeZone, format: &str) -> Option<String> {
-    let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
-    Some(moment.to_zoned(zone.clone()).strftime(format).to_string())
+    zoned_text(at, zone, "%Y%m%d_%H%M%S")
 }
 
 fn iso(at: Timestamp) -> Option<String> {
@@ -335,6 +324,18 @@ fn decimals(value: f64, places: usize) -> String {
     format!("{value:.places$}")
 }
 
+fn count(value: Option<u64>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn seconds(span: Option<Duration>) -> Option<String> {
+    span.map(|span| decimals(span.as_secs_f64(), 1))
+}
+
+fn mib(bytes: Option<Bytes>) -> Option<String> {
+    bytes.map(|bytes| decimals(mebibytes(bytes), 1))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "one decimal is written")]
 fn mebibytes(bytes: Bytes) -> f64 {
     bytes.0 as f64 / 1_048_576.0
@@ -347,8 +348,9 @@ fn gibibytes(bytes: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gtop_fleet::insight::runs::RunTime;
     use gtop_fleet::insight::runs::{RunResources, RunTimes};
-    use gtop_model::{NodeName, Progress, Run, RunId, RunVariables};
+    use gtop_model::{NodeName, Run, RunId, RunVariables};
 
     fn row() -> RunRow {
         let seconds = |count: u64| Some(Duration::from_secs(count));

@@ -11,13 +11,13 @@ use jiff::tz::TimeZone;
 use serde_json::{Value as Json, json};
 
 use crate::export::csv::text_cell;
-use crate::export::output_field::{DeviceKey, OutputField};
+use crate::export::output_field::{DeviceKey, OutputField, OutputRow};
 use crate::export::time_format::TimeFormat;
 use gtop_collect::source::replay::{FoldedChange, FoldedLine};
 use gtop_fleet::metrics::{Value, ValueKind, device_fields, unit_of};
-use gtop_fleet::{Anonymizer, DeviceCount, HoldingsKeeper, Node, StateReason};
+use gtop_fleet::{Anonymizer, HoldingsKeeper, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{Device, JobId, NodeName, Reason, Source, stale_after};
+use gtop_model::{Device, NodeName, Reason, Source, stale_after};
 
 /// Devices of a table; hostile recordings could name any number.
 const MAX_DEVICES: usize = 1 << 20;
@@ -91,7 +91,7 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
         let numbers = device_fields().filter(|field| is_number(field.kind));
         return Ok(numbers.map(OutputField::Device).collect());
     }
-    let field = |word: &String| match OutputField::from_name(word)? {
+    let fields = words.iter().map(|word| match OutputField::from_name(word)? {
         OutputField::Key(DeviceKey::Command) => {
             Err("command lines are not exported; gtop report --commands lists them".to_owned())
         }
@@ -110,8 +110,8 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
         )
         | OutputField::Device(_)
         | OutputField::Host(_)) => Ok(field),
-    };
-    words.iter().map(field).collect()
+    });
+    fields.collect()
 }
 
 const fn is_number(kind: ValueKind) -> bool {
@@ -227,35 +227,16 @@ impl<W: Write> SampleWriter<W> {
         device: &Device,
         at: Timestamp,
     ) -> Value {
-        let holdings = node.holdings.device(&device.uuid);
         match field {
             OutputField::Device(field) => (field.read)(device),
             OutputField::Host(field) if node.source(&Source::host()).is_some() => {
                 (field.read)(node)
             }
-            OutputField::Key(DeviceKey::User) => {
-                joined(holdings.users().into_iter().map(ToString::to_string))
+            OutputField::Host(_) => Value::Unknown(Reason::NotSampled),
+            OutputField::Key(key) => {
+                let jobs = self.placing.jobs();
+                OutputRow { node, position, device, jobs, now: at, times: None }.key_value(key)
             }
-            OutputField::Key(DeviceKey::Job) => {
-                let listed = self.placing.jobs();
-                let shown = |id: &JobId| {
-                    listed.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
-                };
-                joined(holdings.jobs().map(shown))
-            }
-            OutputField::Key(DeviceKey::Parent) => device.parent.clone().into(),
-            OutputField::Key(DeviceKey::Certainty) => holdings.certainty().as_str().into(),
-            OutputField::Key(DeviceKey::State) => {
-                DeviceCount::of(node, position, at).map(DeviceCount::id).into()
-            }
-            OutputField::Key(DeviceKey::StateReason) => {
-                StateReason::of(node, position, at).map(StateReason::id).into()
-            }
-            OutputField::Key(DeviceKey::Health) => node.health(device).as_str().into(),
-            OutputField::Key(DeviceKey::HealthReasons) => {
-                joined(node.health_reasons(device).iter().map(|reason| reason.id().to_owned()))
-            }
-            OutputField::Key(_) | OutputField::Host(_) => Value::Unknown(Reason::NotSampled),
         }
     }
 
@@ -282,11 +263,9 @@ impl<W: Write> SampleWriter<W> {
             None => (node.label().to_owned(), Arc::clone(uuid)),
         };
         let fields = self.table.fields.clone();
-        let values: Vec<Json> = fields
-            .iter()
-            .zip(values)
-            .map(|(field, value)| self.json_value(*field, value))
-            .collect();
+        let values = fields.iter().zip(values);
+        let values: Vec<Json> =
+            values.map(|(field, value)| self.json_value(*field, value)).collect();
         if self.table.is_wide {
             let mut row = vec![
                 ("time".into(), json!(time)),
@@ -383,9 +362,4 @@ fn shortest(number: f32) -> f64 {
 fn time_text(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
-}
-
-fn joined(names: impl Iterator<Item = String>) -> Value {
-    let names: Vec<String> = names.collect();
-    (!names.is_empty()).then(|| names.join(" ")).into()
 }

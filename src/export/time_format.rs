@@ -16,11 +16,16 @@ pub enum TimeFormat {
 
 impl TimeFormat {
     pub(super) fn text(self, at: Timestamp, zone: &TimeZone) -> String {
-        let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
         let format = match self {
             Self::Iso => "%Y-%m-%dT%H:%M:%S%.3f%:z",
             Self::Spreadsheet => "%Y-%m-%d %H:%M:%S%.3f",
         };
-        at.to_zoned(zone.clone()).strftime(format).to_string()
+        zoned_text(at, zone, format)
     }
+}
+
+/// Returns a time in a zone, in a format of `strftime`.
+pub(super) fn zoned_text(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
+    at.to_zoned(zone.clone()).strftime(format).to_string()
 }

@@ -190,9 +190,10 @@ pub(super) fn write_canonical(
     has_classic: bool,
 ) {
     let entities = entities(served, "hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION");
-    let is_new = |field: &&DcgmField| !has_classic || field.classic.0 != field.canonical.0;
-    for field in FIELDS.iter().filter(is_new) {
-        write_field(text, &entities, field, &field.canonical);
+    for field in FIELDS {
+        if !has_classic || field.classic.0 != field.canonical.0 {
+            write_field(text, &entities, field, &field.canonical);
+        }
     }
     write_xid(text, "DCGM_FI_DEV_XID_ERROR", &entities);
 }
@@ -207,22 +208,22 @@ fn write_field(
         Metric(id) => device_fields().find(|metric| metric.id == id),
         DcgmValue::Device(_) => None,
     };
-    let value = |device: &Device| match (&field.from, metric) {
-        (DcgmValue::Device(read), _) => read(device),
-        (Metric(_), metric) => SampleValue::of(&(metric?.read)(device)),
-    };
-    let has_it = |entity: &&DcgmEntity<'_>| {
-        if field.is_of_slices { !entity.has_slices } else { entity.device.parent.is_none() }
-    };
     // The unit in the help is that of the classic name.
     let help = if *name == field.classic.0 {
         field.help
     } else {
         field.help.split(" (in ").next().unwrap_or_default()
     };
-    let samples = entities.iter().filter(has_it);
-    let samples =
-        samples.filter_map(|entity| Some((&entity.labels, convert(value(entity.device)?))));
+    let entities = entities.iter().filter(|entity| {
+        if field.is_of_slices { !entity.has_slices } else { entity.device.parent.is_none() }
+    });
+    let samples = entities.filter_map(|entity| {
+        let value = match field.from {
+            DcgmValue::Device(read) => read(entity.device)?,
+            Metric(_) => SampleValue::of(&(metric?.read)(entity.device))?,
+        };
+        Some((&entity.labels, convert(value)))
+    });
     text.family(Family { name, kind: field.kind, help }, samples);
 }
 
@@ -239,7 +240,7 @@ fn write_xid(text: &mut ExpositionText, name: &str, entities: &[DcgmEntity<'_>])
             } else {
                 xid_meaning(code.into()).unwrap_or("Unknown Error")
             };
-            let labels = entity.labels.clone().with("err_code", &code.to_string());
+            let labels = entity.labels.and("err_code", &code.to_string());
             Some((labels.with("err_msg", meaning), SampleValue::Integer(code.into())))
         })
         .collect();
@@ -273,18 +274,17 @@ fn entity<'a>(
     let node_name = &served.node_name;
     let whole = device.parent.as_ref().map_or(Some(device), |parent| node.device(parent))?;
     let index = whole.index.get()?.to_string();
-    let name = |device: &Device| device.name.known().map(ToString::to_string).unwrap_or_default();
     let mut labels = Labels::default()
         .with("gpu", &index)
         .with("UUID", &whole.uuid)
         .with("pci_bus_id", whole.pci.known().map_or("", |pci| pci))
         .with("device", &format!("nvidia{index}"))
-        .with("modelName", &name(whole));
+        .with("modelName", whole.name.known().map_or("", |name| name));
     let mut instance = String::new();
     if device.parent.is_some() {
         instance = device.statics.as_ref()?.gpu_instance.get()?.to_string();
         // `MIG 1c.3g.40gb` is a compute instance of the profile 3g.40gb.
-        let name = name(device);
+        let name = device.name.known().map_or("", |name| name);
         let profile = name.rsplit_once("MIG ").map_or("", |(_, profile)| profile);
         let profile = profile.split_once("c.").map_or(profile, |(_, rest)| rest);
         labels = labels.with("GPU_I_PROFILE", profile).with("GPU_I_ID", &instance);
@@ -300,8 +300,7 @@ fn entity<'a>(
         None => labels,
     };
     let labels = labels.with("instance", node_name);
-    let is_slice = |other: &Device| other.parent.as_ref() == Some(&device.uuid);
-    Some(DcgmEntity { device, labels, has_slices: node.devices.iter().any(is_slice) })
+    Some(DcgmEntity { device, labels, has_slices: node.has_slices(device) })
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 
 use crate::export::exposition::own::device_processes;
 use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValue, unique};
-use crate::export::exposition::{
-    ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
-};
+use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
+use gtop_fleet::Host;
 use gtop_fleet::metrics::{Usage, nvlink_rates, pcie_rates};
-use gtop_model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
+use gtop_model::{
+    Bytes, Counter, Device, HostReading, Megahertz, Percent, ProcessState, Reading, Watts,
+};
 
 /// Writes all families; those of processes only if these are wanted.
 pub(super) fn write(
@@ -24,8 +25,8 @@ pub(super) fn write(
         .map(|served| (device_labels(served), served))
         .collect();
     for (name, help, read) in DEVICE_FAMILIES {
-        let samples = devices.iter();
-        let samples = samples.filter_map(|(labels, it)| Some((labels, read(it.device)?)));
+        let samples =
+            devices.iter().filter_map(|(labels, served)| Some((labels, read(served.device)?)));
         text.family(Family::gauge(name, help), samples);
     }
     if options.has_names && options.has_processes {
@@ -54,159 +55,115 @@ fn watts(reading: Reading<Watts>) -> Option<SampleValue> {
     reading.get().map(|power| SampleValue::Single(power.get()))
 }
 
-/// Returns used and its share in percent.
+fn clock(reading: Reading<Megahertz>) -> Option<SampleValue> {
+    reading.get().map(|clock| SampleValue::Integer(clock.get().into()))
+}
+
+fn used(total: Reading<Bytes>, free: Reading<Bytes>) -> Option<SampleValue> {
+    Some(mebibytes(total.get()?.0.saturating_sub(free.get()?.0)))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "it is a share")]
-fn used(total: Reading<Bytes>, free: Reading<Bytes>) -> Option<(u64, f64)> {
+fn used_percent(total: Reading<Bytes>, free: Reading<Bytes>) -> Option<SampleValue> {
     let (total, free) = (total.get()?.0, free.get()?.0);
-    let used = total.saturating_sub(free);
-    Some((used, if total == 0 { 0.0 } else { 100.0 * used as f64 / total as f64 }))
+    let used = 100.0 * total.saturating_sub(free) as f64;
+    Some(SampleValue::Double(if total == 0 { 0.0 } else { used / total as f64 }))
+}
+
+fn load(host: &Host, span: usize) -> Option<SampleValue> {
+    host.fast.load.get()?.get(span).copied().map(SampleValue::Single)
 }
 
 /// A name, its help and how it is read.
-type HostFamily = (&'static str, &'static str, fn(&ServedNode<'_>) -> Option<SampleValue>);
+type HostFamily = (&'static str, &'static str, fn(&Host) -> Option<SampleValue>);
 type DeviceFamily = (&'static str, &'static str, fn(&Device) -> Option<SampleValue>);
 type ProcessFamily = (&'static str, &'static str, fn(&Usage) -> Option<SampleValue>);
 
+#[rustfmt::skip]
 const HOST_FAMILIES: &[HostFamily] = &[
-    ("host_uptime_Second", "Host uptime (s).", |it| integer(it.node.host.fast.uptime_seconds)),
-    ("host_cpu_percent_Percentage", "Host CPU percent (%).", |it| percent(it.node.host.cpu)),
-    ("host_virtual_memory_total_MiB", "Host virtual memory total (MiB).", |it| {
-        memory(it.node.host.fast.memory_total)
-    }),
-    ("host_virtual_memory_used_MiB", "Host virtual memory used (MiB).", |it| {
-        let host = &it.node.host.fast;
-        used(host.memory_total, host.memory_available).map(|(bytes, _)| mebibytes(bytes))
-    }),
-    ("host_virtual_memory_percent_Percentage", "Host virtual memory percent (%).", |it| {
-        let host = &it.node.host.fast;
-        used(host.memory_total, host.memory_available).map(|(_, share)| SampleValue::Double(share))
-    }),
-    ("host_swap_memory_total_MiB", "Host swap total (MiB).", |it| {
-        memory(it.node.host.fast.swap_total)
-    }),
-    ("host_swap_memory_used_MiB", "Host swap used (MiB).", |it| {
-        let host = &it.node.host.fast;
-        used(host.swap_total, host.swap_free).map(|(bytes, _)| mebibytes(bytes))
-    }),
-    ("host_swap_memory_free_MiB", "Host swap free (MiB).", |it| {
-        memory(it.node.host.fast.swap_free)
-    }),
-    ("host_swap_memory_percent_Percentage", "Host swap percent (%).", |it| {
-        let host = &it.node.host.fast;
-        used(host.swap_total, host.swap_free).map(|(_, share)| SampleValue::Double(share))
-    }),
-    ("host_load_average_1m_Percentage", "Host load average for the last minute.", |it| {
-        it.node.host.fast.load.get().map(|[one, _, _]| SampleValue::Single(one))
-    }),
-    ("host_load_average_5m_Percentage", "Host load average for the last 5 minutes.", |it| {
-        it.node.host.fast.load.get().map(|[_, five, _]| SampleValue::Single(five))
-    }),
-    ("host_load_average_15m_Percentage", "Host load average for the last 15 minutes.", |it| {
-        it.node.host.fast.load.get().map(|[_, _, fifteen]| SampleValue::Single(fifteen))
-    }),
+    ("host_uptime_Second", "Host uptime (s).", |host| integer(host.fast.uptime_seconds)),
+    ("host_cpu_percent_Percentage", "Host CPU percent (%).", |host| percent(host.cpu)),
+    ("host_virtual_memory_total_MiB", "Host virtual memory total (MiB).", |host| memory(host.fast.memory_total)),
+    ("host_virtual_memory_used_MiB", "Host virtual memory used (MiB).",
+        |host| used(host.fast.memory_total, host.fast.memory_available)),
+    ("host_virtual_memory_percent_Percentage", "Host virtual memory percent (%).",
+        |host| used_percent(host.fast.memory_total, host.fast.memory_available)),
+    ("host_swap_memory_total_MiB", "Host swap total (MiB).", |host| memory(host.fast.swap_total)),
+    ("host_swap_memory_used_MiB", "Host swap used (MiB).", |host| used(host.fast.swap_total, host.fast.swap_free)),
+    ("host_swap_memory_free_MiB", "Host swap free (MiB).", |host| memory(host.fast.swap_free)),
+    ("host_swap_memory_percent_Percentage", "Host swap percent (%).",
+        |host| used_percent(host.fast.swap_total, host.fast.swap_free)),
+    ("host_load_average_1m_Percentage", "Host load average for the last minute.", |host| load(host, 0)),
+    ("host_load_average_5m_Percentage", "Host load average for the last 5 minutes.", |host| load(host, 1)),
+    ("host_load_average_15m_Percentage", "Host load average for the last 15 minutes.", |host| load(host, 2)),
 ];
 
+#[rustfmt::skip]
 const DEVICE_FAMILIES: &[DeviceFamily] = &[
-    ("gpu_utilization_Percentage", "GPU utilization (%).", |it| percent(it.utilization)),
-    ("gpu_memory_utilization_Percentage", "GPU memory utilization (%).", |it| {
-        percent(it.memory_utilization)
-    }),
-    ("gpu_encoder_utilization_Percentage", "GPU encoder utilization (%).", |it| {
-        percent(it.details.as_ref()?.encoder)
-    }),
-    ("gpu_decoder_utilization_Percentage", "GPU decoder utilization (%).", |it| {
-        percent(it.details.as_ref()?.decoder)
-    }),
-    ("gpu_memory_total_MiB", "GPU memory total (MiB).", |it| memory(it.memory_total)),
-    ("gpu_memory_used_MiB", "GPU memory used (MiB).", |it| memory(it.memory_used)),
-    ("gpu_memory_free_MiB", "GPU memory free (MiB).", |it| memory(it.memory_free)),
-    ("gpu_memory_percent_Percentage", "GPU memory percent (%).", |it| {
-        it.memory_share().map(|share| SampleValue::Single(share.get()))
-    }),
-    ("gpu_clock_sm_MHz", "GPU SM clock (MHz).", |it| {
-        it.sm_clock.get().map(|clock| SampleValue::Integer(clock.get().into()))
-    }),
-    ("gpu_clock_memory_MHz", "GPU memory clock (MHz).", |it| {
-        it.memory_clock.get().map(|clock| SampleValue::Integer(clock.get().into()))
-    }),
-    ("gpu_clock_graphics_MHz", "GPU graphics clock (MHz).", |it| {
-        it.details
-            .as_ref()?
-            .graphics_clock
-            .get()
-            .map(|clock| SampleValue::Integer(clock.get().into()))
-    }),
-    ("gpu_clock_video_MHz", "GPU video clock (MHz).", |it| {
-        it.details.as_ref()?.video_clock.get().map(|clock| SampleValue::Integer(clock.get().into()))
-    }),
-    ("gpu_power_usage_W", "GPU power usage (W).", |it| watts(it.power)),
-    ("gpu_power_limit_W", "GPU power limit (W).", |it| {
-        let requested =
-            it.details.as_ref().and_then(|details| watts(details.power_limit_requested));
-        requested.or_else(|| watts(it.power_limit))
-    }),
-    ("gpu_temperature_C", "GPU temperature (C).", |it| {
-        it.temperature.get().map(|celsius| SampleValue::Single(celsius.get()))
-    }),
-    ("gpu_fan_speed_Percentage", "GPU fan speed (%).", |it| {
-        it.fan.get().map(|share| SampleValue::Single(share.get()))
-    }),
-    ("gpu_pcie_tx_throughput_MiBps", "GPU PCIe transmit throughput (MiB/s).", |it| {
-        memory(pcie_rates(it).1)
-    }),
-    ("gpu_pcie_rx_throughput_MiBps", "GPU PCIe receive throughput (MiB/s).", |it| {
-        memory(pcie_rates(it).0)
-    }),
-    (
-        "gpu_nvlink_total_tx_throughput_MiBps",
-        "GPU total NVLink transmit throughput (MiB/s).",
-        |it| memory(nvlink_rates(it).1),
-    ),
-    (
-        "gpu_nvlink_total_rx_throughput_MiBps",
-        "GPU total NVLink receive throughput (MiB/s).",
-        |it| memory(nvlink_rates(it).0),
-    ),
-    ("gpu_nvlink_mean_tx_throughput_MiBps", "GPU mean NVLink transmit throughput (MiB/s).", |it| {
-        mean_of_links(it, nvlink_rates(it).1)
-    }),
-    ("gpu_nvlink_mean_rx_throughput_MiBps", "GPU mean NVLink receive throughput (MiB/s).", |it| {
-        mean_of_links(it, nvlink_rates(it).0)
-    }),
+    ("gpu_utilization_Percentage", "GPU utilization (%).", |device| percent(device.utilization)),
+    ("gpu_memory_utilization_Percentage", "GPU memory utilization (%).", |device| percent(device.memory_utilization)),
+    ("gpu_encoder_utilization_Percentage", "GPU encoder utilization (%).",
+        |device| percent(device.details.as_ref()?.encoder)),
+    ("gpu_decoder_utilization_Percentage", "GPU decoder utilization (%).",
+        |device| percent(device.details.as_ref()?.decoder)),
+    ("gpu_memory_total_MiB", "GPU memory total (MiB).", |device| memory(device.memory_total)),
+    ("gpu_memory_used_MiB", "GPU memory used (MiB).", |device| memory(device.memory_used)),
+    ("gpu_memory_free_MiB", "GPU memory free (MiB).", |device| memory(device.memory_free)),
+    ("gpu_memory_percent_Percentage", "GPU memory percent (%).",
+        |device| device.memory_share().map(|share| SampleValue::Single(share.get()))),
+    ("gpu_clock_sm_MHz", "GPU SM clock (MHz).", |device| clock(device.sm_clock)),
+    ("gpu_clock_memory_MHz", "GPU memory clock (MHz).", |device| clock(device.memory_clock)),
+    ("gpu_clock_graphics_MHz", "GPU graphics clock (MHz).", |device| clock(device.details.as_ref()?.graphics_clock)),
+    ("gpu_clock_video_MHz", "GPU video clock (MHz).", |device| clock(device.details.as_ref()?.video_clock)),
+    ("gpu_power_usage_W", "GPU power usage (W).", |device| watts(device.power)),
+    ("gpu_power_limit_W", "GPU power limit (W).", power_limit),
+    ("gpu_temperature_C", "GPU temperature (C).",
+        |device| device.temperature.get().map(|celsius| SampleValue::Single(celsius.get()))),
+    ("gpu_fan_speed_Percentage", "GPU fan speed (%).",
+        |device| device.fan.get().map(|share| SampleValue::Single(share.get()))),
+    ("gpu_pcie_tx_throughput_MiBps", "GPU PCIe transmit throughput (MiB/s).", |device| memory(pcie_rates(device).1)),
+    ("gpu_pcie_rx_throughput_MiBps", "GPU PCIe receive throughput (MiB/s).", |device| memory(pcie_rates(device).0)),
+    ("gpu_nvlink_total_tx_throughput_MiBps", "GPU total NVLink transmit throughput (MiB/s).",
+        |device| memory(nvlink_rates(device).1)),
+    ("gpu_nvlink_total_rx_throughput_MiBps", "GPU total NVLink receive throughput (MiB/s).",
+        |device| memory(nvlink_rates(device).0)),
+    ("gpu_nvlink_mean_tx_throughput_MiBps", "GPU mean NVLink transmit throughput (MiB/s).",
+        |device| mean_of_links(device, nvlink_rates(device).1)),
+    ("gpu_nvlink_mean_rx_throughput_MiBps", "GPU mean NVLink receive throughput (MiB/s).",
+        |device| mean_of_links(device, nvlink_rates(device).0)),
 ];
+
+#[rustfmt::skip]
+const PROCESS_FAMILIES: &[ProcessFamily] = &[
+    ("process_running_time_Second", "Process running time (s).",
+        |usage| integer(usage.process.as_ref()?.running_seconds)),
+    ("process_cpu_percent_Percentage", "Process CPU percent (%).",
+        |usage| usage.process.as_ref()?.cpu_percent.get().map(SampleValue::Single)),
+    ("process_rss_memory_MiB", "Process memory resident set size (MiB).",
+        |usage| memory(usage.process.as_ref()?.resident)),
+    ("process_memory_percent_Percentage", "Process memory percent (%).",
+        |usage| percent(usage.process.as_ref()?.resident_share)),
+    ("process_gpu_memory_MiB", "Process GPU memory (MiB).", |usage| memory(usage.used.memory)),
+    ("process_gpu_sm_utilization_Percentage", "Process GPU SM utilization (%).", |usage| percent(usage.used.sm)),
+    ("process_gpu_memory_utilization_Percentage", "Process GPU memory utilization (%).",
+        |usage| percent(usage.used.memory_utilization)),
+    ("process_gpu_encoder_utilization_Percentage", "Process GPU encoder utilization (%).",
+        |usage| percent(usage.used.encoder)),
+    ("process_gpu_decoder_utilization_Percentage", "Process GPU decoder utilization (%).",
+        |usage| percent(usage.used.decoder)),
+];
+
+/// The limit that was requested, or else the one in force.
+fn power_limit(device: &Device) -> Option<SampleValue> {
+    let requested =
+        device.details.as_ref().and_then(|details| watts(details.power_limit_requested));
+    requested.or_else(|| watts(device.power_limit))
+}
 
 fn mean_of_links(device: &Device, rate: Reading<Bytes>) -> Option<SampleValue> {
     let links = device.statics.as_ref()?.nvlinks.get()?;
     rate.get()?.0.checked_div(u64::from(links)).map(mebibytes)
 }
-
-const PROCESS_FAMILIES: &[ProcessFamily] = &[
-    ("process_running_time_Second", "Process running time (s).", |it| {
-        integer(it.process.as_ref()?.running_seconds)
-    }),
-    ("process_cpu_percent_Percentage", "Process CPU percent (%).", |it| {
-        it.process.as_ref()?.cpu_percent.get().map(SampleValue::Single)
-    }),
-    ("process_rss_memory_MiB", "Process memory resident set size (MiB).", |it| {
-        memory(it.process.as_ref()?.resident)
-    }),
-    ("process_memory_percent_Percentage", "Process memory percent (%).", |it| {
-        percent(it.process.as_ref()?.resident_share)
-    }),
-    ("process_gpu_memory_MiB", "Process GPU memory (MiB).", |it| memory(it.used.memory)),
-    ("process_gpu_sm_utilization_Percentage", "Process GPU SM utilization (%).", |it| {
-        percent(it.used.sm)
-    }),
-    ("process_gpu_memory_utilization_Percentage", "Process GPU memory utilization (%).", |it| {
-        percent(it.used.memory_utilization)
-    }),
-    ("process_gpu_encoder_utilization_Percentage", "Process GPU encoder utilization (%).", |it| {
-        percent(it.used.encoder)
-    }),
-    ("process_gpu_decoder_utilization_Percentage", "Process GPU decoder utilization (%).", |it| {
-        percent(it.used.decoder)
-    }),
-];
 
 fn host_labels(served: &ServedNode<'_>) -> Labels {
     Labels::default().with("hostname", &served.name)
@@ -218,32 +175,25 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         let driver = drivers.find_map(|backend| backend.driver.as_ref());
         let statics = served.node.devices.iter().find_map(|device| device.statics.as_ref());
         let version = statics.and_then(|statics| statics.driver.known()).map(|version| &**version);
-        let known = |text: Option<&str>| text.unwrap_or("N/A").to_owned();
+        let cuda = driver.and_then(|driver| driver.cuda.as_deref());
         host_labels(served)
             .with("device_count", &served.node.whole_devices().count().to_string())
-            .with("driver_version", &known(version))
-            .with("cuda_driver_version", &known(driver.and_then(|driver| driver.cuda.as_deref())))
+            .with("driver_version", version.unwrap_or("N/A"))
+            .with("cuda_driver_version", cuda.unwrap_or("N/A"))
     });
     text.infos(Family::info("nvitop_info", "NVITOP Prometheus Exporter."), facts);
     let hosts: Vec<_> = served.fresh_hosts().map(|served| (host_labels(served), served)).collect();
     for (name, help, read) in HOST_FAMILIES {
-        let samples = hosts.iter().filter_map(|(labels, served)| Some((labels, read(served)?)));
+        let samples =
+            hosts.iter().filter_map(|(labels, served)| Some((labels, read(&served.node.host)?)));
         text.family(Family::gauge(name, help), samples);
     }
 }
 
 /// Writes what went through interfaces and disks since boot, and the space of file systems.
 fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
-    let counters = |label: &str, list: fn(&ServedNode<'_>) -> Vec<Counter>| -> Vec<_> {
-        let of_host = |served: &ServedNode<'_>| {
-            let labels = host_labels(served);
-            let counters = list(served).into_iter();
-            counters.map(|one| (labels.clone().with(label, &one.name), one)).collect::<Vec<_>>()
-        };
-        unique(served.fresh_hosts().flat_map(of_host))
-    };
-    let network = counters("interface", |it| it.node.host.fast.network.to_vec());
-    let disks = counters("partition", |it| it.node.host.fast.disks.to_vec());
+    let network = counters(served, "interface", |host| &host.network);
+    let disks = counters(served, "partition", |host| &host.disks);
     for (name, help, list, read) in [
         (
             "host_net_io_tx_data_MiB",
@@ -258,16 +208,27 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names:
         let samples = list.iter().map(|(labels, one)| (labels, mebibytes(read(one))));
         text.family(Family::gauge(name, help), samples);
     }
-    let spaces = served
-        .fresh_slow_hosts()
-        .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
-        .filter(|(_, space)| has_names || is_public(space))
-        .map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space));
-    let spaces = unique(spaces);
+    let spaces = served.fresh_spaces(has_names);
+    let spaces = unique(
+        spaces.map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space)),
+    );
     let total = Family::gauge("host_disk_usage_total_MiB", "Host disk usage total (MiB).");
-    text.family(total, spaces.iter().map(|(labels, it)| (labels, mebibytes(it.total.0))));
+    text.family(total, spaces.iter().map(|(labels, space)| (labels, mebibytes(space.total.0))));
     let free = Family::gauge("host_disk_usage_free_MiB", "Host disk usage free (MiB).");
-    text.family(free, spaces.iter().map(|(labels, it)| (labels, mebibytes(it.free.0))));
+    text.family(free, spaces.iter().map(|(labels, space)| (labels, mebibytes(space.free.0))));
+}
+
+/// Returns the counters of all hosts with their labels.
+fn counters<'a>(
+    served: &'a ServedFleet<'_>,
+    label: &str,
+    of_host: fn(&HostReading) -> &[Counter],
+) -> Vec<(Labels, &'a Counter)> {
+    unique(served.fresh_hosts().flat_map(|served| {
+        let labels = host_labels(served);
+        let counters = of_host(&served.node.host.fast).iter();
+        counters.map(move |counter| (labels.and(label, &counter.name), counter))
+    }))
 }
 
 fn inward(counter: &Counter) -> u64 {
@@ -291,21 +252,18 @@ fn device_labels(served: &ServedDevice<'_>) -> Labels {
 }
 
 fn write_processes(text: &mut ExpositionText, devices: &[(Labels, &ServedDevice<'_>)]) {
-    let of_device = |(labels, served): &(Labels, &ServedDevice<'_>)| {
-        let named = |usage: Usage| {
+    let processes = devices.iter().flat_map(|(labels, served)| device_processes(served, labels));
+    let processes: Vec<_> = processes
+        .map(|(labels, usage)| {
             let user = usage.statics().and_then(|statics| statics.user.known().cloned());
-            let labels = labels.clone().with("pid", &usage.used.pid.to_string());
             (labels.with("username", user.as_deref().unwrap_or("N/A")), usage)
-        };
-        device_processes(served).map(named).collect::<Vec<_>>()
-    };
-    let processes: Vec<_> = devices.iter().flat_map(of_device).collect();
+        })
+        .collect();
     let facts = processes.iter().map(|(labels, usage)| {
         let state = usage.process.as_ref().and_then(|process| process.state.get());
         let command = usage.command().text();
         labels
-            .clone()
-            .with("status", state.map_or("N/A", status_word))
+            .and("status", state.map_or("N/A", status_word))
             .with("command", command.as_deref().unwrap_or("N/A"))
     });
     text.infos(Family::info("process_info_info", "Process information."), facts);
@@ -315,7 +273,7 @@ fn write_processes(text: &mut ExpositionText, devices: &[(Labels, &ServedDevice<
     }
 }
 
-/// Returns psutil's word for a state.
+/// Returns psutil's name of a state.
 fn status_word(state: ProcessState) -> &'static str {
     match state.letter() {
         "R" => "running",

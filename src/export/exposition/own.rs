@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 use crate::export::exposition::text::{
     ExpositionText, Family, FamilyKind, Labels, SampleValue, unique,
 };
-use crate::export::exposition::{
-    ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
-};
+use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
 use gtop_fleet::insight::node_status::fleet_notes;
-use gtop_fleet::insight::note::Note;
 use gtop_fleet::metrics::{
     Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric,
 };
@@ -41,14 +38,14 @@ pub(super) fn write(
 
 fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let up = Family::gauge("gtop_node_up", "1 while the node is connected");
-    let is_up = |served: &ServedNode<'_>| served.node.link == Link::Up;
-    text.family(up, served.nodes.iter().map(|node| (&node.labels, is_up(node).into())));
+    let nodes = served.nodes.iter();
+    text.family(up, nodes.map(|served| (&served.labels, (served.node.link == Link::Up).into())));
     let fault = Family::info("gtop_node_fault_info", "why a node is not connected");
     text.infos(
         fault,
         served.nodes.iter().filter_map(|served| {
             let fault = served.node.fault()?;
-            Some(served.labels.clone().with("kind", fault.kind.label()))
+            Some(served.labels.and("kind", fault.kind.label()))
         }),
     );
     let facts = Family::info("gtop_node_info", "the host of a node");
@@ -57,7 +54,7 @@ fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         served.nodes.iter().filter_map(|served| {
             let hello = served.node.hello.as_ref()?;
             let transport = served.node.via.map_or("", TransportKind::as_str);
-            let labels = served.labels.clone().with("host_name", &hello.host.host_name);
+            let labels = served.labels.and("host_name", &hello.host.host_name);
             let labels = labels.with("kernel", &hello.host.kernel).with("transport", transport);
             Some(labels.with("probe", &hello.probe))
         }),
@@ -66,53 +63,47 @@ fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
 
 /// Writes the notes on nodes, by their names: their texts have times in them, each of which would be a series.
 fn write_notes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let labels_of = |served_node: &ServedNode<'_>| {
-        let notes = fleet_notes(served.machines, served_node.node, served.now);
-        let facts = |note: &Note| {
-            let remedy = note.common_advice(&served_node.node.name).first();
-            (note.id(), note.severity().as_str(), remedy)
-        };
-        let notes: BTreeSet<_> = notes.iter().map(facts).collect();
-        let labels = |(id, severity, remedy): (_, _, String)| {
-            let labels = served_node.labels.clone().with("note", id).with("severity", severity);
-            labels.with("remedy", &remedy)
-        };
-        notes.into_iter().map(labels).collect::<Vec<_>>()
-    };
     let note = Family::info("gtop_node_note_info", "what is said of a node");
-    text.infos(note, served.nodes.iter().flat_map(labels_of));
+    let facts = served.nodes.iter().flat_map(|ServedNode { node, labels, .. }| {
+        let notes = fleet_notes(served.machines, node, served.now);
+        let notes = notes.iter().map(|note| {
+            let remedy = note.common_advice(&node.name).first();
+            (note.id(), note.severity().as_str(), remedy)
+        });
+        let notes: BTreeSet<_> = notes.collect();
+        notes.into_iter().map(|(id, severity, remedy)| {
+            let labels = labels.and("note", id).with("severity", severity);
+            labels.with("remedy", &remedy)
+        })
+    });
+    text.infos(note, facts);
 }
 
 fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let states = || {
-        let all = served.nodes.iter();
-        let all = all.flat_map(|served| served.node.sources.iter().map(move |it| (served, it)));
-        all.map(|(served, it)| (served.labels.clone().with("source", it.source.as_str()), it))
-    };
-    let ages: Vec<_> = states()
-        .filter_map(|(labels, state)| Some((labels, seconds_since(state.taken_at?, served))))
-        .collect();
-    let age = Family::gauge("gtop_sample_age_seconds", "age of the newest sample of a source");
-    text.family(age, ages.iter().map(|(labels, value)| (labels, *value)));
-    let fault = Family::info("gtop_source_fault_info", "why a source has no new samples");
-    text.infos(
-        fault,
-        states().filter_map(|(labels, state)| {
-            Some(labels.with("kind", state.fault.as_ref()?.kind.label()))
-        }),
+    let states = served.nodes.iter().flat_map(|ServedNode { node, labels, .. }| {
+        node.sources.iter().map(|state| (labels.and("source", state.source.as_str()), state))
+    });
+    let states: Vec<_> = states.collect();
+    let ages = states
+        .iter()
+        .filter_map(|(labels, state)| Some((labels, seconds_since(state.taken_at?, served))));
+    text.family(
+        Family::gauge("gtop_sample_age_seconds", "age of the newest sample of a source"),
+        ages,
     );
+    let faults = states
+        .iter()
+        .filter_map(|(labels, state)| Some(labels.and("kind", state.fault.as_ref()?.kind.label())));
+    let fault = Family::info("gtop_source_fault_info", "why a source has no new samples");
+    text.infos(fault, faults);
 }
 
 fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     for field in HOST {
-        let is_fresh = |served: &&ServedNode<'_>| {
-            if is_slow_host_metric(field.id) {
-                served.is_slow_host_fresh
-            } else {
-                served.is_host_fresh
-            }
-        };
-        let hosts = served.nodes.iter().filter(is_fresh);
+        let is_slow = is_slow_host_metric(field.id);
+        let hosts = served.nodes.iter().filter(|served| {
+            if is_slow { served.is_slow_host_fresh } else { served.is_host_fresh }
+        });
         let hosts = hosts.map(|served| (&served.labels, served.node));
         write_field(text, "node", field, hosts);
     }
@@ -124,33 +115,25 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: b
         let rates = served
             .fresh_hosts()
             .flat_map(|served| traffic(served).iter().map(move |one| (served, one)))
-            .map(|(served, one)| (served.labels.clone().with(label, &one.name), one));
+            .map(|(served, one)| (served.labels.and(label, &one.name), one));
         let rates = unique(rates);
-        let [inward, outward] = directions;
-        let name = format!("gtop_node_{inward}_bytes_per_second");
-        text.family(
-            Family::gauge(&name, "bytes received or read per second"),
-            rates.iter().map(|(labels, rate)| (labels, SampleValue::Integer(rate.inward.0))),
-        );
-        let name = format!("gtop_node_{outward}_bytes_per_second");
-        text.family(
-            Family::gauge(&name, "bytes sent or written per second"),
-            rates.iter().map(|(labels, rate)| (labels, SampleValue::Integer(rate.outward.0))),
-        );
+        let [inward, outward] =
+            directions.map(|direction| format!("gtop_node_{direction}_bytes_per_second"));
+        let family = Family::gauge(&inward, "bytes received or read per second");
+        text.family(family, rates.iter().map(|(labels, rate)| (labels, rate.inward.into())));
+        let family = Family::gauge(&outward, "bytes sent or written per second");
+        text.family(family, rates.iter().map(|(labels, rate)| (labels, rate.outward.into())));
     }
-    let spaces = served
-        .fresh_slow_hosts()
-        .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
-        .filter(|(_, space)| has_names || is_public(space))
-        .map(|(served, space)| (served.labels.clone().with("path", &space.path), space));
-    let spaces = unique(spaces);
+    let spaces = served.fresh_spaces(has_names);
+    let spaces =
+        unique(spaces.map(|(served, space)| (served.labels.and("path", &space.path), space)));
     let size = Family::gauge("gtop_node_filesystem_size_bytes", "size of a file system");
-    text.family(size, spaces.iter().map(|(labels, it)| (labels, SampleValue::Integer(it.total.0))));
+    text.family(size, spaces.iter().map(|(labels, space)| (labels, space.total.into())));
     let free = Family::gauge(
         "gtop_node_filesystem_free_bytes",
         "space of a file system that is free for an ordinary user",
     );
-    text.family(free, spaces.iter().map(|(labels, it)| (labels, SampleValue::Integer(it.free.0))));
+    text.family(free, spaces.iter().map(|(labels, space)| (labels, space.free.into())));
 }
 
 fn network<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
@@ -172,7 +155,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     text.infos(
         fault,
         served.fresh_devices().filter_map(|served| {
-            Some(served.labels.clone().with("kind", served.device.fault.as_ref()?.kind()))
+            Some(served.labels.and("kind", served.device.fault.as_ref()?.kind()))
         }),
     );
     let health = Family::gauge("gtop_device_health", "1 for how sound a device is");
@@ -180,7 +163,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         health,
         served.fresh_devices().map(|served| {
             let health = served.node.health(served.device);
-            served.labels.clone().with("health", health.as_str())
+            served.labels.and("health", health.as_str())
         }),
     );
     let reason = Family::info("gtop_device_health_reason_info", "why a device is not sound");
@@ -189,7 +172,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         served.fresh_devices().flat_map(|served| {
             let reasons = served.node.health_reasons(served.device);
             let ids: BTreeSet<&str> = reasons.iter().map(HealthReason::id).collect();
-            ids.into_iter().map(|id| served.labels.clone().with("reason", id)).collect::<Vec<_>>()
+            ids.into_iter().map(|id| served.labels.and("reason", id)).collect::<Vec<_>>()
         }),
     );
     let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
@@ -198,7 +181,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         served.fresh_devices().filter(|served| !served.node.has_slices(served.device)).map(
             |served| {
                 let state = DeviceState::of(served.node, served.position, served.device);
-                served.labels.clone().with("state", DeviceCount::from(state).id())
+                served.labels.and("state", DeviceCount::from(state).id())
             },
         ),
     );
@@ -210,7 +193,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         state_reason,
         served.fresh_devices().filter_map(|device| {
             let reason = StateReason::of(device.node, device.position, served.now)?;
-            Some(device.labels.clone().with("reason", reason.id()))
+            Some(device.labels.and("reason", reason.id()))
         }),
     );
     for field in device_fields() {
@@ -221,20 +204,19 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
 
 fn device_facts(served: &ServedDevice<'_>) -> Labels {
     let device = served.device;
-    let known = |id: &str| {
-        let field = device_fields().find(|field| field.id == id);
-        field.and_then(|field| (field.read)(device).text()).unwrap_or_default()
-    };
-    let labels = served.labels.clone().with("uuid", &device.uuid);
-    let labels = labels.with("parent", device.parent.as_deref().unwrap_or_default());
-    [
+    let labels = served.labels.and("uuid", &device.uuid);
+    let mut labels = labels.with("parent", device.parent.as_deref().unwrap_or_default());
+    for (label, id) in [
         ("vendor", "vendor"),
         ("model", "name"),
         ("pci_bus", "pci_bus"),
         ("driver_version", "driver_version"),
-    ]
-    .into_iter()
-    .fold(labels, |labels, (label, id)| labels.with(label, &known(id)))
+    ] {
+        let field = device_fields().find(|field| field.id == id);
+        let text = field.and_then(|field| (field.read)(device).text()).unwrap_or_default();
+        labels = labels.with(label, &text);
+    }
+    labels
 }
 
 /// Writes whether the scheduler answers, if one is asked.
@@ -264,29 +246,7 @@ fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bo
     let lookup = JobLookup::of(list);
     let jobs: Vec<&Job> = list.into_iter().flat_map(|list| list.with_nodes()).collect();
     let device = Family::info("gtop_job_device_info", "which job has which device");
-    let labels_of = |served: &ServedNode<'_>| {
-        let of_device = |of_device: &ServedDevice<'_>| {
-            let node = of_device.node;
-            let holdings = node.holdings.device(&of_device.device.uuid);
-            // Of a card, jobs have slices.
-            let has_slices = node.is_cut(of_device.device);
-            let labels = holdings.claims.iter().filter_map(|claim| {
-                let id = claim.holder.job.as_ref()?;
-                let job = lookup.job(id);
-                let is_told = job.is_some() && claim.evidence.has(Evidence::SCHEDULER);
-                let is_used = claim.evidence.has(Evidence::PROCESSES);
-                let is_known = is_told || (is_used && of_device.has_fresh_processes);
-                (is_known && !has_slices).then(|| {
-                    let shown = job.map_or(id.as_str(), |job| &job.shown_id);
-                    let labels = of_device.labels.clone().with("job", shown);
-                    labels.with("job_id", id.as_str()).with("certainty", claim.certainty.as_str())
-                })
-            });
-            labels.collect::<Vec<_>>()
-        };
-        served.devices.iter().flat_map(of_device).collect::<Vec<_>>()
-    };
-    text.infos(device, served.nodes.iter().flat_map(labels_of));
+    text.infos(device, served.devices().flat_map(|served| job_labels(served, &lookup)));
     if has_names {
         let info = Family::info("gtop_job_info", "whose job it is");
         text.infos(
@@ -301,19 +261,40 @@ fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bo
     }
 }
 
+/// Returns the labels of the jobs that have a device.
+fn job_labels(
+    ServedDevice { node, device, labels, has_fresh_processes, .. }: &ServedDevice<'_>,
+    lookup: &JobLookup,
+) -> Vec<Labels> {
+    // Of a card, jobs have slices.
+    if node.is_cut(device) {
+        return Vec::new();
+    }
+    let claims = node.holdings.device(&device.uuid).claims.iter();
+    let labels = claims.filter_map(|claim| {
+        let id = claim.holder.job.as_ref()?;
+        let job = lookup.job(id);
+        let is_listed = job.is_some() && claim.evidence.has(Evidence::SCHEDULER);
+        let is_used = claim.evidence.has(Evidence::PROCESSES) && *has_fresh_processes;
+        (is_listed || is_used).then(|| {
+            let labels = labels.and("job", job.map_or(id.as_str(), |job| &job.shown_id));
+            labels.with("job_id", id.as_str()).with("certainty", claim.certainty.as_str())
+        })
+    });
+    labels.collect()
+}
+
 fn write_processes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let of_device = |served: &ServedDevice<'_>| {
-        let labels = |usage: &Usage| served.labels.clone().with("pid", &usage.used.pid.to_string());
-        device_processes(served).map(|usage| (labels(&usage), usage)).collect::<Vec<_>>()
-    };
-    let usages: Vec<(Labels, Usage)> = served.fresh_devices().flat_map(of_device).collect();
+    let usages = served.fresh_devices();
+    let usages: Vec<(Labels, Usage)> =
+        usages.flat_map(|served| device_processes(served, &served.labels)).collect();
     let info = Family::info("gtop_process_info", "a process on a device");
     text.infos(
         info,
         usages.iter().map(|(labels, usage)| {
             let user = usage.statics().and_then(|statics| statics.user.known().cloned());
             let command = usage.command().text();
-            let labels = labels.clone().with("user", user.as_deref().unwrap_or_default());
+            let labels = labels.and("user", user.as_deref().unwrap_or_default());
             labels.with("command", command.as_deref().unwrap_or_default())
         }),
     );
@@ -323,12 +304,16 @@ fn write_processes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     }
 }
 
-/// Returns the processes on a device, each once; none if their list is old.
-pub(super) fn device_processes(served: &ServedDevice<'_>) -> impl Iterator<Item = Usage> {
+/// Returns the processes on a device, each once and with a label for its pid; none if their list is old.
+pub(super) fn device_processes(
+    served: &ServedDevice<'_>,
+    labels: &Labels,
+) -> impl Iterator<Item = (Labels, Usage)> {
     let mut pids = BTreeSet::new();
     let is_fresh = served.has_fresh_processes;
     let usages = Usage::of(served.node, served.device).filter(move |_| is_fresh);
-    usages.filter(move |usage| pids.insert(usage.used.pid))
+    let usages = usages.filter(move |usage| pids.insert(usage.used.pid));
+    usages.map(|usage| (labels.and("pid", &usage.used.pid.to_string()), usage))
 }
 
 /// Writes a metric in base units; texts and times have no number.

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use crate::export::exposition::metric_choice::MetricChoice;
 use gtop_fleet::metrics::Value;
+use gtop_model::Bytes;
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,11 @@ impl<'a> Family<'a> {
 pub(super) struct Labels(String);
 
 impl Labels {
+    /// Returns these labels and another one.
+    pub(super) fn and(&self, name: &str, value: &str) -> Self {
+        self.clone().with(name, value)
+    }
+
     /// Adds a label; the name is one of gtop's.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         if !self.0.is_empty() {
@@ -82,6 +88,12 @@ pub(super) enum SampleValue {
     /// A measured number, with the digits that it was measured with.
     Single(f32),
     Double(f64),
+}
+
+impl From<Bytes> for SampleValue {
+    fn from(Bytes(bytes): Bytes) -> Self {
+        Self::Integer(bytes)
+    }
 }
 
 impl From<bool> for SampleValue {

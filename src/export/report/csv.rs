@@ -37,8 +37,6 @@ pub(super) fn write_report_csv(out: &mut impl Write, report: &UsageReport) -> io
 }
 
 fn row(out: &mut impl Write, words: [&str; 5], summary: &UsageSummary) -> io::Result<()> {
-    let hours = |seconds: f64| Some(rounded(seconds / 3600.0, 6));
-    let states = summary.states.into_iter().map(hours);
     let [p50, p95] = summary.percentiles.map(|percent| percent.map(f64::from));
     let (seen, expected) = summary.samples.unzip();
     #[expect(clippy::cast_precision_loss, reason = "counts of samples are exact")]
@@ -58,11 +56,9 @@ fn row(out: &mut impl Write, words: [&str; 5], summary: &UsageSummary) -> io::Re
         seen,
         expected,
     ];
-    let all = [hours(summary.watched_seconds)]
-        .into_iter()
-        .chain(states)
-        .chain([hours(summary.not_seen_seconds())])
-        .chain(numbers.map(|number| number.map(|number| rounded(number, 6))));
+    let seconds = [summary.watched_seconds].into_iter().chain(summary.states);
+    let hours = seconds.chain([summary.not_seen_seconds()]).map(|seconds| Some(seconds / 3600.0));
+    let all = hours.chain(numbers).map(|number| number.map(|number| rounded(number, 6)));
     let words = words.map(text_cell);
     let numbers: Vec<String> =
         all.map(|number| number.map_or_else(String::new, |number| number.to_string())).collect();

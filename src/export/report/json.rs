@@ -235,12 +235,10 @@ fn number(value: Option<f32>) -> Value {
 }
 
 fn ranges(values: &[Option<[f32; 3]>]) -> Value {
-    let part = |index: usize| -> Vec<Value> {
-        let value =
-            |range: &Option<[f32; 3]>| number(range.and_then(|all| all.get(index).copied()));
-        values.iter().map(value).collect()
-    };
-    json!({"mean": part(0), "min": part(1), "max": part(2)})
+    let mean: Value = values.iter().map(|range| number(range.map(|[mean, _, _]| mean))).collect();
+    let min: Value = values.iter().map(|range| number(range.map(|[_, min, _]| min))).collect();
+    let max: Value = values.iter().map(|range| number(range.map(|[_, _, max]| max))).collect();
+    json!({"mean": mean, "min": min, "max": max})
 }
 
 fn steps(steps: &ReportSteps) -> Value {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::export::report::STATES;
+use crate::export::time_format::zoned_text;
 use crate::report::{UsageReport, UsageSummary};
 use gtop_local::time::{Timestamp, format_duration};
 
 /// How each report begins.
 pub(super) const MARK: &str = "# gtop report: ";
-/// Rows of a table; of more, how many are left out is told.
+/// Maximum number of rows of a table; the number of the others is written.
 const MAX_ROWS: usize = 50;
 /// Findings and events.
 const MAX_LINES: usize = 20;
@@ -84,12 +85,11 @@ fn recorded_text(report: &UsageReport) -> String {
 
 fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     let totals = &report.totals;
-    let hours = |seconds: f64| format!("{:.2}", seconds / 3600.0);
-    let states = STATES.iter().zip(totals.states);
-    let states =
-        states.map(|(state, seconds)| format!("{} {}", state.replace('_', "-"), hours(seconds)));
-    let not_seen = format!("not seen {}", hours(totals.not_seen_seconds()));
-    let states: Vec<String> = states.chain([not_seen]).collect();
+    let states = STATES.map(|state| state.replace('_', "-")).into_iter().zip(totals.states);
+    let states = states.chain([("not seen".to_owned(), totals.not_seen_seconds())]);
+    let states = states.map(|(state, seconds)| format!("{state} {:.2}", seconds / 3600.0));
+    let states: Vec<String> = states.collect();
+    let watched = totals.watched_seconds / 3600.0;
     let [p50, p95] = totals.percentiles.map(|percent| percent.map(f64::from));
     let rows = [
         ("nodes", format!("{}, of which {} answered", report.nodes.len(), report.nodes_seen)),
@@ -115,7 +115,7 @@ fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
             ),
         ),
         ("energy", number(totals.energy_kwh, 3, " kWh")),
-        ("device-hours", format!("{}: {}", hours(totals.watched_seconds), states.join(", "))),
+        ("device-hours", format!("{watched:.2}: {}", states.join(", "))),
     ];
     writeln!(out, "| | |\n|---|---|")?;
     for (name, value) in rows {
@@ -174,8 +174,7 @@ fn number(value: Option<f64>, digits: usize, unit: &str) -> String {
 }
 
 fn local(at: Timestamp, zone: &TimeZone) -> String {
-    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+    zoned_text(at, zone, "%Y-%m-%d %H:%M:%S %Z")
 }
 
 /// Returns a text that Markdown shows as it is.
