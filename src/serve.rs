@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::process::setpriority_process;
@@ -102,7 +102,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen; only inside a runtime. With a certificate, the port speaks TLS, whatever its address.
+    /// Starts to listen; only inside a runtime. With a certificate, the port uses TLS, whatever its address.
     ///
     /// # Errors
     ///
@@ -143,11 +143,11 @@ impl Server {
         access: AccessRules,
         notices: mpsc::Sender<String>,
     ) {
-        give_way();
+        lower_priority();
         let Self { tcp, unix, tls } = self;
         let hosts = OwnNames::of_this_machine(access.allowed_hosts);
         let responder = Arc::new(Responder::new(content, access.token, hosts));
-        // The owner has room of their own, whatever comes to the port.
+        // The owner has connections of their own, whatever comes to the port.
         let mut of_port = Connections::new(Arc::clone(&responder));
         let mut of_socket = Connections::new(responder);
         let peer = tcp.as_ref().map_or(Peer::Loopback, |(_, address)| Peer::of(*address));
@@ -178,7 +178,7 @@ impl Peer {
 }
 
 /// Lets the threads that collect go first: they were started before.
-fn give_way() {
+fn lower_priority() {
     // On Linux, this is the priority of the thread. Without it, samples are later while many ask.
     setpriority_process(None, NICENESS).ok();
 }
@@ -191,13 +191,7 @@ fn bind_port(address: SocketAddr, has_tls: bool) -> Result<(TcpListener, SocketA
     if !is_loopback(address) && !has_tls {
         return Err(ServeError::NeedsTls(address));
     }
-    let bind = || {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let bound = listener.local_addr()?;
-        Ok((TcpListener::from_std(listener)?, bound))
-    };
-    bind().map_err(|error: io::Error| {
+    listen_on_port(address).map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             return ServeError::PortTaken(address);
         }
@@ -205,17 +199,25 @@ fn bind_port(address: SocketAddr, has_tls: bool) -> Result<(TcpListener, SocketA
     })
 }
 
+fn listen_on_port(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let bound = listener.local_addr()?;
+    Ok((TcpListener::from_std(listener)?, bound))
+}
+
 fn bind_socket(path: PathBuf) -> Result<(UnixListener, PrivateSocket, PathBuf), ServeError> {
-    let bind = || {
-        let socket = PrivateSocket::bind(&path)?;
-        let listener = socket.listener()?;
-        listener.set_nonblocking(true)?;
-        Ok((UnixListener::from_std(listener)?, socket))
-    };
-    match bind() {
+    match listen_on_socket(&path) {
         Ok((listener, socket)) => Ok((listener, socket, path)),
         Err(error) => Err(ServeError::Socket(path, error)),
     }
+}
+
+fn listen_on_socket(path: &Path) -> io::Result<(UnixListener, PrivateSocket)> {
+    let socket = PrivateSocket::bind(path)?;
+    let listener = socket.listener()?;
+    listener.set_nonblocking(true)?;
+    Ok((UnixListener::from_std(listener)?, socket))
 }
 
 async fn accept_tcp(

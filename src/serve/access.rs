@@ -132,10 +132,10 @@ impl OwnNames {
             return address.parse::<Ipv6Addr>().is_ok() && (rest.is_empty() || is_port(rest));
         }
         let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
-        let is_known =
-            |known: &String| known.eq_ignore_ascii_case(name.strip_suffix('.').unwrap_or(name));
+        let bare = name.strip_suffix('.').unwrap_or(name);
         (port.is_empty() || is_port(port))
-            && (name.parse::<Ipv4Addr>().is_ok() || self.0.iter().any(is_known))
+            && (name.parse::<Ipv4Addr>().is_ok()
+                || self.0.iter().any(|known| known.eq_ignore_ascii_case(bare)))
     }
 }
 

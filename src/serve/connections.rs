@@ -70,7 +70,7 @@ impl Activity {
         self.opened + Duration::from_millis(self.last_request.load(Ordering::Relaxed))
     }
 
-    /// Returns which connections make room first: those without the token, of these the ones that have had time for a
+    /// Returns the order in which connections are closed for new ones: those without the token, of these the ones that have had time for a
     /// request and sent none, and then those whose request is the longest ago.
     fn eviction_order(&self) -> (bool, bool, Instant) {
         let is_new = self.opened.elapsed() < FIRST_REQUEST_TIMEOUT;

@@ -1,4 +1,4 @@
-//! Renders what is served, on a thread of its own that gives way to collecting: once for all who ask at a time.
+//! Renders what is served, on a thread of its own with a lower priority than collecting: once for all who ask at a time.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::export::{ExpositionOptions, exposition, write_json};
-use crate::serve::{ServedContent, give_way};
+use crate::serve::{ServedContent, lower_priority};
 use gtop_fleet::Fleet;
 use gtop_local::lock::lock;
 
@@ -97,7 +97,7 @@ impl Renderer {
     /// Starts the thread, which ends when this is dropped.
     pub(super) fn start(content: ServedContent) -> Self {
         let (jobs, waiting) = sync_channel(MAX_WAITING);
-        // Without the thread, no text is ever rendered, and whoever asks is told so.
+        // Without the thread, no text is ever rendered, and each request fails.
         thread::Builder::new()
             .name("render".to_owned())
             .spawn(move || run(&waiting, &content))
@@ -106,7 +106,7 @@ impl Renderer {
     }
 
     /// Returns what is rendered from the latest snapshot, or was a moment ago; `None` if too much is in transit. Who has
-    /// no token takes no room from those who have it.
+    /// no token uses nothing up for those who have it.
     pub(super) async fn text(&self, what: ServedText) -> Option<Bytes> {
         let mut rendered = self.request(what)?;
         let body = rendered.wait_for(Option::is_some).await.ok()?;
@@ -132,7 +132,7 @@ impl Renderer {
 
 /// Renders what is asked for, one text after the other.
 fn run(jobs: &Receiver<RenderJob>, content: &ServedContent) {
-    give_way();
+    lower_priority();
     while let Ok(RenderJob { what, sender }) = jobs.recv() {
         let began = Instant::now();
         // A text that cannot be rendered is not given; the next one may be.

@@ -73,7 +73,7 @@ impl Tls {
     }
 
     /// Returns what accepts a connection, with the certificate as it is now. One that cannot be used does not replace
-    /// the one before, and is told once.
+    /// the one before, and is reported once.
     pub(super) fn acceptor(&self, notices: &mpsc::Sender<String>) -> TlsAcceptor {
         let mut loaded = lock(&self.loaded);
         let versions = versions(&self.certificates, &self.key);
@@ -122,34 +122,35 @@ fn read_config(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |error| TlsError::Read(path.to_owned(), error);
-    let content = storage::read(path, MAX_BYTES).map_err(failed)?;
-    content.ok_or_else(|| failed(io::Error::other("the file is too large")))
+    let content = storage::read(path, MAX_BYTES)
+        .and_then(|content| content.ok_or_else(|| io::Error::other("the file is too large")));
+    content.map_err(|error| TlsError::Read(path.to_owned(), error))
 }
 
-/// Checks the time of a certificate: it is the first thing that a verification looks at, before it asks who signed it.
+/// Checks the time of a certificate: a verification checks it before the signature.
 fn check_time(
     path: &Path,
     certificate: &CertificateDer<'_>,
     clock: &Clock,
 ) -> Result<(), TlsError> {
-    let failed = |error| TlsError::Certificate(path.to_owned(), error);
     let seconds = u64::try_from(clock.now().as_micros() / 1_000_000).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-    let certificate = EndEntityCert::try_from(certificate).map_err(failed)?;
+    let certificate = EndEntityCert::try_from(certificate)
+        .map_err(|error| TlsError::Certificate(path.to_owned(), error))?;
     let usage = KeyUsage::server_auth();
-    let at = |time: UnixTime| {
-        let seconds = i64::try_from(time.as_secs()).unwrap_or_default();
-        jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
-    };
     match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err() {
         Some(webpki::Error::CertExpired { not_after, .. }) => {
-            Err(TlsError::Time(path.to_owned(), "expired at", at(not_after)))
+            Err(TlsError::Time(path.to_owned(), "expired at", time_text(not_after)))
         }
         Some(webpki::Error::CertNotValidYet { not_before, .. }) => {
-            Err(TlsError::Time(path.to_owned(), "is not valid before", at(not_before)))
+            Err(TlsError::Time(path.to_owned(), "is not valid before", time_text(not_before)))
         }
-        // Who signed it is for the clients to ask.
+        // The clients check who signed it.
         Some(_) | None => Ok(()),
     }
+}
+
+fn time_text(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or_default();
+    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
