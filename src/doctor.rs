@@ -14,8 +14,7 @@ use gtop_collect::transport::{Reach, Target, Transport};
 use gtop_fleet::advice::{self, Advice};
 use gtop_local::text::excerpt;
 use gtop_local::time::Clock;
-use gtop_model::table;
-use gtop_model::{NodeName, SchedulerProfile};
+use gtop_model::{NodeName, SchedulerProfile, table};
 use gtop_ssh::{Trace, with_trace};
 
 pub use crate::doctor::json::write_json;
@@ -88,16 +87,9 @@ pub struct Report {
 }
 
 /// The steps of a connection, in order.
+#[rustfmt::skip]
 pub const STEPS: [&str; 9] = [
-    "configuration",
-    "route",
-    "name",
-    "connection",
-    "banner",
-    "key exchange",
-    "host key",
-    "login",
-    "channel",
+    "configuration", "route", "name", "connection", "banner", "key exchange", "host key", "login", "channel",
 ];
 
 impl StepResult {
@@ -167,11 +159,11 @@ impl Report {
                 *text = excerpt(text.trim(), MAX_LINE_CHARS);
             }
             if let Some(remedy) = &mut row.remedy {
-                let line = |line: &str| {
+                let lines = remedy.lines().map(|line| {
                     let text = line.trim_start_matches(' ');
                     format!("{:1$}{2}", "", line.len() - text.len(), excerpt(text, MAX_LINE_CHARS))
-                };
-                *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
+                });
+                *remedy = lines.collect::<Vec<_>>().join("\n");
             }
         }
         Self { node, steps }

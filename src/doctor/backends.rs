@@ -89,15 +89,15 @@ pub(super) async fn add_steps(
         result.fault.take_if(|fault| fault.kind == SourceFaultKind::NoDevices);
     }
     // Inside a container, the bus has devices of others; what a virtual machine is given needs no tools here.
-    let is_unbound =
-        |found: &UnreadableDevices| found.is_nvidia() && found.driver.as_deref() != Some(VFIO);
-    let needs_tools =
-        (has_devices || unreadable.iter().any(is_unbound)) && !is_confined && has_no_tools(&states);
-    let is_read = |result: &BackendResult| result.devices.is_some() && result.fault.is_none();
+    let are_unbound =
+        unreadable.iter().any(|found| found.is_nvidia() && found.driver.as_deref() != Some(VFIO));
+    let needs_tools = (has_devices || are_unbound) && !is_confined && has_no_tools(&states);
     let devices: Vec<Device> =
         results.values().filter_map(|result| result.devices.clone()).flatten().collect();
     let unlisted = hello.unlisted_devices(&devices);
-    let is_certain = !is_confined && !results.is_empty() && results.values().all(is_read);
+    let are_read =
+        results.values().all(|result| result.devices.is_some() && result.fault.is_none());
+    let is_certain = !is_confined && !results.is_empty() && are_read;
     if is_certain && !unlisted.is_empty() {
         let row = StepResult::failed("devices", format!("not listed: {}", unlisted.join(", ")));
         steps.push(row.with_remedy(device::UNLISTED));
@@ -121,8 +121,9 @@ pub(super) async fn add_steps(
 
 fn is_complete(states: &[BackendState], results: &BTreeMap<Source, BackendResult>) -> bool {
     states.iter().all(|state| {
-        let has_answered = |result: &BackendResult| result.devices.is_some() || result.has_failed();
-        state.absent.is_some() || results.get(&state.source).is_some_and(has_answered)
+        let result = results.get(&state.source);
+        state.absent.is_some()
+            || result.is_some_and(|result| result.devices.is_some() || result.has_failed())
     })
 }
 
@@ -144,14 +145,10 @@ const VFIO: &str = "vfio-pci";
 
 /// Returns true if neither NVIDIA's library nor `nvidia-smi` is there.
 fn has_no_tools(states: &[BackendState]) -> bool {
-    let is_missing = |name: &str| {
-        let mut states = states.iter();
-        states.any(|state| {
-            state.source.as_str() == name && state.absent.is_some() && state.is_missing
-        })
-    };
-    is_missing("nvidia-smi")
-        && states.iter().all(|state| state.source.as_str() != "nvml" || is_missing("nvml"))
+    let mut missing = states.iter().filter(|state| state.absent.is_some() && state.is_missing);
+    let is_missing = missing.any(|state| state.source.as_str() == "nvidia-smi");
+    let mut library = states.iter().filter(|state| state.source.as_str() == "nvml");
+    is_missing && library.all(|state| state.absent.is_some() && state.is_missing)
 }
 
 /// Returns the step of an interface that the node does not have. The node may have devices for NVIDIA's driver, or such of

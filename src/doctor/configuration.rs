@@ -8,31 +8,12 @@ use gtop_ssh::{EffectiveOption, Profile};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
 /// reported, the others only if set.
+#[rustfmt::skip]
 const REPORTED_OPTIONS: [&str; 25] = [
-    "HostName",
-    "User",
-    "Port",
-    "ProxyJump",
-    "ProxyCommand",
-    "IdentityFile",
-    "CertificateFile",
-    "IdentityAgent",
-    "IdentitiesOnly",
-    "PubkeyAuthentication",
-    "PreferredAuthentications",
-    "StrictHostKeyChecking",
-    "UserKnownHostsFile",
-    "GlobalKnownHostsFile",
-    "RevokedHostKeys",
-    "HostKeyAlias",
-    "HostKeyAlgorithms",
-    "KexAlgorithms",
-    "Ciphers",
-    "MACs",
-    "AddressFamily",
-    "BindAddress",
-    "BindInterface",
-    "ConnectTimeout",
+    "HostName", "User", "Port", "ProxyJump", "ProxyCommand", "IdentityFile", "CertificateFile", "IdentityAgent",
+    "IdentitiesOnly", "PubkeyAuthentication", "PreferredAuthentications", "StrictHostKeyChecking",
+    "UserKnownHostsFile", "GlobalKnownHostsFile", "RevokedHostKeys", "HostKeyAlias", "HostKeyAlgorithms",
+    "KexAlgorithms", "Ciphers", "MACs", "AddressFamily", "BindAddress", "BindInterface", "ConnectTimeout",
     "ControlPath",
 ];
 

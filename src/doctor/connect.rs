@@ -306,9 +306,9 @@ impl StepBuilder<'_> {
         }
         // Steps after the failed one were not reached: drops their "not applicable" rows.
         if let Some(position) = self.steps.iter().position(|row| row.step == step) {
-            let is_applicable = |row: &StepResult| row.status != StepStatus::NotApplicable;
-            let rest = self.steps.split_off(position + 1);
-            self.steps.extend(rest.into_iter().filter(is_applicable));
+            let mut rest = self.steps.split_off(position + 1);
+            rest.retain(|row| row.status != StepStatus::NotApplicable);
+            self.steps.append(&mut rest);
             if let Some(row) = self.steps.get_mut(position) {
                 if row.status != StepStatus::NotApplicable {
                     let finding = std::mem::take(&mut row.finding);

@@ -38,11 +38,10 @@ fn read_key(identity: String) -> Option<PublicKey> {
     }
     let mut text = String::new();
     File::open(&file).ok()?.take(MAX_KEY_BYTES).read_to_string(&mut text).ok()?;
-    let is_key_type = |word: &&str| {
-        word.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && word.len() <= 64
-    };
-    let kind = text.split_whitespace().next().filter(is_key_type).map(ToOwned::to_owned);
-    Some(PublicKey { identity, file, kind })
+    let kind = text.split_whitespace().next().filter(|kind| {
+        kind.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && kind.len() <= 64
+    });
+    Some(PublicKey { identity, file, kind: kind.map(ToOwned::to_owned) })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Examines a page of metrics: whether it is served, by what kind of exporter, and what it tells.
+//! Examines a page of metrics: whether it is served, by which exporter, and what is on it.
 
 use std::time::Duration;
 
@@ -23,22 +23,21 @@ pub(super) async fn add_steps(
     known: &Known,
     steps: &mut Vec<StepResult>,
 ) {
-    let failed = |step: &str, fault: ScrapeFault| {
-        let fault = transport::Fault::Scrape(fault);
-        StepResult::failed(step, fault.to_string()).with_advice(&advice::of_cause(&fault, known))
-    };
     let began = Instant::now();
     let fetched = url.fetch(limit).await;
     let duration = began.elapsed();
     let page = match fetched {
         Ok(page) => page,
-        Err(fault) => return steps.push(failed(PAGE, fault).with_duration(duration)),
+        Err(fault) => return steps.push(failed(PAGE, fault, known).with_duration(duration)),
     };
     let size = page.text.len().div_ceil(1024);
     let found = format!("{url} is served, {size} KiB of text; nothing else is asked of the host");
     steps.push(StepResult::ok(PAGE, found).with_duration(duration));
     steps.push(match excerpt(&page.text, page.served_at) {
-        None => failed("exporter", ScrapeFault::OtherFamilies { families: Exporter::wanted() }),
+        None => {
+            let fault = ScrapeFault::OtherFamilies { families: Exporter::wanted() };
+            failed("exporter", fault, known)
+        }
         Some(text) => {
             let exporters = Exporter::of_text(&text);
             let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
@@ -51,7 +50,12 @@ pub(super) async fn add_steps(
     });
 }
 
-/// Returns what a page tells, in words.
+fn failed(step: &str, fault: ScrapeFault, known: &Known) -> StepResult {
+    let fault = transport::Fault::Scrape(fault);
+    StepResult::failed(step, fault.to_string()).with_advice(&advice::of_cause(&fault, known))
+}
+
+/// Summarizes what is on a page.
 fn contents(update: &NodeUpdate) -> Option<String> {
     let NodeUpdate::Sample(sample) = update else { return None };
     let Sample { backends, processes, .. } = &**sample;

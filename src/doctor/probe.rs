@@ -49,10 +49,6 @@ pub(super) async fn add_steps(
     let mut is_slow = false;
     let loaded = handshake.await_loader(limits, &mut |_fault, _remaining| is_slow = true).await;
     let shell = login_shell_step(handshake.noise(), is_slow.then(|| began.elapsed()), known);
-    let failed = |step: &str, fault: &Fault| {
-        StepResult::failed(step, sanitize(&fault.message(), 900))
-            .with_advice(&advice::for_fault(fault, known))
-    };
     let privilege = python_search.transport.privilege(python_search.target);
     let interpreter = match loaded {
         Ok(interpreter) => interpreter,
@@ -64,7 +60,7 @@ pub(super) async fn add_steps(
             return;
         }
         Err(LoaderError::Fault(fault)) => {
-            let row = failed("login shell", &fault);
+            let row = failed("login shell", &fault, known);
             steps.push(row.with_duration(began.elapsed()));
             return;
         }
@@ -80,7 +76,7 @@ pub(super) async fn add_steps(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            steps.push(failed("probe", &fault).with_duration(took));
+            steps.push(failed("probe", &fault, known).with_duration(took));
             return;
         }
     };
@@ -97,6 +93,11 @@ pub(super) async fn add_steps(
     backends::add_steps(&mut handshake, &frame.body, clock, arrival, known, steps).await;
     steps.extend(clock_step(hello, arrival, took));
     handshake.close().await;
+}
+
+fn failed(step: &str, fault: &Fault, known: &Known) -> StepResult {
+    StepResult::failed(step, sanitize(&fault.message(), 900))
+        .with_advice(&advice::for_fault(fault, known))
 }
 
 /// Reports what the login files printed, and how long a slow shell took.
@@ -154,13 +155,9 @@ fn probe_step(hello: &Hello) -> StepResult {
     let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
     let is_sudo = hello.sudo.as_deref() == Some("root");
     let by_sudo = if is_sudo { ", root by sudo" } else { "" };
-    let short = |text: &str| sanitize(text, 100);
+    let [host, kernel, arch, user] = [host, kernel, arch, user].map(|text| sanitize(text, 100));
     let finding = format!(
-        "{}, Linux {}, {}, {cpus} CPUs, {tick} ticks per second, as {} (uid {uid}{by_sudo}), hidepid {hidepid}",
-        short(host),
-        short(kernel),
-        short(arch),
-        short(user)
+        "{host}, Linux {kernel}, {arch}, {cpus} CPUs, {tick} ticks per second, as {user} (uid {uid}{by_sudo}), hidepid {hidepid}"
     );
     if *hidepid == 0 || *uid == 0 || is_sudo {
         return StepResult::ok("probe", finding);

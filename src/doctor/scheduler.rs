@@ -15,8 +15,7 @@ use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::advice::scheduler;
 use gtop_local::text::sanitize;
 use gtop_local::time::Clock;
-use gtop_model::nodeset;
-use gtop_model::{Job, JobState, NodeName, SchedulerErrorKind, SchedulerProfile};
+use gtop_model::{Job, JobState, NodeName, SchedulerErrorKind, SchedulerProfile, nodeset};
 use gtop_ssh::SchedulerAddresses;
 
 /// Maximum number of nodes of jobs that are examined.
@@ -55,7 +54,7 @@ pub async fn diagnose_scheduler(
     Some(SchedulerDiagnosis { report, nodes })
 }
 
-/// Tells the transport by which addresses Slurm reaches the nodes of jobs.
+/// Gives the transport the addresses by which Slurm reaches the nodes of jobs.
 async fn use_addresses(jobs: &[Job], transport: &Transport) {
     let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
     let nodes = nodes.map(|allocation| allocation.node.clone()).collect();
@@ -192,8 +191,8 @@ fn nodes_step(
     let mut unlisted = job_nodes.clone();
     for ListedNode { name, state, reason } in listed {
         unlisted.remove(name.as_str());
-        let is_one_of = |signs: &[&str]| signs.iter().any(|sign| state.contains(sign));
-        if !is_one_of(states.bad) || !(job_nodes.contains(name.as_str()) || waits_for_nodes) {
+        let is_bad = states.bad.iter().any(|sign| state.contains(sign));
+        if !is_bad || !(job_nodes.contains(name.as_str()) || waits_for_nodes) {
             continue;
         }
         is_down |= state.contains("down");
@@ -204,7 +203,8 @@ fn nodes_step(
         if !nodes.contains(&name.as_str()) {
             nodes.push(name);
         }
-        if is_one_of(states.stopped) && NodeName::new(name).is_ok() {
+        let is_stopped = states.stopped.iter().any(|sign| state.contains(sign));
+        if is_stopped && NodeName::new(name).is_ok() {
             stopped.insert(name);
         }
     }

@@ -114,12 +114,12 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
     let took = began.elapsed();
     let (row, error) = match answer {
         Ok(answer) => {
-            let line_with = |part: &str| answer.stdout.lines().find(|line| line.contains(part));
-            if let Some(line) = line_with(" is UP") {
+            let mut lines = answer.stdout.lines();
+            if let Some(line) = lines.clone().find(|line| line.contains(" is UP")) {
                 steps.push(StepResult::of_answer("controller", took, line).with_duration(took));
                 return Some(());
             }
-            if let Some(line) = line_with(" is DOWN") {
+            if let Some(line) = lines.find(|line| line.contains(" is DOWN")) {
                 (controller_failure(line).await, None)
             } else if answer.succeeded {
                 let line = answer.stdout.lines().find(|line| !line.trim().is_empty());
@@ -170,17 +170,20 @@ fn controller_address() -> Option<(String, u16)> {
     let configured = std::env::var("SLURM_CONF").ok();
     let path = configured.as_deref().or_else(|| default_configuration())?;
     let text = std::fs::read_to_string(path).ok()?;
-    let value = |key: &str| {
-        text.lines().map(str::trim).find_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
-        })
-    };
-    let host = value("SlurmctldHost").or_else(|| value("ControlMachine"))?;
+    let host = value_of("SlurmctldHost", &text).or_else(|| value_of("ControlMachine", &text))?;
     let host = match host.split_once('(') {
-        Some((_, inside)) => inside.trim_end_matches(')').to_owned(),
+        Some((_, inside)) => inside.trim_end_matches(')'),
         None => host,
     };
-    let port = value("SlurmctldPort").and_then(|port| port.split('-').next()?.parse().ok());
-    Some((host, port.unwrap_or(6817)))
+    let port = value_of("SlurmctldPort", &text);
+    let port = port.and_then(|port| port.split('-').next()?.parse().ok());
+    Some((host.to_owned(), port.unwrap_or(6817)))
+}
+
+/// Returns the value of a key in the text of `slurm.conf`.
+fn value_of<'a>(key: &str, text: &'a str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(key).then(|| value.trim())
+    })
 }

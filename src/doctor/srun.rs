@@ -7,9 +7,8 @@ use tokio::time::Instant;
 
 use crate::doctor::{StepResult, StepStatus, connect};
 use gtop_collect::inventory::targets_of_jobs;
-use gtop_collect::scheduler::StepJob;
 use gtop_collect::scheduler::slurm::{PROFILE, step_candidates, step_job};
-use gtop_collect::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Target, Transport};
+use gtop_collect::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepSupport, Transport};
 use gtop_fleet::advice::{self, Reader, scheduler};
 use gtop_local::time::Clock;
 use gtop_model::{Job, JobList, JobState};
@@ -55,20 +54,18 @@ async fn try_step(
     transport: &Transport,
     failure_status: StepStatus,
 ) -> Option<StepResult> {
-    let running = || jobs.iter().filter(|job| job.state == JobState::Running);
-    let on_nodes = || running().filter_map(|job| Some((job, &job.allocations.first()?.node)));
+    let running = jobs.iter().filter(|job| job.state == JobState::Running);
+    let mut on_nodes = running.filter_map(|job| Some((job, &job.allocations.first()?.node)));
+    let first = on_nodes.clone().next()?;
     // The user's own job if there is one: in another user's, a step would be refused.
-    let own_job = on_nodes().find_map(|(_, node)| Some((transport.step_job(node)?, node)));
-    let (mut job, node) =
-        own_job.or_else(|| on_nodes().map(|(job, node)| (step_job(job), node)).next())?;
-    let shown_id = |job: &StepJob| {
-        let listed = jobs.iter().find(|known| known.id == job.id);
-        listed.map_or_else(|| job.id.to_string(), |known| known.shown_id.to_string())
-    };
+    let own_job = on_nodes.find_map(|(_, node)| Some((transport.step_job(node)?, node)));
+    let (mut job, node) = own_job.unwrap_or_else(|| (step_job(first.0), first.1));
     let began = Instant::now();
     let mut failures = Vec::new();
     let row = loop {
-        let job_name = shown_id(&job);
+        let listed = jobs.iter().find(|listed| listed.id == job.id);
+        let job_name =
+            listed.map_or_else(|| job.id.to_string(), |listed| listed.shown_id.to_string());
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
                 let finding = format!("runs on {node} in job {job_name}");
@@ -102,38 +99,42 @@ async fn preferred_transport(
     transport: &Transport,
     clock: &Clock,
 ) -> StepResult {
-    let preferred = |finding: String| StepResult::ok("preferred transport", finding);
+    let step = "preferred transport";
     if support.is_disabled {
-        return preferred("as set by the options; no job steps".to_owned());
+        return StepResult::ok(step, "as set by the options; no job steps");
     }
     if support.is_forced {
-        return preferred("job steps only (--transport srun)".to_owned());
+        return StepResult::ok(step, "job steps only (--transport srun)");
     }
     let Some(at) = support.refused_at else {
         let fallback = "; a job step if a node refuses ssh";
         let fallback = if support.version.is_ok() { fallback } else { " only" };
-        return preferred(format!("ssh{fallback}"));
+        return StepResult::ok(step, format!("ssh{fallback}"));
     };
     let cluster = support.cluster.as_deref().unwrap_or("this one");
     let age = clock.now().since(at);
     let ago = days(age);
     // Only nodes with a job of the user: others may refuse ssh by policy (`pam_slurm_adopt`).
-    let is_candidate =
-        |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
+    let target = targets_of_jobs(jobs, &PROFILE)
+        .into_iter()
+        .find(|target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name));
     let refused = format!("job step: a node of cluster {cluster} refused ssh {ago} ago");
-    let Some(target) = targets_of_jobs(jobs, &PROFILE).into_iter().find(is_candidate) else {
+    let Some(target) = target else {
         let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
-        return preferred(format!("{refused}; remembered for {left} more"));
+        return StepResult::ok(step, format!("{refused}; remembered for {left} more"));
     };
     let began = Instant::now();
     let node = &target.name;
     let row = match transport.retry_ssh(&target).await {
-        Ok(()) => preferred(format!(
-            "ssh from now on: cluster {cluster} refused it {ago} ago, but {node} accepts it now"
-        )),
+        Ok(()) => StepResult::ok(
+            step,
+            format!(
+                "ssh from now on: cluster {cluster} refused it {ago} ago, but {node} accepts it now"
+            ),
+        ),
         Err(fault) => {
             let detail = format!("retried ssh to {node}: {}", connect::fault_text(&fault));
-            preferred(refused).with_details(vec![detail])
+            StepResult::ok(step, refused).with_details(vec![detail])
         }
     };
     row.with_duration(began.elapsed())
