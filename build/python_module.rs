@@ -6,18 +6,10 @@ use std::fs;
 use std::io::{Error, Result};
 
 /// The parts; each uses only those before it. The first one has the docstring.
+#[rustfmt::skip]
 const PARTS: &[&str] = &[
-    "header.py",
-    "values.py",
-    "server.py",
-    "stream.py",
-    "machine.py",
-    "host.py",
-    "process.py",
-    "device.py",
-    "collector.py",
-    "callbacks.py",
-    "training.py",
+    "header.py", "values.py", "server.py", "stream.py", "machine.py", "host.py", "process.py", "device.py",
+    "collector.py", "callbacks.py", "training.py",
 ];
 
 /// Imported modules, and the names imported from modules.

@@ -13,17 +13,16 @@ pub(super) fn read(
     declared: Declared,
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
-    let non_empty = |name: &str| variable(name).filter(|text| !text.is_empty());
+    let variable = |name: &str| variable(name).filter(|text| !text.is_empty());
     let (mut values, mut problems, mut hints) = (Vec::new(), Vec::new(), Vec::new());
     for setting in declared.settings() {
         let name = setting.variable();
-        if let Some(text) = non_empty(&name) {
+        if let Some(text) = variable(&name) {
             match setting.kind.parse(&text) {
                 Ok(value) => {
                     let words: Vec<&str> = text.split(',').map(str::trim).collect();
-                    let renamed = setting.kind.former_names(&words);
-                    let hint = |(old, new)| Problem::renamed(&name, old, new);
-                    hints.extend(renamed.into_iter().map(hint));
+                    let renamed = setting.kind.former_names(&words).into_iter();
+                    hints.extend(renamed.map(|(old, new)| Problem::renamed(&name, old, new)));
                     values.push((setting.name, value, name));
                     continue;
                 }
@@ -31,7 +30,7 @@ pub(super) fn read(
             }
         }
         let aliased = setting.env_aliases.iter().find_map(|alias| {
-            Some((read_alias(setting, *alias, &non_empty(alias.variable)?)?, alias.variable))
+            Some((read_alias(setting, *alias, &variable(alias.variable)?)?, alias.variable))
         });
         if let Some((value, variable)) = aliased {
             values.push((setting.name, value, variable.to_owned()));
@@ -41,17 +40,16 @@ pub(super) fn read(
 }
 
 fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<SettingValue> {
-    let parse = |text: &str| setting.kind.parse(text).ok();
-    match alias.mapping {
-        EnvMapping::SameSyntax => parse(text),
-        EnvMapping::IfSet(value) => parse(value),
-        EnvMapping::IfNotZero(value) => parse(value).filter(|_| text != "0"),
+    let value = match alias.mapping {
+        EnvMapping::SameSyntax => text,
+        EnvMapping::IfNotZero(_) if text == "0" => return None,
+        EnvMapping::IfSet(value) | EnvMapping::IfNotZero(value) => value,
         EnvMapping::ListWords(words) => {
             let mut listed = text.split(',').map(str::trim);
-            let found = listed.find_map(|word| words.iter().find(|(known, _)| *known == word));
-            found.and_then(|(_, value)| parse(value))
+            listed.find_map(|word| words.iter().find(|(known, _)| *known == word))?.1
         }
-    }
+    };
+    setting.kind.parse(value).ok()
 }
 
 #[cfg(test)]

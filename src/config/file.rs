@@ -276,11 +276,10 @@ fn toml_text(value: &DeValue<'_>) -> String {
             format!("[{}]", items.join(", "))
         }
         DeValue::Table(table) => {
-            let entry = |(key, item): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
+            let entries = table.iter().map(|(key, item)| {
                 format!("{} = {}", toml_string(key.get_ref()), toml_text(item.get_ref()))
-            };
-            let entries: Vec<_> = table.iter().map(entry).collect();
-            format!("{{ {} }}", entries.join(", "))
+            });
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
     }
 }

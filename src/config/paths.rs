@@ -109,8 +109,9 @@ impl ConfigFile {
 
 /// Reads a regular file of limited size.
 fn read_bounded(path: &Path) -> io::Result<String> {
-    let too_large = || io::Error::other(format!("larger than {} KiB", MAX_BYTES / 1024));
-    let bytes = storage::read(path, MAX_BYTES)?.ok_or_else(too_large)?;
+    let Some(bytes) = storage::read(path, MAX_BYTES)? else {
+        return Err(io::Error::other(format!("larger than {} KiB", MAX_BYTES / 1024)));
+    };
     String::from_utf8(bytes).map_err(|_bytes| io::Error::other("not valid UTF-8"))
 }
 

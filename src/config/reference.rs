@@ -82,9 +82,10 @@ pub fn setup_text(settings: &Settings) -> String {
     for (setting, value) in &saved {
         writeln!(text, "{} = {}", setting.name, value.to_toml()).ok();
     }
-    let is_saved = |name: &str| saved.iter().any(|(setting, _)| setting.name == name);
-    for (name, value) in settings.unknown().filter(|(name, _)| !is_saved(name)) {
-        writeln!(text, "{} = {value}", toml_string(name)).ok();
+    for (name, value) in settings.unknown() {
+        if saved.iter().all(|(setting, _)| setting.name != name) {
+            writeln!(text, "{} = {value}", toml_string(name)).ok();
+        }
     }
     text
 }

@@ -111,12 +111,8 @@ impl Settings {
             return Err(format!("unknown setting {name:?}"));
         };
         let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
-        let is_current = |settings: &Self| {
-            let current = settings.value(name).map(|value| value.to_string());
-            current.unwrap_or_default() == value.to_string()
-        };
-        // Unchanged.
-        if is_current(self) {
+        let text = value.to_string();
+        if self.shown_value(name) == text {
             return Ok(());
         }
         // The new value replaces one that another version has saved.
@@ -124,7 +120,7 @@ impl Settings {
         if let Some(candidates) = self.candidates.get_mut(setting.name) {
             candidates.remove(&Layer::Changed);
         }
-        if !is_current(self) {
+        if self.shown_value(name) != text {
             self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
         }
         Ok(())
@@ -139,7 +135,7 @@ impl Settings {
     /// values of settings with one that differ from `config.toml` and the defaults. Values from the
     /// environment are not saved.
     pub fn to_save(&self) -> Vec<(&'static Setting, SettingValue)> {
-        let differing = |setting: &'static Setting| {
+        let differing = self.declared.settings().filter_map(|setting| {
             let configured = self.effective(setting.name, Layer::ConfigFile);
             let unsaved_value =
                 configured.map(|(_, (value, _))| value.clone()).or_else(|| setting.default_value());
@@ -151,8 +147,8 @@ impl Settings {
                 persistent.find(|(layer, _)| **layer != Layer::Environment)?;
             let is_in_setup = *layer == Layer::SetupFile && setting.page.is_empty();
             (is_in_setup || Some(value) != unsaved_value.as_ref()).then(|| (setting, value.clone()))
-        };
-        self.declared.settings().filter_map(differing).collect()
+        });
+        differing.collect()
     }
 
     /// Returns the entries of `setup.toml` that this version does not understand, as TOML.
@@ -201,6 +197,11 @@ impl Settings {
         debug_assert!(setting.is_some(), "no setting {name}");
         let found = self.effective(name, Layer::Changed).map(|(_, (value, _))| value.clone());
         found.or_else(|| setting.and_then(Setting::default_value))
+    }
+
+    /// Returns the value as text; empty if it is unset.
+    pub fn shown_value(&self, name: &str) -> String {
+        self.value(name).map(|value| value.to_string()).unwrap_or_default()
     }
 
     /// Returns the source of the value.

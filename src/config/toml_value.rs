@@ -25,20 +25,24 @@ pub(super) fn parse(kind: SettingKind, item: &DeValue<'_>) -> Result<SettingValu
             kind.check_list(vec![text.to_string()])
         }
         (SettingKind::PercentPair, DeValue::Array(items)) => {
-            let number = |item: &DeValue<'_>| item.as_integer().map(ToString::to_string);
-            let numbers: Option<Vec<_>> = items.iter().map(|item| number(item.get_ref())).collect();
+            let numbers: Option<Vec<_>> =
+                items.iter().map(|item| integer(item.get_ref())).collect();
             kind.parse(&numbers.unwrap_or_default().join(","))
         }
         (kind, DeValue::Array(items)) if kind.is_list() => {
-            let word = |item: &DeValue<'_>| {
-                let number = || Some(item.as_integer()?.to_string());
-                item.as_str().map(str::to_owned).or_else(number)
-            };
-            let words: Option<_> = items.iter().map(|item| word(item.get_ref())).collect();
-            kind.check_list(words.ok_or_else(|| kind.expected())?)
+            let texts = items.iter().map(|item| {
+                let item = item.get_ref();
+                item.as_str().map(str::to_owned).or_else(|| integer(item))
+            });
+            let texts: Option<_> = texts.collect();
+            kind.check_list(texts.ok_or_else(|| kind.expected())?)
         }
         _ => Err(kind.expected()),
     }
+}
+
+fn integer(item: &DeValue<'_>) -> Option<String> {
+    item.as_integer().map(ToString::to_string)
 }
 
 #[cfg(test)]

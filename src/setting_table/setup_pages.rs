@@ -23,7 +23,7 @@ pub fn setup(settings: &Settings) -> Setup {
 }
 
 fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
-    let value = settings.value(setting.name).map(|value| value.to_string()).unwrap_or_default();
+    let value = settings.shown_value(setting.name);
     let choices = setting.kind.choices();
     let is_switch = matches!(setting.kind, SettingKind::Switch);
     let columns = setting.kind.columns();
