@@ -204,9 +204,9 @@ impl Cli {
     /// Parses the command line, beginning with the program name.
     pub(crate) fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = expand_only_visible(args).collect();
-        let explain =
-            |error| hints::explain_foreign_option(with_joined_value_tip(error, &args), &args);
-        let mut cli = Self::try_parse_from(&args).map_err(explain)?;
+        let mut cli = Self::try_parse_from(&args).map_err(|error| {
+            hints::explain_foreign_option(with_joined_value_tip(error, &args), &args)
+        })?;
         if let Some(message) = hints::explain_misread_host(&cli, &args) {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
@@ -235,10 +235,7 @@ impl Cli {
         let names_something = !matches!(
             &self.command,
             None | Some(CliCommand::Record(_) | CliCommand::Serve(_) | CliCommand::Login(_))
-        ) || !self.hosts.is_empty()
-            || self.nodes.names_nodes()
-            || self.nodes.local
-            || self.jobs.is_requested();
+        ) || self.names_nodes();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
             self.hosts = settings.read::<NodeSettings>().hosts.value;
             self.jobs.slurm = settings.read::<JobSettings>().slurm;
@@ -251,23 +248,7 @@ impl Cli {
             Some(CliCommand::Trust { hosts } | CliCommand::Doctor(DoctorOptions { hosts, .. })) => {
                 hosts
             }
-            Some(
-                CliCommand::Login(_)
-                | CliCommand::Record(_)
-                | CliCommand::Probe(_)
-                | CliCommand::Replay(_)
-                | CliCommand::Report(_)
-                | CliCommand::Export(_)
-                | CliCommand::Pick(_)
-                | CliCommand::Serve(_)
-                | CliCommand::Runs(_)
-                | CliCommand::Config { .. }
-                | CliCommand::Fields { .. }
-                | CliCommand::Python
-                | CliCommand::Man
-                | CliCommand::Completions { .. },
-            )
-            | None => &self.hosts,
+            Some(_) | None => &self.hosts,
         }
     }
 
@@ -289,14 +270,18 @@ impl Cli {
     /// Returns an error message if options or settings conflict.
     pub(crate) fn conflict(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
-        let local = "--transport local watches this machine only; leave the hosts out";
-        let local = (self.connection.transport_kind() == TransportChoice::Local && names_nodes)
-            .then_some(local);
-        let steps = "--transport srun runs steps of Slurm jobs; leave out the other --scheduler";
         let is_other = self.jobs.named_scheduler().is_some_and(|kind| kind != SchedulerKind::Slurm);
-        let steps = (self.connection.transport_kind() == TransportChoice::Srun && is_other)
-            .then_some(steps);
-        self.connection.conflict().or(local).or(steps)
+        let transport = self.connection.transport_kind();
+        let conflict = self.connection.conflict();
+        if conflict.is_some() {
+            conflict
+        } else if transport == TransportChoice::Local && names_nodes {
+            Some("--transport local watches this machine only; leave the hosts out")
+        } else if transport == TransportChoice::Srun && is_other {
+            Some("--transport srun runs steps of Slurm jobs; leave out the other --scheduler")
+        } else {
+            None
+        }
     }
 }
 
@@ -322,18 +307,17 @@ fn with_joined_value_tip(mut error: clap::Error, args: &[OsString]) -> clap::Err
         return error;
     }
     let command = Cli::command();
-    let needs_equals = |arg: &str| {
-        let mut options = command.get_arguments().filter(|option| option.is_require_equals_set());
-        options.any(|option| {
+    let options = command.get_arguments().filter(|option| option.is_require_equals_set());
+    let names: Vec<String> = options
+        .flat_map(|option| {
             let long = option.get_long().map(|name| format!("--{name}"));
-            let short = option.get_short().map(|letter| format!("-{letter}"));
-            [long, short].iter().flatten().any(|name| name == arg)
+            long.into_iter().chain(option.get_short().map(|letter| format!("-{letter}")))
         })
-    };
+        .collect();
     let tip = args.windows(2).find_map(|pair| {
         let [option, value] = pair else { return None };
         let (option, value) = (option.to_str()?, value.to_str()?);
-        if !needs_equals(option) || value.starts_with('-') {
+        if !names.iter().any(|name| name == option) || value.starts_with('-') {
             return None;
         }
         let joined = format!("{option}={value}");

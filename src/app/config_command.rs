@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use crate::app::{AppError, ExitReason, check_settings};
+use crate::app::configuration::{SettingsError, check_settings, node_groups};
+use crate::app::{AppError, ExitReason};
 use crate::cli::{Cli, ConfigAction};
 use crate::config::{self, ConfigPaths, Settings};
 use crate::setting_table::{ALL_NODES, NodeSettings};
-use gtop_collect::inventory::user_groups;
 use gtop_model::nodeset;
 
 /// Runs a `gtop config` subcommand.
@@ -17,7 +17,7 @@ pub(super) fn run(
     settings: &Settings,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let paths = paths.ok_or(AppError::NoHome);
+    let paths = paths.ok_or(SettingsError::NoHome);
     match action {
         ConfigAction::Init => {
             let path = paths?.create_config(&config::init_text(settings.declared))?;
@@ -43,21 +43,14 @@ fn check(
     for note in settings.hints.iter().chain(&settings.notes) {
         writeln!(out, "note: {note}")?;
     }
-    let cycles = nodeset::find_cycles(&settings.groups);
-    for cycle in &cycles {
-        writeln!(out, "{}: [groups]: {cycle}", paths.config().display())?;
-    }
-    let bad_sets = bad_node_sets(settings);
-    for error in &bad_sets {
+    let cycles = nodeset::find_cycles(&settings.groups).into_iter();
+    let cycles = cycles.map(|cycle| format!("{}: [groups]: {cycle}", paths.config().display()));
+    let conflict = check_settings(cli, settings).err().map(|error| error.to_string());
+    let errors: Vec<String> = cycles.chain(bad_node_sets(settings)).chain(conflict).collect();
+    for error in &errors {
         writeln!(out, "{error}")?;
     }
-    let checked = check_settings(cli, settings);
-    if let Err(error) = &checked {
-        writeln!(out, "{error}")?;
-    }
-    if checked.is_err()
-        || !(settings.problems.is_empty() && bad_sets.is_empty() && cycles.is_empty())
-    {
+    if !settings.problems.is_empty() || !errors.is_empty() {
         return Ok(ExitReason::Failed);
     }
     for path in [paths.config(), paths.setup()] {
@@ -69,7 +62,7 @@ fn check(
 
 /// Returns what is wrong with the node sets among the settings, with the origin of each.
 fn bad_node_sets(settings: &Settings) -> Vec<String> {
-    let groups = user_groups().with_config_groups(settings.groups.clone());
+    let groups = node_groups(settings);
     let NodeSettings { hosts, exclude, sudo, .. } = settings.read();
     let mut wrong = Vec::new();
     for given in [hosts, exclude, sudo] {

@@ -1,6 +1,6 @@
 //! `gtop doctor`: examines nodes concurrently and prints the reports in the order of the targets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use tokio::task::JoinSet;
@@ -17,6 +17,7 @@ use crate::doctor::{
 };
 use gtop_collect::scheduler::{JobFilter, SchedulerKind};
 use gtop_collect::transport::Target;
+use gtop_model::NodeName;
 use gtop_ui::StopSignals;
 
 /// What is examined.
@@ -32,9 +33,9 @@ impl DoctorTargets {
     fn of(env: &Env, options: &DoctorOptions) -> Result<Self, AppError> {
         let (cli, hosts) = (&env.cli, &options.hosts);
         let is_local = options.local || cli.nodes.local;
-        let slurm = options.jobs.then_some(SchedulerKind::Slurm);
-        let requested = || cli.jobs.is_requested().then(|| cli.jobs.scheduler());
-        let jobs = slurm.or_else(requested).map(|kind| (kind, targets::job_filter_of_options(cli)));
+        let kind = if options.jobs { SchedulerKind::Slurm } else { cli.jobs.scheduler() };
+        let jobs = (options.jobs || cli.jobs.is_requested())
+            .then(|| (kind, targets::job_filter_of_options(cli)));
         let search = PodSearch::of(cli)?;
         let pod = search.as_ref().map(|search| report_on_pod(&search.result, search.duration));
         let pod = pod.transpose().map_err(io::Error::other)?;
@@ -60,13 +61,10 @@ pub(super) fn run(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let targets = DoctorTargets::of(&env, options)?;
-    let unlocking = unlock_keys(&env.transport, &targets.targets, err);
-    if let Some(reason) = env.runtime.block_on(unlocking)? {
-        return Ok(reason);
-    }
+    env.runtime.block_on(unlock_keys(&env.transport, &targets.targets, err))?;
     let is_json = options.json || env.cli.output.print.json;
     let prompter = env.prompter.take();
-    Ok(env.runtime.block_on(examine(&env, prompter, targets, is_json, out))?)
+    env.runtime.block_on(examine(&env, prompter, targets, is_json, out))
 }
 
 /// Examines all nodes and prints the reports.
@@ -76,7 +74,7 @@ async fn examine(
     doctor_targets: DoctorTargets,
     is_json: bool,
     out: &mut impl Write,
-) -> io::Result<ExitReason> {
+) -> Result<ExitReason, AppError> {
     let DoctorTargets { mut targets, mut first, jobs } = doctor_targets;
     let mut signals = StopSignals::new();
     if let Some((kind, filter)) = jobs {
@@ -88,9 +86,8 @@ async fn examine(
         let Some(SchedulerDiagnosis { report, nodes }) = diagnosis else {
             return Ok(ExitReason::Failed);
         };
-        let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
-        let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
-        targets.extend(nodes);
+        let named: BTreeSet<NodeName> = targets.iter().map(|node| node.name.clone()).collect();
+        targets.extend(nodes.into_iter().filter(|node| !named.contains(&node.name)));
         first.push(report);
     }
     for (index, report) in first.iter().enumerate().filter(|_| !is_json) {
@@ -100,10 +97,8 @@ async fn examine(
     let mut prompter = prompter.filter(|_| ssh_count > 0);
     prompter.iter().for_each(Prompter::open);
     let mut examinations = spawn_examinations(env, targets);
-    if let Some(prompter) = &mut prompter
-        && let Some(reason) = prompter.prompt_at_startup(ssh_count).await?
-    {
-        return Ok(reason);
+    if let Some(prompter) = &mut prompter {
+        prompter.prompt_at_startup(ssh_count).await?;
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;

@@ -5,23 +5,30 @@ use std::path::PathBuf;
 
 use tokio::runtime::{self, Runtime};
 
+use crate::app::configuration::node_groups;
 use crate::app::output_mode::OutputMode;
 use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
-use crate::app::{AppError, log};
+use crate::app::{AppError, CommandError, log};
 use crate::cli::{Cli, CliCommand};
 use crate::config::{ConfigPaths, Settings};
 use crate::setting_table::{
     ALL_NODES, ConnectionSettings, IntervalSettings, NodeSettings, OutputSettings, TransportChoice,
 };
 use crate::watch::{self, MonitorOptions};
-use gtop_collect::inventory::{Roster, user_groups};
+use gtop_collect::inventory::Roster;
 use gtop_collect::transport::{
-    ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode,
+    ExecTemplate, Options, RootNodeNames, RootNodes, TemplateError, Transport, TransportMode,
 };
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
 use gtop_ssh::ClientOptions;
+
+impl CommandError for TemplateError {
+    fn exit_code(&self) -> u8 {
+        2
+    }
+}
 
 /// The command line and settings, and what every connection needs.
 pub(super) struct Env {
@@ -32,7 +39,7 @@ pub(super) struct Env {
     pub(super) output_mode: OutputMode,
     pub(super) runtime: Runtime,
     pub(super) transport: Transport,
-    /// `None` if nobody can be asked.
+    /// `None` without a terminal and a program to ask with.
     pub(super) prompter: Option<Prompter>,
     pub(super) clock: Clock,
     pub(super) privacy: Privacy,
@@ -60,7 +67,7 @@ impl Env {
         if let Some(problem) = options.ssh.env.problem().filter(|_| names_hosts) {
             writeln!(err, "gtop: {problem}")?;
         }
-        options.ssh.prompt_queue = prompter.as_ref().map(Prompter::queue);
+        options.ssh.prompt_queue = prompter.as_ref().map(|prompter| prompter.queue.clone());
         let env = Self { prompter, clock, ..Self::with_options(cli, paths, settings, options)? };
         // The screen shows this itself.
         let is_watching =
@@ -151,7 +158,7 @@ fn root_nodes(cli: &Cli, settings: &Settings) -> Result<RootNodes, AppError> {
     } else if sets.iter().any(|set| set == ALL_NODES) {
         RootNodeNames::All
     } else {
-        let groups = user_groups().with_config_groups(settings.groups.clone());
+        let groups = node_groups(settings);
         // A comma within a set may have separated it into two.
         let names = Roster::with_groups(groups).names_of(&[sets.join(",")], "--sudo: ")?;
         RootNodeNames::Named(names)

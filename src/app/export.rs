@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::app::times::{parse_option, span_texts};
-use crate::app::{AppError, ExitReason};
+use crate::app::times::{SpanError, parse_span, span_texts};
+use crate::app::{AppError, CommandError, ExitReason};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
 use gtop_collect::source::replay::{LostLines, Recordings};
@@ -22,30 +22,44 @@ const MODE: u32 = 0o600;
 /// Samples that were taken before the end arrive until then.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
+/// Why the table is not written.
+#[derive(Debug, thiserror::Error)]
+enum ExportError {
+    #[error(
+        "Parquet is not built in; write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
+    )]
+    NoParquet,
+    #[error("--fields: {0}")]
+    NoField(String),
+    #[error("cannot write {0}: {1}")]
+    Table(String, io::Error),
+}
+
+impl CommandError for ExportError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Table(..)) { 1 } else { 2 }
+    }
+}
+
 /// Writes the table.
 pub(super) fn run(
     options: &ExportOptions,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let format = options.format().ok_or(AppError::NoParquet)?;
-    let fields = sample_fields(&options.fields).map_err(AppError::NoField)?;
+    let format = options.format().ok_or(ExportError::NoParquet)?;
+    let fields = sample_fields(&options.fields).map_err(ExportError::NoField)?;
     // While it listens, a signal ends the work in order.
     let _signals = StopSignals::new();
     let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
     let recorded = recordings.spans();
     let (Some((first, _)), Some((_, last))) = (recorded.first(), recorded.last()) else {
-        let names: Vec<String> =
-            options.files.iter().map(|path| path.display().to_string()).collect();
-        return Err(AppError::NothingRecorded(names.join(", ")));
+        return Err(SpanError::nothing_in(&options.files).into());
     };
-    let time = |option, text: &Option<String>| {
-        text.as_deref().map(|text| parse_option(option, text, *last, &recorded)).transpose()
-    };
-    let from = time("--from", &options.span.from)?.unwrap_or(*first);
-    let to = time("--to", &options.span.to)?.unwrap_or(*last);
+    let (from, to) = parse_span(&options.span, *last, &recorded)?;
+    let (from, to) = (from.unwrap_or(*first), to.unwrap_or(*last));
     if !recorded.iter().any(|(first, last)| *first <= to && *last >= from) {
-        return Err(AppError::NothingInSpan(span_texts(&recorded)));
+        return Err(SpanError::NothingInSpan(span_texts(&recorded)).into());
     }
     if let Some(loss) = recordings.loss() {
         writeln!(err, "gtop: {loss}")?;
@@ -62,25 +76,22 @@ pub(super) fn run(
     };
     let Some(path) = &options.write else {
         let (_, _, missing) = write_table(&recordings, table, out)?;
-        tell_missing(&missing, err)?;
+        print_missing(&missing, err)?;
         return Ok(ExitReason::Done);
     };
     let file = StreamFile::begin(path, MODE, options.force)?;
-    let failed = |error: io::Error| {
-        if error.kind() == io::ErrorKind::Interrupted {
-            AppError::Io(error)
-        } else {
-            AppError::Table(path.display().to_string(), error)
-        }
+    let (file, rows, missing) = match write_table(&recordings, table, file) {
+        Ok(written) => written,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error.into()),
+        Err(error) => return Err(ExportError::Table(path.display().to_string(), error).into()),
     };
-    let (file, rows, missing) = write_table(&recordings, table, file).map_err(failed)?;
     file.commit()?;
-    tell_missing(&missing, err)?;
+    print_missing(&missing, err)?;
     writeln!(err, "gtop: {} has {rows} rows", path.display())?;
     Ok(ExitReason::Done)
 }
 
-fn tell_missing(missing: &LostLines, err: &mut impl Write) -> io::Result<()> {
+fn print_missing(missing: &LostLines, err: &mut impl Write) -> io::Result<()> {
     missing.text().map_or(Ok(()), |text| writeln!(err, "gtop: {text}"))
 }
 

@@ -92,8 +92,8 @@ impl HostKeys {
         let entries = accepted.iter().filter_map(|key| scan.entries.get(key).cloned()).collect();
         let stored = self.transport.store_host_keys(entries).await?;
         let hosts: BTreeSet<&str> = accepted.iter().map(|key| &*key.host).collect();
-        let is_accepted = |host: &&UnknownHost| hosts.contains(&*host.name);
-        let gateways = scan.unknown.iter().filter(|host| host.is_gateway).filter(is_accepted);
+        let gateways = scan.unknown.iter().filter(|host| host.is_gateway);
+        let gateways = gateways.filter(|host| hosts.contains(&*host.name));
         let nodes: BTreeSet<&NodeName> = gateways.flat_map(|gateway| &gateway.nodes).collect();
         let behind = scan.targets.iter().filter(|target| nodes.contains(&target.name));
         Ok((stored, self.scan(behind.cloned().collect()).await))
@@ -213,8 +213,9 @@ impl HostKeyScan {
         else {
             return;
         };
-        let is_same = |asked: &&AskedName| asked.file == entry.file && asked.name == first.host;
-        if let Some(asked) = self.asked_names.iter().find(is_same) {
+        let mut asked = self.asked_names.iter();
+        let asked = asked.find(|asked| asked.file == entry.file && asked.name == first.host);
+        if let Some(asked) = asked {
             if asked.fingerprint != first.fingerprint {
                 let why = format!(
                     "it shows another key than {}, and both are {} in known_hosts",
@@ -222,8 +223,7 @@ impl HostKeyScan {
                 );
                 return self.refused.push((node, why, advice::of_shared_name()));
             }
-            let is_asked = |host: &&mut UnknownHost| host.name == asked.host;
-            if let Some(host) = self.unknown.iter_mut().find(is_asked) {
+            if let Some(host) = self.unknown.iter_mut().find(|host| host.name == asked.host) {
                 host.nodes.push(node);
             }
             return;

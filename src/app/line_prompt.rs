@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -23,6 +23,7 @@ use crate::app::prompt_place::PromptPlace;
 use gtop_local::lock::lock;
 use gtop_local::process::run_askpass;
 use gtop_ssh::Secret;
+use gtop_ui::{StopReason, StopSignals};
 
 /// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1024;
@@ -97,6 +98,24 @@ impl LinePrompt {
     }
 }
 
+/// Asks on a thread of its own, until a signal comes, which may be in the middle of a line.
+pub(super) async fn until_stopped<T: Send + 'static>(
+    signals: &mut StopSignals,
+    ask: impl FnOnce(&AtomicBool) -> io::Result<T> + Send + 'static,
+) -> io::Result<Result<T, StopReason>> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&is_over);
+    let mut asking = tokio::task::spawn_blocking(move || ask(&stop));
+    tokio::select! {
+        answer = &mut asking => Ok(Ok(answer.map_err(io::Error::other)??)),
+        reason = signals.next() => {
+            is_over.store(true, Ordering::Relaxed);
+            drop(asking.await);
+            Ok(Err(reason))
+        }
+    }
+}
+
 /// Returns the terminal that lines are read from: standard input, or that of the session if standard input is a file.
 fn terminal() -> BorrowedFd<'static> {
     static OF_SESSION: OnceLock<Option<File>> = OnceLock::new();
@@ -139,14 +158,10 @@ static SAVED_MODES: Mutex<Vec<Termios>> = Mutex::new(Vec::new());
 
 /// Restores the terminal if a prompt is open. For the watchdog, which ends the program next.
 pub(super) fn restore_echo() {
-    if let Some(modes) = saved_modes().drain(..).next() {
+    if let Some(modes) = lock(&SAVED_MODES).drain(..).next() {
         // Fails if the terminal is closed; then there is nothing to restore.
         tcsetattr(terminal(), OptionalActions::Now, &modes).ok();
     }
-}
-
-fn saved_modes() -> MutexGuard<'static, Vec<Termios>> {
-    lock(&SAVED_MODES)
 }
 
 /// Turns off echo; restores the modes when dropped.
@@ -158,13 +173,13 @@ impl NoEcho {
     /// process must not change the terminal.
     pub(super) fn between_prompts() -> Option<Self> {
         // If this fails, it is not the terminal that controls this process, which then is never stopped by it.
-        let is_in_foreground = tcgetpgrp(terminal()).map_or(true, |group| group == getpgrp());
-        let no_echo = || {
-            Self::begin(OptionalActions::Now, |modes| {
-                modes.local_modes.remove(LocalModes::ECHO);
-            })
-        };
-        is_in_foreground.then(no_echo)?.ok()
+        if tcgetpgrp(terminal()).is_ok_and(|group| group != getpgrp()) {
+            return None;
+        }
+        let no_echo = Self::begin(OptionalActions::Now, |modes| {
+            modes.local_modes.remove(LocalModes::ECHO);
+        });
+        no_echo.ok()
     }
 
     /// Gives all input to a program elsewhere as it is typed, which shows and handles it. `None` if this process must not
@@ -187,7 +202,7 @@ impl NoEcho {
         let before = tcgetattr(terminal())?;
         let mut modes = before.clone();
         change(&mut modes);
-        saved_modes().push(before);
+        lock(&SAVED_MODES).push(before);
         let no_echo = Self(());
         tcsetattr(terminal(), when, &modes)?;
         Ok(no_echo)
@@ -196,7 +211,7 @@ impl NoEcho {
 
 impl Drop for NoEcho {
     fn drop(&mut self) {
-        if let Some(modes) = saved_modes().pop() {
+        if let Some(modes) = lock(&SAVED_MODES).pop() {
             // Fails if the terminal is closed; then there is nothing to restore.
             tcsetattr(terminal(), OptionalActions::Flush, &modes).ok();
         }

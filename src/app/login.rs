@@ -4,6 +4,7 @@
 
 mod answers;
 mod dialogue;
+mod login_run;
 mod offer;
 
 use std::collections::BTreeMap;
@@ -14,10 +15,11 @@ use tokio::time::timeout;
 
 use crate::app::env::Env;
 use crate::app::line_prompt::NoEcho;
-use crate::app::login::answers::{Answers, Dialogue};
-use crate::app::login::dialogue::{AskResult, Questions};
+use crate::app::login::dialogue::Questions;
+use crate::app::login::login_run::LoginRun;
 use crate::app::prompt_place::PromptPlace;
-use crate::app::{AppError, ExitReason, targets};
+use crate::app::targets::{self, TargetError};
+use crate::app::{AppError, CommandError, ExitReason};
 use crate::cli::LoginOptions;
 use crate::setting_table::TransportChoice;
 use crate::watch::SCHEDULER_TIMEOUT;
@@ -26,9 +28,8 @@ use gtop_local::fault::ConnectPhase;
 use gtop_local::process::Output;
 use gtop_local::storage::socket_folder;
 use gtop_local::text;
-use gtop_model::TransportKind;
-use gtop_model::nodeset;
-use gtop_ssh::{self as ssh, AskpassServer, Client, LoginEvent, LoginHost, SshTarget};
+use gtop_model::{TransportKind, nodeset};
+use gtop_ssh::{self as ssh, AskpassServer};
 use gtop_ui::StopSignals;
 
 /// What is run on a node to see that it is reachable, and what it prints.
@@ -42,6 +43,29 @@ const SLOW_ATTEMPTS: usize = 2;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) use offer::{log_in_from_screen, offer_at_start};
+
+/// Why no login is possible.
+#[derive(Debug, thiserror::Error)]
+enum LoginError {
+    #[error("no node given; use gtop login NODES, or gtop -- login to watch a node called login")]
+    NoNode,
+    #[error(
+        "there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
+    )]
+    NobodyToAsk,
+    #[error(
+        "--transport native uses no connection of the ssh program, so gtop login cannot help it; log in and watch with --transport auto"
+    )]
+    Unused,
+}
+
+impl CommandError for LoginError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, Self::NobodyToAsk) { 1 } else { 2 }
+    }
+}
+
+impl CommandError for ssh::Fault {}
 
 /// Why a node is not reachable.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -64,24 +88,6 @@ impl From<ssh::Fault> for LoginFault {
     }
 }
 
-/// Why the logins do not go on to the next node.
-enum Interruption {
-    /// The user skips the rest.
-    SkipAll,
-    /// The user or a signal ends gtop.
-    Stopped(ExitReason),
-    Io(io::Error),
-}
-
-impl From<io::Error> for Interruption {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// The result of one login, unless all end.
-type LoginResult = Result<Result<(), LoginFault>, Interruption>;
-
 /// Runs `gtop login`.
 pub(super) fn run(
     env: &Env,
@@ -89,7 +95,7 @@ pub(super) fn run(
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     if env.cli.connection.transport_kind() == TransportChoice::Native {
-        return Err(AppError::LoginUnused);
+        return Err(LoginError::Unused.into());
     }
     let (targets, page) = login_targets(env)?;
     let names_nodes =
@@ -100,8 +106,8 @@ pub(super) fn run(
     }
     if targets.is_empty() {
         return Err(match page {
-            Some(page) => AppError::OnlyPage(page),
-            None => AppError::NoLoginNode,
+            Some(page) => TargetError::OnlyPage(page).into(),
+            None => LoginError::NoNode.into(),
         });
     }
     let max_connecting = env.cli.connection.max_connecting;
@@ -183,7 +189,7 @@ pub(super) async fn log_in_to_all(
     if needed.is_empty() {
         return Ok(exit_reason(has_failed));
     }
-    let place = PromptPlace::for_login().ok_or(AppError::NobodyToAsk)?;
+    let place = PromptPlace::for_login().ok_or(LoginError::NobodyToAsk)?;
     let program = std::env::current_exe()?.into_os_string();
     let mut run = LoginRun {
         transport,
@@ -198,12 +204,7 @@ pub(super) async fn log_in_to_all(
     };
     let result = run.log_in_to_nodes(needed).await;
     socket_folder::remove_if_empty();
-    match result {
-        Ok(all_succeeded) => Ok(exit_reason(has_failed || !all_succeeded)),
-        Err(Interruption::SkipAll) => Ok(ExitReason::Failed),
-        Err(Interruption::Stopped(reason)) => Ok(reason),
-        Err(Interruption::Io(error)) => Err(error.into()),
-    }
+    Ok(exit_reason(has_failed || !result?))
 }
 
 const fn exit_reason(has_failed: bool) -> ExitReason {
@@ -281,229 +282,4 @@ async fn has_master(transport: &Transport, target: &Target) -> bool {
 
 fn contains(output: &[u8], text: &str) -> bool {
     output.windows(text.len()).any(|part| part == text.as_bytes())
-}
-
-/// Logs in to nodes.
-struct LoginRun<'a, W> {
-    transport: &'a Transport,
-    persist: Duration,
-    askpass: AskpassServer,
-    /// By user: one's password is not tried for another.
-    answers: BTreeMap<String, Answers>,
-    questions: Questions,
-    /// The hosts to log in to afterwards, and the user there; empty for one that asks for no password.
-    waiting: Vec<(String, String)>,
-    /// Gateways whose login has failed: nobody is asked again for the next node.
-    failed_gateways: Vec<String>,
-    signals: StopSignals,
-    out: &'a mut W,
-}
-
-impl<W: Write> LoginRun<'_, W> {
-    /// Returns true if all are reachable afterwards.
-    async fn log_in_to_nodes(
-        &mut self,
-        nodes: Vec<(Target, ssh::Fault)>,
-    ) -> Result<bool, Interruption> {
-        let mut all_succeeded = true;
-        let users = self.users_of(&nodes).await?;
-        for (at, (target, fault)) in nodes.into_iter().enumerate() {
-            self.waiting = users.get(at + 1..).unwrap_or_default().to_vec();
-            let result = self.log_in_to_node(&target, &fault).await?;
-            let name = target.name.label();
-            match result {
-                Ok(()) => writeln!(self.out, "{name}: logged in")?,
-                Err(fault) => {
-                    all_succeeded = false;
-                    writeln!(self.out, "{name}: {fault}")?;
-                }
-            }
-            self.out.flush()?;
-        }
-        Ok(all_succeeded)
-    }
-
-    /// Returns the name of each node and the user to log in as, without those that ask for no password.
-    async fn users_of(
-        &mut self,
-        nodes: &[(Target, ssh::Fault)],
-    ) -> Result<Vec<(String, String)>, Interruption> {
-        let mut users = Vec::with_capacity(nodes.len());
-        for (target, fault) in nodes {
-            let asks = !matches!(
-                fault.root(),
-                ssh::Fault::KeyEncrypted { .. } | ssh::Fault::AgentUnreachable { .. }
-            );
-            let found = match self.transport.ssh_client(target) {
-                Ok((client, ssh)) => self.unless_stopped(hosts_of(client, &ssh)).await?.ok(),
-                Err(_fault) => None,
-            };
-            let user = found.and_then(|hosts| hosts.last().map(|host| host.user().to_owned()));
-            let user = user.filter(|_| asks).unwrap_or_default();
-            users.push((target.name.label().to_owned(), user));
-        }
-        Ok(users)
-    }
-
-    /// Logs in to the gateways of a node that need it, and to the node if it needs it.
-    async fn log_in_to_node(&mut self, target: &Target, fault: &ssh::Fault) -> LoginResult {
-        let transport = self.transport;
-        let (client, ssh) = match transport.ssh_client(target) {
-            Ok(found) => found,
-            Err(fault) => return Ok(Err(fault.into())),
-        };
-        let hosts = match self.unless_stopped(hosts_of(client, &ssh)).await? {
-            Ok(hosts) => hosts,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let Some((node, gateways)) = hosts.split_last() else { return Ok(Ok(())) };
-        let behind = gateways.iter().skip(1).chain([node]);
-        let mut needs_master = false;
-        for (gateway, next) in gateways.iter().zip(behind) {
-            let logged_in =
-                self.log_in_to_gateway(client, gateway, next, &mut needs_master).await?;
-            if let Err(fault) = logged_in {
-                return Ok(Err(fault));
-            }
-        }
-        if matches!(fault, ssh::Fault::AtGateway { .. }) {
-            // What the node itself needs is not known yet.
-            match self.unless_stopped(check(transport, target)).await? {
-                Err(LoginFault::Transport(transport::Fault::Ssh(fault)))
-                    if fault.is_solved_by_login() => {}
-                checked => return Ok(checked.map(drop)),
-            }
-        }
-        if let Err(fault) = self.log_in(client, node).await? {
-            return Ok(Err(fault));
-        }
-        let checked = self.unless_stopped(check(transport, target)).await?;
-        if checked.is_err() {
-            // The connection is of no use.
-            client.close_logins(Some(std::slice::from_ref(node))).await;
-        }
-        Ok(checked.map(drop))
-    }
-
-    /// Logs in to a gateway, unless it has an open connection or a key is enough. Behind a gateway with a connection of
-    /// gtop's, `needs_master`, the next one needs one, too: ssh would not find the first.
-    async fn log_in_to_gateway(
-        &mut self,
-        client: &Client,
-        gateway: &LoginHost,
-        next: &LoginHost,
-        needs_master: &mut bool,
-    ) -> LoginResult {
-        let name = gateway.name().to_owned();
-        if self.failed_gateways.contains(&name) {
-            return Ok(Err(LoginFault::Gateway(name)));
-        }
-        if self.unless_stopped(client.master_socket(gateway)).await?.is_some() {
-            *needs_master = true;
-            return Ok(Ok(()));
-        }
-        if !*needs_master {
-            match self.unless_stopped(client.check_gateway_of(next)).await? {
-                Ok(()) => return Ok(Ok(())),
-                Err(fault) if !fault.is_solved_by_login() => {
-                    return Ok(Err(fault.at_gateway(&name).into()));
-                }
-                Err(_) => *needs_master = true,
-            }
-        }
-        // The next one waits as well.
-        self.waiting.insert(0, (next.name().to_owned(), next.user().to_owned()));
-        let result = self.log_in(client, gateway).await?;
-        self.waiting.remove(0);
-        match &result {
-            Ok(()) => writeln!(self.out, "{name}: logged in, for the nodes behind it")?,
-            Err(fault) => {
-                writeln!(self.out, "{name}: {fault}")?;
-                self.failed_gateways.push(name.clone());
-            }
-        }
-        self.out.flush()?;
-        Ok(result.map_err(|_printed| LoginFault::Gateway(name)))
-    }
-
-    /// Opens a master connection to one host.
-    async fn log_in(&mut self, client: &Client, host: &LoginHost) -> LoginResult {
-        let mut dialogue = Dialogue::default();
-        self.askpass.discard();
-        let starting = client.start_login(host, &self.askpass, self.persist);
-        let mut login = match starting.await {
-            Ok(login) => login,
-            Err(fault) => return Ok(Err(fault.into())),
-        };
-        let mut unread: Vec<String> = Vec::new();
-        let ended = loop {
-            let question = tokio::select! {
-                biased;
-                reason = self.signals.next() => return Err(Interruption::Stopped(reason.into())),
-                event = login.next() => match event {
-                    LoginEvent::Text(lines) => {
-                        unread.extend(lines);
-                        continue;
-                    }
-                    LoginEvent::Ended(result) => break result,
-                },
-                question = self.askpass.next() => question,
-            };
-            dialogue::show(host, &std::mem::take(&mut unread))?;
-            let asking = self.questions.answer(
-                host,
-                question,
-                &mut dialogue,
-                self.answers.entry(host.user().to_owned()).or_default(),
-                &mut self.signals,
-            );
-            match asking.await? {
-                AskResult::Answered => {}
-                AskResult::Skip => return Ok(Err(LoginFault::Skipped)),
-                AskResult::SkipAll => return Err(Interruption::SkipAll),
-                AskResult::Stopped(reason) => return Err(Interruption::Stopped(reason)),
-            }
-        };
-        drop(login);
-        let recorded = match ended {
-            Ok(()) => client.record_login(host).await,
-            Err(fault) => Err(fault),
-        };
-        if let Err(fault) = recorded {
-            return Ok(Err(explained(fault, &dialogue)));
-        }
-        let is_alike = |(_, user): &&(String, String)| user == host.user();
-        let alike: Vec<&str> =
-            self.waiting.iter().filter(is_alike).map(|(name, _)| name.as_str()).collect();
-        if !alike.is_empty() {
-            let place = (host.user(), nodeset::fold(alike));
-            let answers = self.answers.entry(host.user().to_owned()).or_default();
-            let offering = self.questions.offer(&dialogue, answers, place, &mut self.signals);
-            if let AskResult::Stopped(reason) = offering.await? {
-                return Err(Interruption::Stopped(reason));
-            }
-        }
-        Ok(Ok(()))
-    }
-
-    /// Waits for something, unless gtop is to end.
-    async fn unless_stopped<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Interruption> {
-        tokio::select! {
-            done = work => Ok(done),
-            reason = self.signals.next() => Err(Interruption::Stopped(reason.into())),
-        }
-    }
-}
-
-async fn hosts_of(client: &Client, ssh: &SshTarget) -> Result<Vec<LoginHost>, LoginFault> {
-    Ok(client.login_hosts(ssh).await?)
-}
-
-/// Returns why a login failed: ssh speaks of keys where an answer was refused.
-fn explained(fault: ssh::Fault, dialogue: &Dialogue) -> LoginFault {
-    let is_refusal = matches!(fault, ssh::Fault::AuthenticationRefused { .. });
-    if is_refusal && dialogue.has_answers() { LoginFault::Refused } else { fault.into() }
 }

@@ -29,19 +29,14 @@ impl OutputMode {
     /// Returns the mode that the options request, or else the one that standard output allows.
     pub(super) fn of(cli: &Cli) -> Self {
         let options = &cli.output;
-        if matches!(
-            cli.command,
-            Some(CliCommand::Record(_) | CliCommand::Report(_) | CliCommand::Serve(_))
-        ) {
-            return Self::Record;
-        }
-        if matches!(cli.command, Some(CliCommand::Pick(_))) {
-            return Self::Once(None);
-        }
-        if let Some(CliCommand::Runs(runs)) = &cli.command
-            && (runs.csv().headless || runs.csv().once)
-        {
-            return if runs.csv().once { Self::Once(None) } else { Self::Continuous };
+        match &cli.command {
+            Some(CliCommand::Record(_) | CliCommand::Report(_) | CliCommand::Serve(_)) => {
+                return Self::Record;
+            }
+            Some(CliCommand::Pick(_)) => return Self::Once(None),
+            Some(CliCommand::Runs(runs)) if runs.csv.once => return Self::Once(None),
+            Some(CliCommand::Runs(runs)) if runs.csv.headless => return Self::Continuous,
+            Some(_) | None => {}
         }
         if options.watch {
             return Self::Continuous;
@@ -49,9 +44,10 @@ impl OutputMode {
         if options.print.once || options.print.json || options.print.csv {
             return Self::Once(None);
         }
-        let has_keyboard = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
         let term = std::env::var("TERM").ok();
-        Self::detect(io::stdout().is_terminal(), term.as_deref(), has_keyboard)
+        Self::detect(io::stdout().is_terminal(), term.as_deref(), || {
+            io::stdin().is_terminal() || File::open("/dev/tty").is_ok()
+        })
     }
 
     /// `TERM` unset counts as capable: nearly all terminals are.

@@ -1,8 +1,7 @@
 //! Runs players for the screen, each on a thread of its own: of files, or back in what is being recorded.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::runtime;
 use tokio::sync::mpsc;
@@ -13,14 +12,14 @@ use gtop_local::time::Timestamp;
 use gtop_model::PlaybackCommand;
 use gtop_ui::FleetSource;
 
-/// Starts a player; it ends when nobody can command it any more.
+/// Starts a player; it ends when the sender of commands is dropped.
 pub(super) fn start(
     player: Player,
     handle: PlaybackHandle,
 ) -> io::Result<(FleetSource, mpsc::Sender<PlaybackCommand>)> {
     let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
-    let playing = move || runtime.block_on(player.run());
-    thread::Builder::new().name("player".to_owned()).spawn(playing)?;
+    let thread = thread::Builder::new().name("player".to_owned());
+    thread.spawn(move || runtime.block_on(player.run()))?;
     let PlaybackHandle { fleet, clock, state, commands } = handle;
     let source = FleetSource { fleet, clock, playback: Some(state) };
     Ok((source, commands))
@@ -28,25 +27,16 @@ pub(super) fn start(
 
 /// Goes back in the recording of a live screen, and returns to now.
 pub(super) struct Rewind<'a> {
-    recorder: &'a Recorder,
-    live: FleetSource,
+    pub(super) recorder: &'a Recorder,
+    pub(super) live: FleetSource,
     /// Takes the source that the screen shows next.
-    sources: mpsc::Sender<FleetSource>,
-    history_span: Duration,
+    pub(super) sources: mpsc::Sender<FleetSource>,
+    pub(super) history_span: Duration,
     /// Commands the player, while the screen does not show now.
-    player: Option<mpsc::Sender<PlaybackCommand>>,
+    pub(super) player: Option<mpsc::Sender<PlaybackCommand>>,
 }
 
-impl<'a> Rewind<'a> {
-    pub(super) fn new(
-        recorder: &'a Recorder,
-        live: FleetSource,
-        sources: mpsc::Sender<FleetSource>,
-        history_span: Duration,
-    ) -> Self {
-        Self { recorder, live, sources, history_span, player: None }
-    }
-
+impl Rewind<'_> {
     /// Obeys a command; the first one leaves the live screen. An error says why that is not possible.
     pub(super) async fn command(
         &mut self,

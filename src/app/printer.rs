@@ -9,22 +9,22 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::env::Env;
-use crate::app::{ExitReason, settings_controller, variable};
-use crate::cli::PrintOptions;
+use crate::app::{ExitReason, print_whole, settings_controller, variable};
+
 use crate::export::{
     OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
 use crate::setting_table::{IntervalSettings, OutputSettings};
 use crate::watch::{Monitor, is_complete};
-use gtop_fleet::advice;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::DisplaySelection;
-use gtop_fleet::{Fleet, Node};
+use gtop_fleet::{Fleet, advice};
 use gtop_local::time::Timestamp;
-use gtop_model::{Link, Unanswered};
-use gtop_ui::{ColourUse, ScreenSettings};
-use gtop_ui::{DisplayOptions, RenderContext, report};
-use gtop_ui::{StopSignals, Theme, render_text};
+use gtop_model::{JobList, Link, SchedulerWords};
+use gtop_ui::{
+    ColourUse, DisplayOptions, RenderContext, ScreenSettings, StopSignals, Theme, render_text,
+    report,
+};
 
 /// Prints snapshots of the fleet.
 pub(super) struct Printer<'a> {
@@ -41,12 +41,8 @@ pub(super) struct Printer<'a> {
     fields: Vec<OutputField>,
     /// What precedes the first snapshot.
     header: Vec<u8>,
-    /// What the scheduler had not answered when the snapshot was printed.
-    unanswered: Vec<Unanswered>,
-    /// The scheduler's name.
-    scheduler: &'static str,
-    /// Why the scheduler did not list its jobs, if CSV was printed, which has no place for it.
-    problem: Option<String>,
+    /// Why the printed snapshot lacks something without showing it, and what helps.
+    pub(super) notices: Vec<String>,
 }
 
 /// What is watched, if names are replaced.
@@ -65,20 +61,13 @@ impl<'a> Printer<'a> {
         let fields = if options.csv { options.columns() } else { options.fields.clone() };
         let theme = settings_controller::theme(&env.settings, variable);
         let source = if env.privacy.is_anonymous() { ANONYMOUS } else { source };
-        let (zone, header) = (TimeZone::system(), csv_header(options, &fields));
-        Self {
-            env,
-            source,
-            selection,
-            display,
-            theme,
-            zone,
-            fields,
-            header,
-            unanswered: Vec::new(),
-            scheduler: "",
-            problem: None,
+        let mut header = Vec::new();
+        if options.csv {
+            // Writing to memory cannot fail.
+            write_csv_header(&mut header, &fields).ok();
         }
+        let (zone, notices) = (TimeZone::system(), Vec::new());
+        Self { env, source, selection, display, theme, zone, fields, header, notices }
     }
 
     /// Prints a snapshot as soon as it is complete, or after the deadline, of which the wait for the scheduler is a part.
@@ -100,30 +89,25 @@ impl<'a> Printer<'a> {
         // After the deadline, or if the publisher has stopped: what there is.
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
         let fleet = without_retries(fleet);
-        self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
-        let words = &fleet.scheduler().words;
-        let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
-        let error = error.filter(|_| self.env.cli.output.print.csv);
-        self.problem = error.map(|error| advice::scheduler::explained(words, error));
-        self.scheduler = words.name;
+        if let Some(list) = &fleet.jobs {
+            self.note_missing_jobs(list, &fleet.scheduler().words);
+        }
         self.print_picture(&fleet, out)
     }
 
-    /// Returns why the printed snapshot lacks something without saying so, and what helps.
-    pub(super) fn notices(&self) -> impl Iterator<Item = String> {
-        self.problem.clone().into_iter().chain(self.incomplete_notice())
-    }
-
-    /// Returns what the printed snapshot lacks because the deadline came first, and what helps.
-    fn incomplete_notice(&self) -> Option<String> {
-        let missing: Vec<&str> = self.unanswered.iter().map(|part| part.text()).collect();
-        let deadline = self.env.settings.read::<OutputSettings>().deadline.as_secs_f64();
-        (!missing.is_empty()).then(|| {
-            let (name, missing) = (self.scheduler, missing.join(", "));
-            format!(
-                "{name} did not tell {missing} within {deadline} s; --deadline SECONDS waits longer"
-            )
-        })
+    /// Notes what the scheduler did not list, as CSV has no place for it, and what it had not answered by the deadline.
+    fn note_missing_jobs(&mut self, list: &JobList, words: &SchedulerWords) {
+        let error = list.error.as_ref().filter(|_| self.env.cli.output.print.csv);
+        self.notices.extend(error.map(|error| advice::scheduler::explained(words, error)));
+        let missing: Vec<&str> = list.unanswered().iter().map(|part| part.text()).collect();
+        if !missing.is_empty() {
+            let deadline = self.env.settings.read::<OutputSettings>().deadline.as_secs_f64();
+            self.notices.push(format!(
+                "{} did not tell {} within {deadline} s; --deadline SECONDS waits longer",
+                words.name,
+                missing.join(", ")
+            ));
+        }
     }
 
     /// Prints this snapshot.
@@ -185,11 +169,7 @@ impl<'a> Printer<'a> {
                 text.extend(jobs);
             }
         }
-        // Keeps the error kind: a closed pipe is not an error to the caller.
-        let with_context = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
-        };
-        out.write_all(&text).and_then(|()| out.flush()).map_err(with_context)
+        print_whole(out, &text)
     }
 
     /// Returns the selected devices and processes, as in the table, with names as they may be shown.
@@ -209,16 +189,6 @@ impl<'a> Printer<'a> {
         let lines = report(context, self.source, page.width);
         out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
     }
-}
-
-/// Returns what precedes the first snapshot.
-fn csv_header(options: &PrintOptions, fields: &[OutputField]) -> Vec<u8> {
-    let mut header = Vec::new();
-    if options.csv {
-        // Writing to memory cannot fail.
-        write_csv_header(&mut header, fields).ok();
-    }
-    header
 }
 
 /// Width of the output, and whether it has escape sequences.
@@ -251,14 +221,16 @@ impl PageFormat {
 
 /// Leaves out when nodes would be tried again: gtop ends after this snapshot.
 fn without_retries(fleet: Fleet) -> Fleet {
-    let ends = |node: &Arc<Node>| match &node.link {
-        Link::Down { fault, retry_at: Some(_) } => {
-            let link = Link::Down { fault: fault.clone(), retry_at: None };
-            Arc::new(Node { link, ..Node::clone(node) })
+    let nodes = fleet.nodes.iter().map(|node| {
+        let mut node = Arc::clone(node);
+        if let Link::Down { retry_at: Some(_), .. } = node.link
+            && let Link::Down { retry_at, .. } = &mut Arc::make_mut(&mut node).link
+        {
+            *retry_at = None;
         }
-        Link::Down { .. } | Link::Idle | Link::Opening { .. } | Link::Up => Arc::clone(node),
-    };
-    Fleet { nodes: fleet.nodes.iter().map(ends).collect(), ..fleet }
+        node
+    });
+    Fleet { nodes: nodes.collect(), ..fleet }
 }
 
 fn any_answered(fleet: &Fleet) -> bool {
@@ -268,6 +240,7 @@ fn any_answered(fleet: &Fleet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gtop_fleet::Node;
     use gtop_model::{NodeName, NodeState, SchedulerNode};
 
     #[test]

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use crate::app::env::Env;
-use crate::app::targets::named_roster;
+use crate::app::targets::{TargetError, named_roster};
 use crate::app::{AppError, ExitReason};
 use crate::cli::{ProbeOptions, ScriptChoice};
 use crate::setting_table::{IntervalSettings, NodeSettings, TransportChoice};
+use gtop_collect::inventory::InventoryError;
 use gtop_collect::probe::{self, Interpreter, Listing, NONCE, ProbeSettings, Script};
 use gtop_collect::transport::Reach;
 use gtop_local::process::account::Account;
@@ -29,13 +30,14 @@ pub(super) fn run(
     } else if let Some(choice) = options.readable {
         out.write_all(script(choice).readable().as_bytes())?;
     } else if let Some(user) = &options.sudoers {
-        let of_host = || {
-            let (user, _host) = options.host.as_deref()?.rsplit_once('@')?;
-            Some(user.trim_start_matches("ssh://").to_owned())
-        };
-        let own = || env.settings.read::<NodeSettings>().login.or_else(|| Account::own().name);
-        let user = Some(user.clone()).filter(|user| !user.is_empty()).or_else(of_host).or_else(own);
-        write_sudoers(out, &user.unwrap_or_else(|| "LOGIN".to_owned()), allows_signals)?;
+        let of_host = options.host.as_deref().and_then(|host| host.rsplit_once('@'));
+        let user = Some(user.clone())
+            .filter(|user| !user.is_empty())
+            .or_else(|| Some(of_host?.0.trim_start_matches("ssh://").to_owned()))
+            .or_else(|| env.settings.read::<NodeSettings>().login)
+            .or_else(|| Account::own().name)
+            .unwrap_or_else(|| "LOGIN".to_owned());
+        write_sudoers(out, &user, allows_signals)?;
     } else {
         let listing = listing(env, options)?;
         if options.json || env.cli.output.print.json {
@@ -70,9 +72,9 @@ fn write_sudoers(out: &mut impl Write, user: &str, allows_signals: bool) -> io::
 fn listing(env: &Env, options: &ProbeOptions) -> Result<Listing, AppError> {
     let host = options.host.as_deref().unwrap_or(NODE).to_owned();
     let targets = named_roster(env, &[host])?.targets;
-    let target = targets.first().ok_or(AppError::NoHost)?;
+    let target = targets.first().ok_or(InventoryError::NoNodesLeft)?;
     if let Reach::Page(url) = &target.reach {
-        return Err(AppError::OnlyPage(url.to_string()));
+        return Err(TargetError::OnlyPage(url.to_string()).into());
     }
     let node = target.name.as_str().to_owned();
     let transport = env.cli.connection.transport_kind();
@@ -90,7 +92,7 @@ fn listing(env: &Env, options: &ProbeOptions) -> Result<Listing, AppError> {
     Ok(Listing { node, carrier: carrier(transport), privilege, line, settings })
 }
 
-/// Says what the line is given to.
+/// Returns what runs the line.
 const fn carrier(transport: TransportChoice) -> &'static str {
     match transport {
         TransportChoice::Auto | TransportChoice::Native => {

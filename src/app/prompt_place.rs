@@ -1,6 +1,6 @@
 //! Where the user is asked: at the terminal, or by the program of `SSH_ASKPASS`, by the rules of ssh.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ struct PlaceChoice<'a> {
 }
 
 impl PromptPlace {
-    /// Returns where to ask before monitoring begins; `None` if nobody can be asked.
+    /// Returns where to ask before monitoring begins; `None` without a terminal and a program.
     pub(super) fn at_start() -> Option<Self> {
         Self::by_environment(io::stdin().is_terminal() && io::stderr().is_terminal())
     }
@@ -39,14 +39,11 @@ impl PromptPlace {
     }
 
     fn by_environment(can_use_terminal: bool) -> Option<Self> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let (askpass, require) = (variable("SSH_ASKPASS"), variable("SSH_ASKPASS_REQUIRE"));
         let choice = PlaceChoice {
             can_use_terminal,
             has_terminal: has_terminal(),
-            has_display: ["DISPLAY", "WAYLAND_DISPLAY"]
-                .into_iter()
-                .any(|name| variable(name).is_some()),
+            has_display: variable("DISPLAY").or_else(|| variable("WAYLAND_DISPLAY")).is_some(),
             askpass: askpass.as_deref(),
             require: require.as_deref(),
         };
@@ -56,16 +53,24 @@ impl PromptPlace {
 
 impl PlaceChoice<'_> {
     fn place(self) -> Option<PromptPlace> {
-        let requires = |word: &str| self.require.is_some_and(|set| set.eq_ignore_ascii_case(word));
         let program = self.askpass.map(|program| PromptPlace::Program(program.into()));
-        if requires("force") || (requires("prefer") && self.has_display) {
+        if self.requires("force") || (self.requires("prefer") && self.has_display) {
             return program;
         }
         if self.can_use_terminal {
             return Some(PromptPlace::Terminal);
         }
-        program.filter(|_| !self.has_terminal && self.has_display && !requires("never"))
+        program.filter(|_| !self.has_terminal && self.has_display && !self.requires("never"))
     }
+
+    fn requires(self, value: &str) -> bool {
+        self.require.is_some_and(|set| set.eq_ignore_ascii_case(value))
+    }
+}
+
+/// Returns an environment variable that is not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Returns true if gtop has a terminal.

@@ -1,14 +1,13 @@
 //! Shows the login prompts of nodes at the terminal, or by the program of `SSH_ASKPASS`, one node at a time.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
-use crate::app::ExitReason;
-use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::AppError;
+use crate::app::line_prompt::{LineInput, LinePrompt, until_stopped};
 use crate::app::prompt_place::PromptPlace;
 use gtop_ssh::{PromptQueue, PromptRequest, Secret};
 use gtop_ui::{StopReason, StopSignals};
@@ -33,27 +32,19 @@ pub(super) enum PromptOutcome {
 /// Shows the login prompts of nodes.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    place: PromptPlace,
-    queue: PromptQueue,
+    /// Where the prompts are shown.
+    pub(super) place: PromptPlace,
+    /// The queue for the prompts of logins.
+    pub(super) queue: PromptQueue,
     requests: Receiver<PromptRequest>,
 }
 
 impl Prompter {
-    /// Returns `None` if nobody can be asked.
+    /// Returns `None` without a terminal and a program to ask with.
     pub(super) fn at_start() -> Option<Self> {
         let place = PromptPlace::at_start()?;
         let (queue, requests) = PromptQueue::new();
         Some(Self { place, queue, requests })
-    }
-
-    /// Returns where the prompts are shown.
-    pub(super) fn place(&self) -> PromptPlace {
-        self.place.clone()
-    }
-
-    /// Returns the queue for the prompts of logins.
-    pub(super) fn queue(&self) -> PromptQueue {
-        self.queue.clone()
     }
 
     /// Accepts prompts from now on.
@@ -62,41 +53,30 @@ impl Prompter {
     }
 
     /// Shows prompts until `nodes` nodes are past their login, or after [`PROMPT_TIMEOUT`] once no login is
-    /// being prompted; then rejects further ones. Returns a reason if the user or a signal ends gtop.
-    pub(super) async fn prompt_at_startup(
-        &mut self,
-        nodes: usize,
-    ) -> io::Result<Option<ExitReason>> {
+    /// being prompted; then rejects further ones.
+    pub(super) async fn prompt_at_startup(&mut self, nodes: usize) -> Result<(), AppError> {
         let mut signals = StopSignals::new();
-        let reason = loop {
+        let result = loop {
             let requests = tokio::select! {
                 requests = self.next(nodes, PROMPT_TIMEOUT) => requests,
-                reason = signals.next() => break Some(reason.into()),
+                reason = signals.next() => break Err(reason.into()),
             };
             if requests.is_empty() {
-                break None;
+                break Ok(());
             }
-            let is_over = Arc::new(AtomicBool::new(false));
-            let stop = Arc::clone(&is_over);
             let place = self.place.clone();
-            let show = move || prompt_all(requests, &place, &stop, &mut io::stderr());
-            let mut prompting = tokio::task::spawn_blocking(show);
-            let outcome = tokio::select! {
-                outcome = &mut prompting => outcome,
-                reason = signals.next() => {
-                    is_over.store(true, Ordering::Relaxed);
-                    drop(prompting.await);
-                    break Some(reason.into());
-                }
-            };
-            match outcome.map_err(io::Error::other)?? {
-                PromptOutcome::Continue => {}
-                PromptOutcome::SkipAll => break None,
-                PromptOutcome::Interrupted => break Some(StopReason::Interrupted.into()),
+            let prompting = until_stopped(&mut signals, move |is_over| {
+                prompt_all(requests, &place, is_over, &mut io::stderr())
+            });
+            match prompting.await? {
+                Ok(PromptOutcome::Continue) => {}
+                Ok(PromptOutcome::SkipAll) => break Ok(()),
+                Ok(PromptOutcome::Interrupted) => break Err(StopReason::Interrupted.into()),
+                Err(reason) => break Err(reason.into()),
             }
         };
         self.close();
-        Ok(reason)
+        result
     }
 
     /// Waits for prompts after the user has requested a retry. Returns none, and rejects further ones, when

@@ -31,11 +31,12 @@ impl RecentFilterFile {
     pub(super) async fn remember(&self, filter: String) -> Result<(), String> {
         let Some(path) = self.0.clone() else { return Ok(()) };
         // The home directory may be on a slow file server.
-        let written = tokio::task::spawn_blocking(move || write(&path, &filter)).await;
-        let problem = |why: String| format!("recent filters are not kept: {why}");
-        written
-            .map_err(|error| problem(error.to_string()))?
-            .map_err(|error| problem(error.to_string()))
+        let why = match tokio::task::spawn_blocking(move || write(&path, &filter)).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(format!("recent filters are not kept: {why}"))
     }
 }
 

@@ -7,17 +7,19 @@ use tokio::sync::mpsc;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::times::local_time;
-use crate::app::{AppError, ExitReason};
-use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions};
+use crate::app::{AppError, CommandError, ExitReason};
+use gtop_collect::record::{Header, Limits, RecordError, Recorder, RecorderOptions};
 use gtop_local::text::sanitize;
 use gtop_local::time::format_duration;
 use gtop_model::RecorderState;
 use gtop_ui::StopSignals;
 
-/// What whoever shares a recording should know.
+/// What to know before sharing a recording.
 const NOTE: &str = "holds command lines and names of users, which can be secret";
 
-/// Starts the recorder that the command line asks for.
+impl CommandError for RecordError {}
+
+/// Starts the recorder if the command line requests one.
 pub(super) fn start(env: &Env, title: &str) -> Result<Option<Recorder>, AppError> {
     let Some(path) = &env.cli.output.record else { return Ok(None) };
     let keep = &env.cli.output.keep;

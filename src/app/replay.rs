@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
-use crate::app::times::{parse_option, span_texts};
+use crate::app::times::{SpanError, parse_option, span_texts};
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::setting_table::IntervalSettings;
@@ -24,9 +24,7 @@ pub(super) fn run(
     let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
     let spans = recordings.spans();
     let (Some((first, _)), Some((_, end))) = (spans.first(), spans.last()) else {
-        let names: Vec<String> =
-            options.files.iter().map(|path| path.display().to_string()).collect();
-        return Err(AppError::NothingRecorded(names.join(", ")));
+        return Err(SpanError::nothing_in(&options.files).into());
     };
     let at = options.at.as_deref().map(|text| recorded_time(text, *end, &spans)).transpose()?;
     let title = recordings.title();
@@ -41,12 +39,12 @@ pub(super) fn run(
     let at = at.unwrap_or(*end);
     env.clock = Clock::fixed(at);
     let (fleet, missing) = recordings.picture_at(at, history_span);
-    tell_losses(&recordings, &missing, err)?;
+    print_losses(&recordings, &missing, err)?;
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
 }
 
-/// Says what of recordings cannot be played, and what of a walk over them could not be read.
-pub(super) fn tell_losses(
+/// Prints what of recordings cannot be played, and what could not be read.
+pub(super) fn print_losses(
     recordings: &Recordings,
     missing: &LostLines,
     err: &mut impl Write,
@@ -60,10 +58,10 @@ fn recorded_time(
     text: &str,
     end: Timestamp,
     spans: &[(Timestamp, Timestamp)],
-) -> Result<Timestamp, AppError> {
+) -> Result<Timestamp, SpanError> {
     let at = parse_option("--at", text, end, spans)?;
     match outside(at, spans) {
         None => Ok(at),
-        Some(_) => Err(AppError::NotRecorded("--at", text.to_owned(), span_texts(spans))),
+        Some(_) => Err(SpanError::NotRecorded("--at", text.to_owned(), span_texts(spans))),
     }
 }

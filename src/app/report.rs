@@ -10,18 +10,17 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::app::env::Env;
-use crate::app::times::{local_time, parse_option, span_texts};
+use crate::app::times::{SpanError, local_time, parse_span, span_texts};
 use crate::app::utilization_log::print_notices;
-use crate::app::watch::{Start, start};
-use crate::app::{AppError, ExitReason, recording, watchdog};
+use crate::app::watch::start;
+use crate::app::{AppError, CommandError, ExitReason, recording, watchdog};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
 use crate::report::{
-    ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
-    report_rntop_logs,
+    NothingMatched, ReportFilter, ReportRequest, RntopLogError, UnmatchedName, UsageReport,
+    is_rntop_log, report_recordings, report_rntop_logs,
 };
 use crate::watch::Monitor;
-use gtop_collect::inventory::Roster;
 use gtop_collect::source::replay::Recordings;
 use gtop_local::process::{ProgramCall, run_program};
 use gtop_local::storage::{self, NewFile, TemporaryFolder};
@@ -40,6 +39,27 @@ const MAX_ENTRY_SIZE: usize = 64 << 10;
 /// Maximum wait for what the scheduler says of the requested jobs, before nodes are watched.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error("{0}: none of these jobs is there: {1}")]
+    NothingToWatch(String, String),
+    #[error(
+        "{0}: no node appeared in the time watched; gtop --once with the same options says what there is"
+    )]
+    NothingWatched(String),
+    #[error("{0} is a recording and {1} a log of rntop; report on them one at a time")]
+    MixedFiles(String, String),
+    #[error(
+        "{0} exists and is not a report of gtop in this format; choose another name, or --force replaces it"
+    )]
+    ForeignFile(String),
+}
+
+impl CommandError for ReportError {}
+impl CommandError for NothingMatched {}
+impl CommandError for RntopLogError {}
+
 /// Makes the report and writes it.
 pub(super) fn run(
     mut env: Env,
@@ -47,33 +67,31 @@ pub(super) fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let (format, request) = (
-        options.format(),
-        ReportRequest {
-            has_commands: options.commands,
-            is_anonymous: options.anonymize,
-            filter: with_names(&env, options.filter()),
-            unmatched: match options.watch_time {
-                Some(_) => UnmatchedName::Noted,
-                None => UnmatchedName::Refused,
-            },
-            ..ReportRequest::default()
+    let format = options.format();
+    let request = ReportRequest {
+        has_commands: options.commands,
+        is_anonymous: options.anonymize,
+        filter: with_names(&env, options.filter()),
+        unmatched: match options.watch_time {
+            Some(_) => UnmatchedName::Noted,
+            None => UnmatchedName::Refused,
         },
-    );
+        ..ReportRequest::default()
+    };
     if let Some(path) = &options.write {
         check_output(path, format, options.force)?;
     }
     let files = options.files();
     let report = match options.watch_time {
-        Some(span) => match watch(&mut env, span, &request, err)? {
-            Ok(report) => report,
-            Err(reason) => return Ok(reason),
-        },
+        Some(span) => watch(&mut env, span, &request, err)?,
         None => read(&files, &options.span, &request, err)?,
     };
     let report = UsageReport {
         made_at: env.clock.now(),
-        files: if options.anonymize { count_text(files.len()) } else { names(&files) },
+        files: match files.len() {
+            count if count > 0 && options.anonymize => vec![counted(count, "file")],
+            _ => names(&files),
+        },
         title: if options.anonymize { "anonymous".to_owned() } else { report.title },
         ..report
     };
@@ -94,16 +112,16 @@ pub(super) fn run(
 
 /// Replaces uids by the names of these users, where the system knows them.
 fn with_names(env: &Env, filter: ReportFilter) -> ReportFilter {
-    let name = |user: String| {
+    let users = filter.users.into_iter().map(|user| {
         let is_uid = !user.is_empty() && user.bytes().all(|byte| byte.is_ascii_digit());
         let name = is_uid.then(|| env.runtime.block_on(user_name(&user))).flatten();
         name.unwrap_or(user)
-    };
-    ReportFilter { users: filter.users.into_iter().map(name).collect(), ..filter }
+    });
+    ReportFilter { users: users.collect(), ..filter }
 }
 
 /// Returns the name of a user given by number, which may be the name. A directory service may be slow, so another program
-/// asks it.
+/// queries it.
 async fn user_name(number: &str) -> Option<String> {
     let args = ["-nu".into(), number.into()];
     let answer = run_program(ProgramCall {
@@ -120,13 +138,8 @@ async fn user_name(number: &str) -> Option<String> {
 }
 
 fn names(files: &[PathBuf]) -> Vec<String> {
-    let name =
-        |path: &PathBuf| sanitize(&path.file_name().unwrap_or_default().to_string_lossy(), 200);
-    files.iter().map(name).collect()
-}
-
-fn count_text(count: usize) -> Vec<String> {
-    if count == 0 { Vec::new() } else { vec![counted(count, "file")] }
+    let names = files.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    names.map(|name| sanitize(&name, 200)).collect()
 }
 
 fn summary(report: &UsageReport, path: &Path) -> String {
@@ -150,7 +163,11 @@ fn check_output(path: &Path, format: ReportFormat, is_forced: bool) -> Result<()
         is_foreign = !is_forced && !format.is_report(old);
         None
     })?;
-    if is_foreign { Err(AppError::ForeignFile(path.display().to_string())) } else { Ok(()) }
+    if is_foreign {
+        Err(ReportError::ForeignFile(path.display().to_string()).into())
+    } else {
+        Ok(())
+    }
 }
 
 fn write_file(
@@ -159,9 +176,14 @@ fn write_file(
     format: ReportFormat,
     is_forced: bool,
 ) -> Result<(), AppError> {
-    let is_replaced = |old: &[u8]| is_forced || format.is_report(old);
-    let is_written = storage::edit(path, MODES, |old| is_replaced(old).then(|| text.to_vec()))?;
-    if is_written { Ok(()) } else { Err(AppError::ForeignFile(path.display().to_string())) }
+    let is_written = storage::edit(path, MODES, |old| {
+        (is_forced || format.is_report(old)).then(|| text.to_vec())
+    })?;
+    if is_written {
+        Ok(())
+    } else {
+        Err(ReportError::ForeignFile(path.display().to_string()).into())
+    }
 }
 
 /// Reports on files.
@@ -173,9 +195,9 @@ fn read(
 ) -> Result<UsageReport, AppError> {
     let (logs, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
         files.iter().partition(|path| is_rntop_log(path));
-    let shown = |path: &PathBuf| path.display().to_string();
     if let (Some(log), Some(other)) = (logs.first(), others.first()) {
-        return Err(AppError::MixedFiles(shown(other), shown(log)));
+        let [other, log] = [other, log].map(|path| path.display().to_string());
+        return Err(ReportError::MixedFiles(other, log).into());
     }
     if !logs.is_empty() {
         return read_logs(files, span, request);
@@ -183,12 +205,11 @@ fn read(
     let recordings = Recordings::open(files.iter().map(PathBuf::as_path))?;
     let spans = recordings.spans();
     let Some((_, end)) = spans.last().copied() else {
-        return Err(AppError::NothingRecorded(names(files).join(", ")));
+        return Err(SpanError::NothingRecorded(names(files).join(", ")).into());
     };
     let request = with_span(request, span, end, &spans)?;
-    let covered = || span_texts(&spans);
-    report_recordings(&recordings, &request, show_progress(err))?
-        .ok_or_else(|| AppError::NothingInSpan(covered()))
+    let report = report_recordings(&recordings, &request, show_progress(err))?;
+    Ok(report.ok_or_else(|| SpanError::NothingInSpan(span_texts(&spans)))?)
 }
 
 fn read_logs(
@@ -198,14 +219,14 @@ fn read_logs(
 ) -> Result<UsageReport, AppError> {
     let whole = report_rntop_logs(files, request)?;
     let Some(whole) = whole else {
-        return Err(AppError::NothingRecorded(names(files).join(", ")));
+        return Err(SpanError::NothingRecorded(names(files).join(", ")).into());
     };
     if span.from.is_none() && span.to.is_none() {
         return Ok(whole);
     }
     let request = with_span(request, span, whole.span.1, &whole.recorded)?;
-    report_rntop_logs(files, &request)?
-        .ok_or_else(|| AppError::NothingInSpan(span_texts(&whole.recorded)))
+    let report = report_rntop_logs(files, &request)?;
+    Ok(report.ok_or_else(|| SpanError::NothingInSpan(span_texts(&whole.recorded)))?)
 }
 
 fn with_span(
@@ -213,11 +234,8 @@ fn with_span(
     options: &SpanOptions,
     end: Timestamp,
     spans: &[(Timestamp, Timestamp)],
-) -> Result<ReportRequest, AppError> {
-    let time = |option, text: &Option<String>| {
-        text.as_deref().map(|text| parse_option(option, text, end, spans)).transpose()
-    };
-    let (from, to) = (time("--from", &options.from)?, time("--to", &options.to)?);
+) -> Result<ReportRequest, SpanError> {
+    let (from, to) = parse_span(options, end, spans)?;
     Ok(ReportRequest { from, to, ..request.clone() })
 }
 
@@ -233,26 +251,23 @@ fn show_progress(err: &mut impl Write) -> impl FnMut(f64) {
     }
 }
 
-/// Watches for a while into a temporary recording, and reports on it; the reason if the user ends gtop before.
+/// Watches for a while into a temporary recording, and reports on it.
 fn watch(
     env: &mut Env,
     span: Duration,
     request: &ReportRequest,
     err: &mut impl Write,
-) -> Result<Result<UsageReport, ExitReason>, AppError> {
+) -> Result<UsageReport, AppError> {
     let folder = TemporaryFolder::create()?;
     let path = folder.path().join("watched.gtop");
     env.cli.output.record = Some(path.clone());
     env.cli.output.keep.never_drop();
-    let session = match start(env, err)? {
-        Start::Watching(session) => session,
-        Start::Stopped(reason) => return Ok(Err(reason)),
-    };
+    let session = start(env, err)?;
     let list = env.runtime.block_on(answered_jobs(&session.monitor));
     let notes = list.iter().flat_map(|list| list.notes.iter());
     let notes = notes.map(ToString::to_string).collect::<Vec<_>>();
     if list.as_deref().is_some_and(lacks_all) {
-        return Err(AppError::NothingToWatch(session.title.clone(), notes.join("; ")));
+        return Err(ReportError::NothingToWatch(session.title, notes.join("; ")).into());
     }
     for note in notes {
         writeln!(err, "gtop: {note}")?;
@@ -273,19 +288,19 @@ fn watch(
     drop(session);
     let recordings = Recordings::open([path.as_path()])?;
     let report = report_recordings(&recordings, request, show_progress(err))?;
-    let report = report.ok_or_else(|| AppError::NothingRecorded("the time watched".to_owned()))?;
+    let report = report.ok_or_else(|| SpanError::NothingRecorded("the time watched".to_owned()))?;
     if report.nodes.is_empty() {
-        return Err(AppError::NothingWatched(title));
+        return Err(ReportError::NothingWatched(title).into());
     }
-    Ok(Ok(UsageReport { kind: "live", ..report }))
+    Ok(UsageReport { kind: "live", ..report })
 }
 
 /// Returns the scheduler's jobs once it has answered what was asked of them; `None` without an answer.
 async fn answered_jobs(monitor: &Monitor) -> Option<Arc<JobList>> {
     let mut rosters = monitor.rosters();
-    let is_answered =
-        |roster: &Arc<Roster>| roster.jobs.as_ref().is_none_or(|list| list.is_answered());
-    let roster = timeout(SCHEDULER_TIMEOUT, rosters.wait_for(is_answered)).await.ok()?.ok()?;
+    let answered =
+        rosters.wait_for(|roster| roster.jobs.as_ref().is_none_or(|list| list.is_answered()));
+    let roster = timeout(SCHEDULER_TIMEOUT, answered).await.ok()?.ok()?;
     roster.jobs.clone()
 }
 

@@ -22,6 +22,7 @@ pub(super) struct RunsOnScreen {
 pub(super) struct RunServer {
     pub(super) client: RunsClient,
     pub(super) replies: mpsc::Sender<RunReply>,
+    /// The runs whose threads are listed.
     pub(super) unfolded: watch::Sender<Vec<RunId>>,
     pub(super) fleet: FleetReader,
     pub(super) clock: Clock,
@@ -59,7 +60,7 @@ impl RunServer {
         });
     }
 
-    /// Opens the output of a run in a window; `notices` tells why there is none.
+    /// Opens the output of a run in a window; why that fails is sent to `notices`.
     pub(super) fn open_window(&self, run: RunId, notices: mpsc::Sender<SettingsEvent>) {
         let Some(windows) = self.windows.clone() else { return };
         let client = self.client.clone();
@@ -70,11 +71,6 @@ impl RunServer {
                 notices.send(SettingsEvent::Message(reason)).await.ok();
             }
         });
-    }
-
-    /// Lists the threads of these runs.
-    pub(super) fn unfold(&self, runs: Vec<RunId>) {
-        self.unfolded.send_replace(runs);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use crate::app::configuration::node_groups;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::run_server::{RunServer, RunsOnScreen};
@@ -15,11 +16,11 @@ use crate::app::runs::csv_files::CsvWriter;
 use crate::app::settings_controller::theme;
 use crate::app::tmux_windows::TmuxWindows;
 use crate::app::utilization_log::print_notices;
-use crate::app::watch::{Start, WatchSession, start};
-use crate::app::{AppError, ExitReason, recording, screen, variable};
+use crate::app::watch::{WatchSession, start};
+use crate::app::{AppError, CommandError, ExitReason, recording, screen, variable};
 use crate::cli::{RunPlace, RunsOptions};
 use crate::setting_table::{IntervalSettings, OutputSettings};
-use gtop_collect::inventory::{Roster, user_groups};
+use gtop_collect::inventory::Roster;
 use gtop_collect::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
 use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::FleetReader;
@@ -28,10 +29,7 @@ use gtop_fleet::settings::Layer;
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::nodeset::{self, Groups};
 use gtop_model::{NodeName, RunId, RunList};
-use gtop_ui::RunFeed;
-use gtop_ui::ScreenSettings;
-
-pub(super) use csv_files::CsvError;
+use gtop_ui::{RunFeed, ScreenSettings};
 
 mod csv_files;
 mod headless;
@@ -43,6 +41,20 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Capacity of the queue of replies to the screen.
 const REPLY_QUEUE_SIZE: usize = 64;
 
+/// The host of a folder is not among the nodes.
+#[derive(Debug, thiserror::Error)]
+#[error("{folder}: {host} is not watched; name the host, or do not exclude it")]
+struct UnwatchedHost {
+    folder: String,
+    host: String,
+}
+
+impl CommandError for UnwatchedHost {
+    fn exit_code(&self) -> u8 {
+        2
+    }
+}
+
 /// Watches runs until the user quits or a signal ends it.
 pub(super) fn run(
     mut env: Env,
@@ -53,22 +65,18 @@ pub(super) fn run(
     if let OutputMode::Once(Some(reason)) = env.output_mode {
         writeln!(err, "gtop: {reason}")?;
     }
-    let WatchSession { monitor, title, recorder, prompter, .. } = match start(&mut env, err)? {
-        Start::Watching(session) => *session,
-        Start::Stopped(reason) => return Ok(reason),
-    };
+    let WatchSession { monitor, title, recorder, prompter, .. } = *start(&mut env, err)?;
     let given = env.settings.read::<IntervalSettings>().interval;
     let interval = if given.layer == Layer::Default { DEFAULT_INTERVAL } else { given.value };
-    let groups = user_groups().with_config_groups(env.settings.groups.clone());
+    let groups = node_groups(&env.settings);
     let sources = sources(options, &groups, &monitor.rosters().borrow())?;
-    let windows = options.uses_tmux().then(|| {
+    let windows = options.tmux.then(|| {
         TmuxWindows::new(env.transport.clone(), monitor.rosters(), variable("TMUX").as_deref())
     });
     let windows = windows.transpose()?;
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let mut runs = RunsMonitor::start(transport, clock, sources, interval, options.limits())?;
     let growth = runs.take_growth();
-    let list = runs.list();
     let (unfolded, unfolded_changes) = watch::channel(Vec::new());
     let client = runs.client();
     let client =
@@ -80,11 +88,11 @@ pub(super) fn run(
         client.clone(),
         unfolded_changes,
     );
-    let csv_interval = options.csv().csv_interval.map_or(interval, Duration::from_secs_f64);
+    let csv_interval = options.csv.csv_interval.map_or(interval, Duration::from_secs_f64);
     let (notice_sender, mut notices) = mpsc::channel(1);
-    let reader = || RunsReader::new(list.clone(), monitor.fleet(), env.clock.clone());
-    let csv = options.csv().target().map(|(folder, format)| {
-        CsvWriter::start(folder, format, reader(), csv_interval, notice_sender)
+    let view = RunsReader { list: runs.list(), fleet: monitor.fleet(), clock: env.clock.clone() };
+    let csv = options.csv.target().map(|(folder, format)| {
+        CsvWriter::start(folder, format, view.clone(), csv_interval, notice_sender)
     });
     let csv = csv.transpose()?;
     let title = run_title(options, &title);
@@ -115,7 +123,6 @@ pub(super) fn run(
                     Box::pin(screen).await
                 }
                 OutputMode::Once(_) | OutputMode::Continuous | OutputMode::Record => {
-                    let view = reader();
                     let is_once = matches!(env.output_mode, OutputMode::Once(_));
                     let deadline = env.settings.read::<OutputSettings>().deadline;
                     let printing = async {
@@ -159,7 +166,7 @@ fn sources(
     options: &RunsOptions,
     groups: &Groups,
     roster: &Roster,
-) -> Result<Vec<RunSource>, AppError> {
+) -> Result<Vec<RunSource>, UnwatchedHost> {
     let mut sources: Vec<RunSource> = Vec::new();
     for place in options.folders() {
         let targets = targets_of(&place, groups, roster)?;
@@ -186,22 +193,27 @@ fn sources(
 }
 
 /// Returns the targets of a folder: this machine, or the nodes of a node set.
-fn targets_of(place: &RunPlace, groups: &Groups, roster: &Roster) -> Result<Vec<Target>, AppError> {
+fn targets_of(
+    place: &RunPlace,
+    groups: &Groups,
+    roster: &Roster,
+) -> Result<Vec<Target>, UnwatchedHost> {
     let Some(hosts) = &place.host else {
-        let here = |target: &&Target| target.reach == Reach::Local;
-        return Ok(roster.targets.iter().find(here).into_iter().cloned().collect());
+        let local = roster.targets.iter().find(|target| target.reach == Reach::Local);
+        return Ok(local.into_iter().cloned().collect());
     };
     // A host that is no node set has been refused before.
     let names = nodeset::expand_with(hosts, groups).unwrap_or_default();
-    let is_named = |target: &&Target, name: &str| {
-        let found = target.name.as_str();
-        found == name || target.name.label() == name || bare(found) == bare(name)
-    };
-    let target = |name: &String| {
-        let found = roster.targets.iter().find(|target| is_named(target, name)).cloned();
-        found.ok_or_else(|| AppError::NoFolderHost(place.text.clone(), name.clone()))
-    };
-    names.iter().map(target).collect()
+    let targets = names.into_iter().map(|host| {
+        let found = roster.targets.iter().find(|target| is_named(&target.name, &host)).cloned();
+        found.ok_or_else(|| UnwatchedHost { folder: place.text.clone(), host })
+    });
+    targets.collect()
+}
+
+/// Returns true if a node has this name, without the user who logs in if need be.
+fn is_named(node: &NodeName, name: &str) -> bool {
+    node.as_str() == name || node.label() == name || bare(node.as_str()) == bare(name)
 }
 
 /// Returns a host without the user who logs in.
@@ -223,9 +235,6 @@ async fn watch_processes(
             let unfolded = unfolded.borrow_and_update().clone();
             let fleet = fleet.borrow().clone();
             let roster = Arc::clone(&rosters.borrow());
-            let target = |node: &NodeName| {
-                roster.targets.iter().find(|target| target.name == *node).cloned()
-            };
             let expanded: Vec<u32> = list
                 .runs
                 .iter()
@@ -234,7 +243,8 @@ async fn watch_processes(
                 .collect();
             let wanted =
                 processes_to_watch(&list, &fleet).into_iter().filter_map(|(node, pids)| {
-                    let target = target(&node)?;
+                    let mut targets = roster.targets.iter();
+                    let target = targets.find(|target| target.name == node)?.clone();
                     let expanded =
                         pids.iter().copied().filter(|pid| expanded.contains(pid)).collect();
                     Some((node, HostProcesses { target, pids, expanded }))
@@ -255,6 +265,7 @@ async fn watch_processes(
 }
 
 /// Reads runs joined with the fleet.
+#[derive(Clone)]
 pub(super) struct RunsReader {
     list: watch::Receiver<Arc<RunList>>,
     fleet: FleetReader,
@@ -262,10 +273,6 @@ pub(super) struct RunsReader {
 }
 
 impl RunsReader {
-    const fn new(list: watch::Receiver<Arc<RunList>>, fleet: FleetReader, clock: Clock) -> Self {
-        Self { list, fleet, clock }
-    }
-
     fn now(&self) -> Timestamp {
         self.clock.now()
     }

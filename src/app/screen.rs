@@ -23,10 +23,9 @@ use gtop_collect::record::Recorder;
 use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
 use gtop_ui as ui;
-use gtop_ui::ScreenSettings;
 use gtop_ui::{
-    FleetSource, NodeReply, NodeRequest, SettingsEvent, StopReason, SuspendedTask, UiContext,
-    UiRequest,
+    FleetSource, NodeReply, NodeRequest, ScreenSettings, SettingsEvent, StopReason, SuspendedTask,
+    UiContext, UiRequest,
 };
 
 /// Capacity of the queue of requests; a user does not type faster.
@@ -127,8 +126,8 @@ pub(super) async fn run(
     let is_readonly = controller.settings.read::<ScreenSettings>().readonly;
     let history_span = controller.settings.read::<IntervalSettings>().history;
     let mut rewind =
-        recorder.map(|recorder| Rewind::new(recorder, live, sources.clone(), history_span));
-    let prompt_queue = prompter.as_ref().map(Prompter::queue);
+        recorder.map(|recorder| Rewind { recorder, live, sources, history_span, player: None });
+    let prompt_queue = prompter.as_ref().map(|prompter| prompter.queue.clone());
     let node_client =
         if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
     let retried = Notify::new();
@@ -152,7 +151,7 @@ pub(super) async fn run(
                     let connecting = (env.transport.clone(), max_connecting);
                     log_in_from_screen(monitor, connecting, &nodes, &login_tasks).await;
                 }
-                // Fails if several wait; the screen goes on showing that it asks.
+                // Fails if several wait; the screen goes on showing its request.
                 UiRequest::HostKeys(request) => drop(host_key_requests.try_send(request)),
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
@@ -169,7 +168,7 @@ pub(super) async fn run(
                 }
                 UiRequest::UnfoldRuns(unfolded) => {
                     if let Some(runs) = &runs {
-                        runs.unfold(unfolded);
+                        runs.unfolded.send_replace(unfolded);
                     }
                 }
                 UiRequest::Playback(command) => {
@@ -291,7 +290,7 @@ async fn prompt_after_retries(
                 break;
             }
             let (outcome_sender, outcome) = oneshot::channel();
-            let place = prompter.place();
+            let place = prompter.place.clone();
             let task: SuspendedTask = Box::new(move |is_over| {
                 let outcome = prompter::prompt_all(requests, &place, is_over, &mut io::stderr());
                 // Fails if the screen has ended.

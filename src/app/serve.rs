@@ -2,26 +2,35 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
 use crate::app::env::Env;
-use crate::app::replay::tell_losses;
-use crate::app::times::local_time;
+use crate::app::replay::print_losses;
+use crate::app::times::{SpanError, local_time};
 use crate::app::utilization_log::print_notices;
-use crate::app::watch::{Start, start};
-use crate::app::{AppError, ExitReason, settings_controller, variable};
+use crate::app::watch::start;
+use crate::app::{AppError, CommandError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
-use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
+use crate::serve::{
+    AccessRules, ServeError, ServedContent, Server, Tls, TlsError, Token, TokenError,
+};
 use crate::setting_table::IntervalSettings;
 use gtop_collect::source::replay::Recordings;
-use gtop_fleet::FleetReader;
-use gtop_fleet::advice;
+use gtop_fleet::{Fleet, FleetReader, advice};
 use gtop_local::storage::user_dirs;
 use gtop_local::time::Clock;
-use gtop_model::JobList;
 use gtop_ui::StopSignals;
+
+/// There is no home directory for the token.
+#[derive(Debug, thiserror::Error)]
+#[error("HOME is not set: name a file for the token with --token-file")]
+struct NoTokenFile;
+
+impl CommandError for NoTokenFile {}
+impl CommandError for ServeError {}
+impl CommandError for TlsError {}
+impl CommandError for TokenError {}
 
 /// Serves until a signal ends gtop.
 pub(super) fn run(
@@ -32,7 +41,7 @@ pub(super) fn run(
     let (token_path, token) = if let Some(path) = &options.token_file {
         (path.clone(), Token::load(path)?)
     } else {
-        let path = default_token().ok_or(AppError::NoTokenFile)?;
+        let path = default_token().ok_or(NoTokenFile)?;
         let token = Token::load_or_make(&path)?;
         (path, token)
     };
@@ -50,34 +59,30 @@ pub(super) fn run(
     env.other_files = server.max_files();
     let access = AccessRules { token, allowed_hosts: options.allow_host.clone() };
     let display = settings_controller::display_options(&env.settings, variable);
-    let content = |fleet: FleetReader, clock: Clock, title: String| ServedContent {
+    let session;
+    let (publisher, recorded) = watch::channel(Fleet::default());
+    let (fleet, clock, title) = if options.files.is_empty() {
+        session = start(&mut env, err)?;
+        (session.monitor.fleet(), env.clock.clone(), session.title.clone())
+    } else {
+        let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
+        let end = recordings.end().ok_or_else(|| SpanError::nothing_in(&options.files))?;
+        let (picture, missing) =
+            recordings.picture_at(end, env.settings.read::<IntervalSettings>().history);
+        print_losses(&recordings, &missing, err)?;
+        writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;
+        publisher.send_replace(picture);
+        (recorded, Clock::fixed(end), recordings.title())
+    };
+    let content = ServedContent {
         fleet,
         clock,
         title,
         compat: options.compat(),
         metrics: options.metrics.clone(),
         has_processes: options.processes,
-        selection: display.selection.clone(),
+        selection: display.selection,
     };
-    if options.files.is_empty() {
-        let session = match start(&mut env, err)? {
-            Start::Watching(session) => session,
-            Start::Stopped(reason) => return Ok(reason),
-        };
-        let content = content(session.monitor.fleet(), env.clock.clone(), session.title.clone());
-        return Ok(serve(&env, server, content, access, &token_path, err)?);
-    }
-    let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
-    let Some(end) = recordings.end() else {
-        let names: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
-        return Err(AppError::NothingRecorded(names.join(", ")));
-    };
-    let (fleet, missing) =
-        recordings.picture_at(end, env.settings.read::<IntervalSettings>().history);
-    tell_losses(&recordings, &missing, err)?;
-    let (_publisher, fleet) = watch::channel(fleet);
-    writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;
-    let content = content(fleet, Clock::fixed(end), recordings.title());
     Ok(serve(&env, server, content, access, &token_path, err)?)
 }
 
@@ -113,16 +118,14 @@ fn serve(
     })
 }
 
-/// Says when the scheduler does not answer, and when it does again; never ends.
+/// Reports when the scheduler stops answering, and when it answers again; never ends.
 async fn report_scheduler(mut fleet: FleetReader, notices: &mpsc::Sender<String>) {
     let mut known = None;
     loop {
         let jobs = fleet.borrow_and_update().jobs.clone();
-        let explained = |list: &Arc<JobList>| {
-            let error = list.error.as_ref()?;
-            Some(advice::scheduler::explained(&list.scheduler.words, error))
-        };
-        let text = jobs.as_ref().and_then(explained);
+        let error = jobs.as_ref().and_then(|list| Some((list, list.error.as_ref()?)));
+        let text =
+            error.map(|(list, error)| advice::scheduler::explained(&list.scheduler.words, error));
         if text != known {
             let notice = text.clone().unwrap_or_else(|| "the scheduler answers again".to_owned());
             // Fails if the program ends.

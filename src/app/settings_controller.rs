@@ -144,20 +144,17 @@ pub(super) fn display_options(
 fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> DisplaySelection {
     let filters: FilterSettings = settings.read();
     let screen: ScreenSettings = settings.read();
-    let numbers = |texts: Vec<String>| -> BTreeSet<u32> {
-        texts.iter().filter_map(|text| text.parse().ok()).collect()
-    };
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = filters.only_visible.then(|| variable("CUDA_VISIBLE_DEVICES"));
     let users = filters.user_processes.into_iter().flat_map(|user| {
         if user == setting_table::CURRENT_USER { Account::own_names() } else { vec![user] }
     });
     DisplaySelection {
-        devices: Some(numbers(filters.only)).filter(|numbers| !numbers.is_empty()),
+        devices: Some(numbers(&filters.only)).filter(|numbers| !numbers.is_empty()),
         visible: visible.flatten().map(|listed| visible_devices(&listed)),
         kinds: filters.process_type,
         users: users.collect(),
-        pids: numbers(filters.pid),
+        pids: numbers(&filters.pid),
         names: NameColumns {
             has_index: screen.gpu_index,
             has_name: screen.gpu_name,
@@ -166,17 +163,20 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     }
 }
 
+fn numbers(texts: &[String]) -> BTreeSet<u32> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
 /// Parses `CUDA_VISIBLE_DEVICES` as CUDA does: indices or prefixes of UUIDs, up to the first that is neither.
 fn visible_devices(listed: &str) -> Vec<VisibleDevice> {
-    let read = |word: &str| {
-        let word = word.trim();
-        let is_uuid = word.starts_with("GPU-") || word.starts_with("MIG-");
-        if is_uuid {
-            return Some(VisibleDevice::Uuid(word.into()));
+    let devices = listed.split(',').take(MAX_VISIBLE_DEVICES).map_while(|device| {
+        let device = device.trim();
+        if device.starts_with("GPU-") || device.starts_with("MIG-") {
+            return Some(VisibleDevice::Uuid(device.into()));
         }
-        word.parse().ok().map(VisibleDevice::Index)
-    };
-    listed.split(',').take(MAX_VISIBLE_DEVICES).map_while(read).collect()
+        device.parse().ok().map(VisibleDevice::Index)
+    });
+    devices.collect()
 }
 
 #[cfg(test)]

@@ -10,20 +10,47 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::app::AppError;
+use crate::app::configuration::node_groups;
 use crate::app::env::Env;
+use crate::app::{AppError, CommandError};
 use crate::cli::{Cli, CliCommand};
 use crate::setting_table::{JobSettings, TransportChoice};
 use crate::watch::Discovery;
 use gtop_collect::inventory::{
-    InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod, targets_of_nodes,
-    user_groups,
+    InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod,
 };
 use gtop_collect::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind};
 use gtop_collect::transport::{Reach, Target};
+use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;
-use gtop_model::nodeset;
-use gtop_model::{JobId, NodeName, SchedulerWords};
+use gtop_model::{NodeName, SchedulerWords, nodeset};
+
+/// Why there are no nodes.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TargetError {
+    #[error("{0}; {remedy}", remedy = advice::scheduler::of_pod(.0.is_no_metadata_server()))]
+    Pod(#[from] PodError),
+    #[error("--transport srun needs jobs; add --slurm or --job ID")]
+    NoJob,
+    #[error(
+        "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
+    )]
+    AmbiguousUser { user: String, why: String },
+    #[error("{0} is a page of metrics: there is no login to it, and no probe; name a host")]
+    OnlyPage(String),
+}
+
+impl CommandError for TargetError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Pod(_)) { 1 } else { 2 }
+    }
+}
+
+impl CommandError for InventoryError {
+    fn exit_code(&self) -> u8 {
+        2
+    }
+}
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
@@ -51,8 +78,8 @@ impl PodSearch {
 
 /// Returns the nodes named on the command line, as arguments and by options.
 pub(super) fn named_roster(env: &Env, hosts: &[String]) -> Result<Roster, AppError> {
-    let pod = PodSearch::of(&env.cli)?.map(|search| search.result).transpose()?;
-    named_roster_with_pod(env, hosts, pod.as_ref())
+    let pod = PodSearch::of(&env.cli)?.map(|search| search.result).transpose();
+    Ok(named_roster_with_pod(env, hosts, pod.map_err(TargetError::Pod)?.as_ref())?)
 }
 
 /// Returns the same, with a pod that was found already.
@@ -60,9 +87,9 @@ pub(super) fn named_roster_with_pod(
     env: &Env,
     hosts: &[String],
     pod: Option<&Pod>,
-) -> Result<Roster, AppError> {
+) -> Result<Roster, InventoryError> {
     let nodes = &env.cli.nodes;
-    let groups = user_groups().with_config_groups(env.settings.groups.clone());
+    let groups = node_groups(&env.settings);
     let mut roster = Roster::with_groups(groups);
     roster.add_arguments(hosts)?;
     if let Some(file) = &nodes.hosts_file {
@@ -83,7 +110,7 @@ pub(super) fn named_roster_with_pod(
     roster.exclude(&nodes.exclude)?;
     // All named nodes were excluded: do not fall back to this machine.
     if roster.targets.is_empty() && (!hosts.is_empty() || nodes.names_nodes()) {
-        return Err(InventoryError::NoNodesLeft.into());
+        return Err(InventoryError::NoNodesLeft);
     }
     Ok(roster)
 }
@@ -154,7 +181,7 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     let cli = &env.cli;
     let Some(JobRequest { kind, filter, mut title, initial }) = JobRequest::of(cli) else {
         if cli.connection.transport_kind() == TransportChoice::Srun {
-            return Err(AppError::NoJob);
+            return Err(TargetError::NoJob.into());
         }
         let (targets, title) = with_local(named_roster(env, &cli.hosts)?, cli.nodes.local);
         return Ok((Discovery::from_roster(Roster::new(targets)), title));
@@ -222,23 +249,8 @@ impl JobRequest {
     }
 }
 
-/// Returns true if the shell of an allocation runs on another machine than its nodes, as that of `salloc` on a login node
-/// does.
-pub(super) fn is_allocation_elsewhere() -> bool {
-    let nodes =
-        OwnJob::of_this_process().map(|(kind, job)| targets_of_nodes(&job.nodes, kind.profile()));
-    nodes.is_some_and(|nodes| {
-        !nodes.is_empty() && nodes.iter().all(|node| node.reach != Reach::Local)
-    })
-}
-
-/// Returns the job whose environment this is, or each component of a heterogeneous one; none if the environment names none.
-pub(super) fn jobs_of_environment() -> Vec<JobId> {
-    OwnJob::of_this_process().map(|(_, job)| job.ids).unwrap_or_default()
-}
-
 /// Rejects `--user` where `--login` is probably meant: with hosts, or without a scheduler on this machine.
-pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
+pub(super) fn check_user_option(cli: &Cli) -> Result<(), TargetError> {
     let options = &cli.jobs;
     let others =
         [&options.job, &options.partition, &options.account, &options.qos, &options.reservation];
@@ -261,7 +273,7 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
         }
         _ => return Ok(()),
     };
-    Err(AppError::AmbiguousUser { user: options.user.join(","), why })
+    Err(TargetError::AmbiguousUser { user: options.user.join(","), why })
 }
 
 /// Returns the filter of the command line's options; default: this user's jobs.

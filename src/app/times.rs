@@ -1,10 +1,40 @@
-//! Times that options name, and times as messages show them.
+//! Times of recordings that options name, and times as messages show them.
+
+use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use crate::app::AppError;
+use crate::app::CommandError;
+use crate::cli::SpanOptions;
 use gtop_local::time::Timestamp;
 use gtop_ui::{TimeContext, parse_time};
+
+/// Why recordings have nothing for the times that were asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SpanError {
+    #[error("{0} {1:?}: {2}")]
+    NoTime(&'static str, String, &'static str),
+    #[error("{0} {1:?}: that is not recorded; the recording is {2}")]
+    NotRecorded(&'static str, String, String),
+    #[error("{0} holds no samples: the recorder ended before a node answered")]
+    NothingRecorded(String),
+    #[error("nothing was recorded between --from and --to; the recording covers {0}")]
+    NothingInSpan(String),
+}
+
+impl SpanError {
+    /// Returns the error for files without samples.
+    pub(super) fn nothing_in<P: AsRef<Path>>(files: &[P]) -> Self {
+        let names: Vec<_> = files.iter().map(|path| path.as_ref().display().to_string()).collect();
+        Self::NothingRecorded(names.join(", "))
+    }
+}
+
+impl CommandError for SpanError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, Self::NoTime(..) | Self::NotRecorded(..)) { 2 } else { 1 }
+    }
+}
 
 /// Returns the time that an option means; distances are from the end.
 pub(super) fn parse_option(
@@ -12,9 +42,20 @@ pub(super) fn parse_option(
     text: &str,
     end: Timestamp,
     spans: &[(Timestamp, Timestamp)],
-) -> Result<Timestamp, AppError> {
+) -> Result<Timestamp, SpanError> {
     let context = TimeContext { now: end, zone: &TimeZone::system(), spans };
-    parse_time(text, context).map_err(|reason| AppError::NoTime(option, text.to_owned(), reason))
+    parse_time(text, context).map_err(|reason| SpanError::NoTime(option, text.to_owned(), reason))
+}
+
+/// Returns the times that `--from` and `--to` mean.
+pub(super) fn parse_span(
+    options: &SpanOptions,
+    end: Timestamp,
+    spans: &[(Timestamp, Timestamp)],
+) -> Result<(Option<Timestamp>, Option<Timestamp>), SpanError> {
+    let from = options.from.as_deref().map(|text| parse_option("--from", text, end, spans));
+    let to = options.to.as_deref().map(|text| parse_option("--to", text, end, spans));
+    Ok((from.transpose()?, to.transpose()?))
 }
 
 /// Returns a local time: `2026-11-24 14:05:00`.
@@ -25,8 +66,7 @@ pub(super) fn local_time(at: Timestamp) -> String {
 
 /// Returns spans as text.
 pub(super) fn span_texts(spans: &[(Timestamp, Timestamp)]) -> String {
-    let text = |(from, to): &(Timestamp, Timestamp)| {
-        format!("{} to {}", local_time(*from), local_time(*to))
-    };
-    spans.iter().map(text).collect::<Vec<_>>().join(", ")
+    let texts =
+        spans.iter().map(|(from, to)| format!("{} to {}", local_time(*from), local_time(*to)));
+    texts.collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::app::AppError;
+use crate::app::CommandError;
 use gtop_collect::inventory::Roster;
 use gtop_collect::transport::{Reach, Transport};
 use gtop_fleet::advice::shell_quoted;
@@ -23,6 +23,13 @@ const MAX_NAME: usize = 30;
 /// Lines of each output that a window begins with.
 const LINES: usize = 1_000;
 
+/// gtop does not run in tmux.
+#[derive(Debug, thiserror::Error)]
+#[error("--tmux opens windows of tmux, in which gtop does not run here; start tmux first")]
+pub(super) struct NoTmux;
+
+impl CommandError for NoTmux {}
+
 /// Opens windows. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct TmuxWindows {
@@ -31,15 +38,15 @@ pub(super) struct TmuxWindows {
 }
 
 impl TmuxWindows {
-    /// Returns an error where gtop does not run in tmux; `socket` is the variable by which tmux tells.
+    /// Returns an error where gtop does not run in tmux; `socket` is the variable that tmux sets.
     pub(super) fn new(
         transport: Transport,
         rosters: watch::Receiver<Arc<Roster>>,
         socket: Option<&str>,
-    ) -> Result<Self, AppError> {
+    ) -> Result<Self, NoTmux> {
         match socket {
             Some(socket) if !socket.is_empty() => Ok(Self { transport, rosters }),
-            Some(_) | None => Err(AppError::NoTmux),
+            Some(_) | None => Err(NoTmux),
         }
     }
 
@@ -118,10 +125,12 @@ fn ssh_command(login: &SshTarget) -> String {
 
 /// Returns the title of a run as tmux shows it; tmux runs the programs that formats such as `#(reboot)` name.
 fn window_name(title: &str) -> String {
-    let shown = |letter: char| {
-        if letter.is_alphanumeric() || "._-".contains(letter) { letter } else { '_' }
-    };
-    title.chars().map(shown).take(MAX_NAME).collect()
+    title.chars().map(plain_letter).take(MAX_NAME).collect()
+}
+
+/// Returns letters, digits and `._-` as they are, and `_` for all others.
+pub(super) fn plain_letter(letter: char) -> char {
+    if letter.is_alphanumeric() || "._-".contains(letter) { letter } else { '_' }
 }
 
 #[cfg(test)]

@@ -4,8 +4,20 @@ use std::io::{BufRead, Write};
 
 use crate::app::env::Env;
 use crate::app::host_keys::{HostKeyScan, HostKeys};
-use crate::app::{AppError, ExitReason, targets};
+use crate::app::{AppError, CommandError, ExitReason, targets};
+use gtop_local::text::counted;
 use gtop_model::{AcceptedKey, HostKeyAnswer, UnknownHost};
+
+/// No host was named.
+#[derive(Debug, thiserror::Error)]
+#[error("no host given; use gtop trust HOST")]
+struct NoHost;
+
+impl CommandError for NoHost {
+    fn exit_code(&self) -> u8 {
+        2
+    }
+}
 
 /// Runs `gtop trust`: shows the keys of the nodes that are not known, and stores them after a confirmation. If a gateway
 /// is not known, its keys come first.
@@ -17,7 +29,7 @@ pub(super) fn run(
 ) -> Result<ExitReason, AppError> {
     let targets = targets::named_roster(env, hosts)?.targets;
     if targets.is_empty() {
-        return Err(AppError::NoHost);
+        return Err(NoHost.into());
     }
     let keys = HostKeys::new(env);
     let mut scan = env.runtime.block_on(keys.scan(targets));
@@ -39,7 +51,7 @@ pub(super) fn run(
             return Ok(reason);
         }
         let (_, behind) = env.runtime.block_on(keys.accept(&scan, &accepted))?;
-        writeln!(out, "stored {}", keys_text(accepted.len()))?;
+        writeln!(out, "stored {}", counted(accepted.len(), "key"))?;
         scan = behind;
     }
 }
@@ -88,8 +100,4 @@ fn ask(
         text => HostKeyAnswer::parse(text),
     };
     Ok(scan.question().accepted(&answer))
-}
-
-fn keys_text(count: usize) -> String {
-    if count == 1 { "1 key".to_owned() } else { format!("{count} keys") }
 }

@@ -1,9 +1,9 @@
 //! Asks for the passphrases of encrypted private keys at startup.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
-use crate::app::ExitReason;
+use crate::app::AppError;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompt_place::PromptPlace;
 use gtop_collect::transport::{Target, Transport};
@@ -13,13 +13,12 @@ use gtop_ui::StopReason;
 const MAX_ATTEMPTS: usize = 3;
 
 /// Asks for the passphrase of each encrypted key that the targets need. An empty line skips a key, Ctrl-D all.
-/// Returns a reason if the user ends gtop.
 pub(super) async fn unlock_keys(
     transport: &Transport,
     targets: &[Target],
     out: &mut impl Write,
-) -> io::Result<Option<ExitReason>> {
-    let Some(place) = PromptPlace::at_start() else { return Ok(None) };
+) -> Result<(), AppError> {
+    let Some(place) = PromptPlace::at_start() else { return Ok(()) };
     for file in transport.locked_keys(targets).await {
         for _ in 0..MAX_ATTEMPTS {
             let prompt = format!("Passphrase of {} (empty to skip): ", file.display());
@@ -27,8 +26,8 @@ pub(super) async fn unlock_keys(
             let passphrase = match prompt_line.ask(&place, &AtomicBool::new(false), out)? {
                 LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
                 LineInput::Line(passphrase) => passphrase,
-                LineInput::End => return Ok(None),
-                LineInput::Interrupt => return Ok(Some(StopReason::Interrupted.into())),
+                LineInput::End => return Ok(()),
+                LineInput::Interrupt => return Err(StopReason::Interrupted.into()),
             };
             match transport.unlock(&file, passphrase).await {
                 Ok(()) => break,
@@ -36,5 +35,5 @@ pub(super) async fn unlock_keys(
             }
         }
     }
-    Ok(None)
+    Ok(())
 }

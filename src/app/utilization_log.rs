@@ -3,28 +3,22 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio::runtime;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::app::env::Env;
 use crate::app::privacy::Privacy;
+use crate::app::worker::Worker;
 use crate::export::{RNTOP_HEADER, RntopLog};
 use crate::setting_table::OutputSettings;
-use crate::watch::Monitor;
-use crate::watch::is_complete;
+use crate::watch::{Monitor, is_complete};
 use gtop_collect::collect::CollectorConfig;
 use gtop_fleet::FleetReader;
 use gtop_local::storage::{LineFile, WriteError};
 use gtop_local::time::Clock;
-
-/// Maximum time for the last rows to be written.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Opens the file of `--output`, so that a bad path is an error at the start.
 pub(super) fn open(path: &Path) -> Result<LineFile, WriteError> {
@@ -32,10 +26,7 @@ pub(super) fn open(path: &Path) -> Result<LineFile, WriteError> {
 }
 
 /// The running log.
-pub(super) struct UtilizationLog {
-    stop: oneshot::Sender<()>,
-    ended: Receiver<()>,
-}
+pub(super) struct UtilizationLog(Worker<()>);
 
 /// What the thread of the log works on.
 struct LogTask {
@@ -71,10 +62,7 @@ impl UtilizationLog {
         };
         let (config, deadline) = (monitor.config(), env.settings.read::<OutputSettings>().deadline);
         let every = env.cli.output.output_every;
-        let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
-        let (stop, stopped) = oneshot::channel();
-        let (ended_sender, ended) = channel();
-        thread::Builder::new().name("output".to_owned()).spawn(move || {
+        let worker = Worker::start("output", move |runtime, stopped| {
             runtime.block_on(async {
                 tokio::select! {
                     () = task.run(config, every, deadline) => {}
@@ -85,18 +73,13 @@ impl UtilizationLog {
             if task.logged.is_none() {
                 task.log_refresh();
             }
-            // Fails if nobody waits any more; that is fine.
-            ended_sender.send(()).ok();
-        })?;
-        Ok(Self { stop, ended })
+        });
+        worker.map(Self)
     }
 
     /// Ends the log; a watch that was too short for the first refresh still logs it.
     pub(super) fn finish(self) {
-        // Fails if the thread has ended.
-        self.stop.send(()).ok();
-        // A timeout means that the disk hangs, which must not delay the exit.
-        self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
+        self.0.finish();
     }
 }
 

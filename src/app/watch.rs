@@ -17,8 +17,7 @@ use crate::app::{
 };
 use crate::cli::Cli;
 use crate::setting_table::{IntervalSettings, OutputSettings, TransportChoice};
-use crate::watch::Monitor;
-use crate::watch::{Discovery, SCHEDULER_TIMEOUT, simulate};
+use crate::watch::{Discovery, Monitor, SCHEDULER_TIMEOUT, simulate};
 use gtop_collect::record::Recorder;
 
 /// What is being watched.
@@ -32,15 +31,8 @@ pub(super) struct WatchSession {
     pub(super) scheduler_wait: Duration,
 }
 
-/// The result of starting to watch.
-pub(super) enum Start {
-    Watching(Box<WatchSession>),
-    /// The user has ended gtop at a prompt.
-    Stopped(ExitReason),
-}
-
 /// Finds the nodes, asks for what their connections need, and starts to watch them.
-pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppError> {
+pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSession>, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
     let (discovery, title) = discovery(env)?;
     // The scheduler usually answers at once; then passphrases and prompts come before the screen.
@@ -53,10 +45,8 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     if let Some(warning) = warning {
         writeln!(err, "gtop: {warning}")?;
     }
-    if !is_demo
-        && let Some(reason) = env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?
-    {
-        return Ok(Start::Stopped(reason));
+    if !is_demo {
+        env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?;
     }
     // Neither simulated nodes, nor this machine, nor a command prompts for input, so the screen does not wait for logins.
     let ssh_count = targets::ssh_count(&targets);
@@ -68,21 +58,16 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     let sink = recorder.as_ref().map(Recorder::sink);
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let monitor = Monitor::start(transport, discovery, env.monitor_options(), clock, sink)?;
-    if let Some(prompter) = &mut env.prompter
-        && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
-    {
-        return Ok(Start::Stopped(reason));
+    if let Some(prompter) = &mut env.prompter {
+        env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?;
     }
     let is_screen = matches!(env.output_mode, OutputMode::Screen);
     if let Some(prompter) = env.prompter.as_ref().filter(|_| is_screen) {
         let connecting = (&env.transport, env.cli.connection.max_connecting);
-        if let Some(reason) = login::offer_at_start(&monitor, prompter, connecting, err)? {
-            return Ok(Start::Stopped(reason));
-        }
+        login::offer_at_start(&monitor, prompter, connecting, err)?;
     }
     let prompter = env.prompter.take();
-    let session = WatchSession { monitor, title, recorder, prompter, scheduler_wait };
-    Ok(Start::Watching(Box::new(session)))
+    Ok(Box::new(WatchSession { monitor, title, recorder, prompter, scheduler_wait }))
 }
 
 /// Watches the nodes until the snapshot is printed or the user quits.
@@ -100,11 +85,8 @@ pub(super) fn run(
         writeln!(err, "gtop: {reason}")?;
     }
     let log_file = env.cli.output.output.as_deref().map(utilization_log::open).transpose()?;
-    let session = match start(&mut env, err)? {
-        Start::Watching(session) => *session,
-        Start::Stopped(reason) => return Ok(reason),
-    };
-    let WatchSession { monitor, title, recorder, prompter, scheduler_wait } = session;
+    let WatchSession { monitor, title, recorder, prompter, scheduler_wait } =
+        *start(&mut env, err)?;
     let (notice_sender, mut notices) = mpsc::channel(1);
     let log = log_file
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))
@@ -147,7 +129,7 @@ pub(super) fn run(
             },
         }
     });
-    for notice in printer.notices() {
+    for notice in &printer.notices {
         writeln!(err, "gtop: {notice}")?;
     }
     if let Some(log) = log {

@@ -3,12 +3,10 @@
 //! A write to a terminal that does not read, or an open prompt, blocks its thread. So signals are handled on
 //! their own thread: it notifies the listeners, and ends the program if there are none or they take too long.
 
-use std::io;
-use std::process;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{io, process, thread};
 
 use rustix::process::{Signal as Kill, getpid, kill_process};
 use tokio::runtime;
@@ -70,8 +68,8 @@ pub(super) fn start() -> io::Result<()> {
         drop(signal(SignalKind::from_raw(Kill::XFSZ.as_raw()))?);
         EndSignals::new()?
     };
-    let watching = move || runtime.block_on(run(signals));
-    thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || runtime.block_on(run(signals)))?;
     Ok(())
 }
 

@@ -155,8 +155,15 @@ fn value_parser(kind: SettingKind) -> ValueParser {
 fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
     let values = matches.try_get_many::<String>(setting.name).ok().flatten();
     let values: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
-    let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.option_name()), old, new);
-    setting.kind.former_names(&values).into_iter().map(hint).collect()
+    let option = format!("--{}", setting.option_name());
+    let names = setting.kind.former_names(&values).into_iter();
+    names.map(|(old, new)| Problem::renamed(&option, old, new)).collect()
+}
+
+/// Returns true if an option is on the command line. A subcommand may have options of some settings only.
+fn is_given(matches: &ArgMatches, id: &str) -> bool {
+    matches.try_contains_id(id).is_ok()
+        && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Returns the value given for a setting; `None` if there is none.
@@ -164,19 +171,15 @@ fn parsed_value(
     setting: &Setting,
     matches: &ArgMatches,
 ) -> Result<Option<SettingValue>, clap::Error> {
-    // A subcommand may have options of some settings only.
-    let is_given = |id: &str| {
-        matches.try_contains_id(id).is_ok()
-            && matches.value_source(id) == Some(ValueSource::CommandLine)
-    };
     let is_switch = matches!(setting.kind, SettingKind::Switch);
-    let text = if let Some(flag) = setting.flags.iter().find(|flag| is_given(flag.name)) {
+    let mut flags = setting.flags.iter();
+    let text = if let Some(flag) = flags.find(|flag| is_given(matches, flag.name)) {
         flag.value.to_owned()
     } else if !setting.has_option {
         return Ok(None);
-    } else if is_switch && is_given(off_id(setting)) {
+    } else if is_switch && is_given(matches, off_id(setting)) {
         "false".to_owned()
-    } else if !is_given(setting.name) {
+    } else if !is_given(matches, setting.name) {
         return Ok(None);
     } else if is_switch {
         "true".to_owned()

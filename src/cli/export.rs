@@ -59,8 +59,8 @@ pub(crate) enum TableFormat {
 impl ExportOptions {
     /// Returns the format; `None` for Parquet.
     pub(crate) fn format(&self) -> Option<SampleFormat> {
-        let extension = || self.write.as_ref()?.extension()?.to_str();
-        match (self.format, extension()) {
+        let extension = self.write.as_ref().and_then(|path| path.extension()?.to_str());
+        match (self.format, extension) {
             (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => None,
             (Some(TableFormat::Ndjson), _) | (None, Some("ndjson" | "jsonl" | "json")) => {
                 Some(SampleFormat::Ndjson)

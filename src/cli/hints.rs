@@ -88,9 +88,7 @@ pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> c
         return Cli::command().error(ErrorKind::InvalidValue, message);
     }
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    let Some(ContextValue::String(option)) =
-        error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
-    else {
+    let Some(option) = text_of(&error, ContextKind::InvalidArg).filter(|_| is_unknown) else {
         return error;
     };
     let option = option.split('=').next().unwrap_or_default();
@@ -121,22 +119,19 @@ fn attached_user(arg: &OsString) -> Option<String> {
 
 /// Returns true if `--user`, which nvitop takes without a name, has none.
 fn lacks_user(error: &clap::Error) -> bool {
-    let is_user = |kind| matches!(error.get(kind), Some(ContextValue::String(text)) if text.starts_with("--user "));
     error.kind() == ErrorKind::InvalidValue
-        && error
-            .get(ContextKind::InvalidValue)
-            .is_none_or(|value| *value == ContextValue::String(String::new()))
-        && is_user(ContextKind::InvalidArg)
+        && text_of(error, ContextKind::InvalidValue).is_none_or(str::is_empty)
+        && text_of(error, ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--user "))
+}
+
+fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    if let ContextValue::String(text) = error.get(kind)? { Some(text) } else { None }
 }
 
 /// Returns the value of `-p` if it cannot be the id of a process, and may be a partition.
 fn partition_as_pid(error: &clap::Error) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        Some(_) | None => None,
-    };
-    let is_pid = text(ContextKind::InvalidArg)?.starts_with("--pid ");
-    let value = text(ContextKind::InvalidValue).filter(|_| is_pid)?;
+    let is_pid = text_of(error, ContextKind::InvalidArg)?.starts_with("--pid ");
+    let value = text_of(error, ContextKind::InvalidValue).filter(|_| is_pid)?;
     let begins_as_name = value.starts_with(|letter: char| letter.is_ascii_alphabetic());
     begins_as_name.then(|| sanitize(value, 64))
 }
@@ -302,7 +297,7 @@ fn with_value(option: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn is_number(word: &str) -> bool {
+pub(super) fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 

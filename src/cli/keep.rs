@@ -47,47 +47,51 @@ impl KeepOptions {
 }
 
 /// Parses a duration: a number with `s`, `m`, `h` or `d`, or several of them.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a time such as 10s, 90m, 24h or 7d".to_owned();
+pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    let seconds = seconds_of(text).ok_or("expected a time such as 10s, 90m, 24h or 7d")?;
+    Ok(Duration::from_secs(seconds))
+}
+
+fn seconds_of(text: &str) -> Option<u64> {
     let mut seconds = 0_u64;
     let mut rest = text;
     while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
-        let (number, unit) = rest.split_at_checked(digits).ok_or_else(wrong)?;
-        let unit_seconds = match unit.chars().next() {
-            Some('s') => 1,
-            Some('m') => 60,
-            Some('h') => 3_600,
-            Some('d') => 86_400,
-            _ => return Err(wrong()),
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        let (number, unit) = rest.split_at_checked(digits)?;
+        let unit_seconds = match unit.chars().next()? {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return None,
         };
-        let number: u64 = number.parse().map_err(|_error| wrong())?;
-        let part = number.checked_mul(unit_seconds).ok_or_else(wrong)?;
-        seconds = seconds.checked_add(part).ok_or_else(wrong)?;
-        rest = unit.get(1..).unwrap_or_default();
+        let part = number.parse::<u64>().ok()?.checked_mul(unit_seconds)?;
+        seconds = seconds.checked_add(part)?;
+        rest = unit.get(1..)?;
     }
     // A hundred years: sums of times stay far from overflowing.
-    let is_sane = (1..=100 * 366 * 86_400).contains(&seconds);
-    is_sane.then(|| Duration::from_secs(seconds)).ok_or_else(wrong)
+    Some(seconds).filter(|seconds| (1..=100 * 366 * 86_400).contains(seconds))
 }
 
 /// Parses a size in bytes: a number with `K`, `M`, `G` or `T`, which are powers of 1024.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a size of at least 1M, such as 500M or 1G".to_owned();
+fn parse_size(text: &str) -> Result<u64, &'static str> {
+    bytes_of(text).ok_or("expected a size of at least 1M, such as 500M or 1G")
+}
+
+fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim_end_matches(['B', 'i']);
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at_checked(digits)?;
     let shift = match unit {
         "" => 0,
         "K" | "k" => 10,
         "M" | "m" => 20,
         "G" | "g" => 30,
         "T" | "t" => 40,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let number: u64 = number.parse().map_err(|_error| wrong())?;
-    let bytes = number.checked_mul(1 << shift);
-    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or_else(wrong)
+    let bytes = number.parse::<u64>().ok()?.checked_mul(1 << shift);
+    bytes.filter(|bytes| *bytes >= 1 << 20)
 }
 
 #[cfg(test)]

@@ -84,7 +84,6 @@ pub(super) fn long_version() -> &'static str {
 
 /// Names the features: every program has the same.
 fn features() -> String {
-    let names = |names: &[&str]| names.join(", ");
     let devices = [Vendor::Nvidia, Vendor::Amd, Vendor::Google].map(Vendor::as_str);
     let transport = settings().find(|setting| setting.name == "transport");
     let transports = transport.map_or_else(Vec::new, |setting| setting.kind.choices());
@@ -96,9 +95,9 @@ fn features() -> String {
     let debug = if cfg!(debug_assertions) { "; debug assertions" } else { "" };
     format!(
         "devices of {}; transports {}; commands {}{debug}",
-        names(&devices),
-        names(&transports),
-        names(&commands)
+        devices.join(", "),
+        transports.join(", "),
+        commands.join(", ")
     )
 }
 

@@ -184,13 +184,13 @@ impl NodeOptions {
 }
 
 fn parse_job_id(text: &str) -> Result<String, String> {
-    let is_number = |part: &str| IdForm::Number.matches(part);
     let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
-    let is_task = text.len() <= 32 && is_number(first) && is_number(second);
+    let is_task =
+        text.len() <= 32 && [first, second].iter().all(|part| IdForm::Number.matches(part));
     // Some schedulers add their server, which may be left out.
     let is_of_server =
-        || IdForm::AtServer.matches(text) || IdForm::AtServer.matches(&format!("{text}.server"));
-    if is_task || JobId::new(text).is_some_and(|_| is_of_server()) {
+        [text, &format!("{text}.server")].iter().any(|id| IdForm::AtServer.matches(id));
+    if is_task || (is_of_server && JobId::new(text).is_some()) {
         return Ok(text.to_owned());
     }
     let forms = SchedulerKind::ALL.map(|kind| {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches, ValueEnum};
 
+use crate::cli::hints::is_number;
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
 use crate::setting_table::{JOBS, SECTIONS};
@@ -213,9 +214,7 @@ impl Cli {
     /// Checks rules of `gtop pick` that clap cannot express.
     pub(super) fn check_pick(&self) -> Result<(), clap::Error> {
         let Some(CliCommand::Pick(options)) = &self.command else { return Ok(()) };
-        let is_number =
-            |host: &&String| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit());
-        let number = self.hosts.iter().find(is_number);
+        let number = self.hosts.iter().find(|host| is_number(host));
         let misread = number.map(|host| {
             format!("{host} is a number, not a host; for {host} devices use -n {host}")
         });
@@ -333,8 +332,10 @@ impl FormatOptions {
 
 fn parse_lock(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text)?;
-    let longest = || format!("at most {}m", MAX_RESERVATION.as_secs() / 60);
-    Some(length).filter(|length| *length <= MAX_RESERVATION).ok_or_else(longest)
+    if length > MAX_RESERVATION {
+        return Err(format!("at most {}m", MAX_RESERVATION.as_secs() / 60));
+    }
+    Ok(length)
 }
 
 fn parse_nodes(text: &str) -> Result<usize, String> {
@@ -344,17 +345,18 @@ fn parse_nodes(text: &str) -> Result<usize, String> {
 
 /// Parses a size in bytes: a number with `K`, `M`, `G`, `T` or `P` for powers of 1000, `Ki`, `Mi`, … for powers of
 /// 1024; a `B` may follow.
-fn parse_memory(text: &str) -> Result<u64, String> {
-    let wrong =
-        || "expected a size such as 4GiB, 4096MiB, 5000M (of 1000) or plain bytes".to_owned();
+fn parse_memory(text: &str) -> Result<u64, &'static str> {
+    memory_of(text).ok_or("expected a size such as 4GiB, 4096MiB, 5000M (of 1000) or plain bytes")
+}
+
+fn memory_of(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let lower = lower.strip_prefix('+').unwrap_or(&lower).trim_start();
     let end = lower.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
-    let (number, unit) = lower.split_at_checked(end.unwrap_or(lower.len())).ok_or_else(wrong)?;
+    let (number, unit) = lower.split_at_checked(end.unwrap_or(lower.len()))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_digits(whole) || !is_digits(fraction) {
-        return Err(wrong());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
     }
     let unit = unit.trim_start();
     let unit = unit.strip_suffix('b').unwrap_or(unit);
@@ -369,17 +371,15 @@ fn parse_memory(text: &str) -> Result<u64, String> {
         "g" => 3,
         "t" => 4,
         "p" => 5,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let number: f64 = number.parse().map_err(|_error| wrong())?;
-    let bytes = number * base.powi(power);
+    let bytes = number.parse::<f64>().ok()? * base.powi(power);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked to be in range; a fraction of a byte is dropped"
     )]
-    let found = (0.0..1e18).contains(&bytes).then_some(bytes as u64);
-    found.ok_or_else(wrong)
+    (0.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
 #[cfg(test)]

@@ -58,8 +58,11 @@ pub(crate) enum ScriptChoice {
 /// Accepts a user, or a group as `%admin`.
 fn parse_user(text: &str) -> Result<String, &'static str> {
     let name = text.strip_prefix('%').unwrap_or(text);
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    if name.chars().all(is_plain) && name.len() <= 64 && !name.starts_with('-') {
+    let mut letters = name.chars();
+    if letters.all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
+        && name.len() <= 64
+        && !name.starts_with('-')
+    {
         return Ok(text.to_owned());
     }
     Err("expected the name of a user, or of a group after a %")

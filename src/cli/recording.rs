@@ -36,22 +36,6 @@ pub(crate) struct WatchOptions {
     settings: SettingArgs,
 }
 
-impl WatchOptions {
-    /// Moves the options to where watching has them.
-    fn lift(
-        &mut self,
-        hosts: &mut Vec<String>,
-        nodes: &mut NodeOptions,
-        jobs: &mut JobOptions,
-        settings: &mut SettingArgs,
-    ) {
-        hosts.append(&mut self.hosts);
-        nodes.add(&mut self.nodes);
-        jobs.add(&mut self.jobs);
-        settings.add(&mut self.settings);
-    }
-}
-
 /// Options of `gtop replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
@@ -70,29 +54,18 @@ pub(crate) struct ReplayOptions {
 impl Cli {
     /// Moves the options that a subcommand shares with watching to where watching has them.
     pub(super) fn lift_shared_options(&mut self) {
-        match &mut self.command {
+        let watched = match &mut self.command {
             Some(CliCommand::Record(options)) => {
                 self.output.record = Some(options.write.clone());
                 self.output.keep = options.keep.clone();
-                options.watched.lift(
-                    &mut self.hosts,
-                    &mut self.nodes,
-                    &mut self.jobs,
-                    &mut self.settings,
-                );
+                &mut options.watched
             }
-            Some(CliCommand::Serve(options)) => {
-                options.watched.lift(
-                    &mut self.hosts,
-                    &mut self.nodes,
-                    &mut self.jobs,
-                    &mut self.settings,
-                );
-            }
+            Some(CliCommand::Serve(options)) => &mut options.watched,
             Some(CliCommand::Login(options)) => {
                 self.hosts.append(&mut options.hosts);
                 self.nodes.add(&mut options.nodes);
                 self.jobs.add(&mut options.jobs);
+                return;
             }
             Some(CliCommand::Report(options)) => {
                 options.note_holders();
@@ -100,12 +73,18 @@ impl Cli {
                 self.nodes.add(&mut options.nodes);
                 self.jobs.add(&mut options.jobs);
                 self.settings.add(&mut options.settings);
+                return;
             }
             Some(CliCommand::Replay(options)) => {
                 self.output.print = std::mem::take(&mut options.print);
                 self.settings.add(&mut options.settings);
+                return;
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        self.hosts.append(&mut watched.hosts);
+        self.nodes.add(&mut watched.nodes);
+        self.jobs.add(&mut watched.jobs);
+        self.settings.add(&mut watched.settings);
     }
 }

@@ -1,5 +1,6 @@
 //! The options of `gtop report`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,8 +95,8 @@ impl ReportOptions {
     pub(crate) fn filter(&self) -> ReportFilter {
         let (jobs, users) = self.holders.clone();
         // Their form is known to be right.
-        let names = |set: &String| nodeset::expand(set).unwrap_or_default();
-        ReportFilter { jobs, users, nodes: self.node.iter().flat_map(names).collect() }
+        let nodes = self.node.iter().flat_map(|set| nodeset::expand(set).unwrap_or_default());
+        ReportFilter { jobs, users, nodes: nodes.collect() }
     }
 
     /// Returns the files to read.
@@ -105,16 +106,15 @@ impl ReportOptions {
 
     /// Returns the format of the report.
     pub(crate) fn format(&self) -> ReportFormat {
-        let by_name = || {
-            let extension = self.write.as_ref()?.extension()?.to_str()?;
-            ReportFormat::of_extension(extension)
-        };
         match (self.format, &self.write) {
             (Some(FormatWord::Html), _) => ReportFormat::Html,
             (Some(FormatWord::Md), _) | (None, None) => ReportFormat::Markdown,
             (Some(FormatWord::Json), _) => ReportFormat::Json,
             (Some(FormatWord::Csv), _) => ReportFormat::Csv,
-            (None, Some(_)) => by_name().unwrap_or(ReportFormat::Html),
+            (None, Some(path)) => {
+                let extension = path.extension().and_then(OsStr::to_str);
+                extension.and_then(ReportFormat::of_extension).unwrap_or(ReportFormat::Html)
+            }
         }
     }
 }
@@ -127,15 +127,11 @@ impl Cli {
     /// Checks rules about `gtop report` that clap cannot express.
     pub(super) fn check_report(&self) -> Result<(), clap::Error> {
         let Some(CliCommand::Report(options)) = &self.command else { return Ok(()) };
-        let names_nodes = self.nodes.names_nodes()
-            || self.nodes.demo.is_some()
-            || self.nodes.local
-            || self.jobs.is_requested();
         let problem = match options.watch_time {
             Some(_) if options.span.from.is_some() || options.span.to.is_some() => {
                 "--from and --to select a part of a recording; leave them out with --for"
             }
-            None if names_nodes => {
+            None if self.names_nodes() => {
                 "--for says how long the nodes are watched, such as --for 10m; recordings are named without them"
             }
             None if options.hosts.is_empty() => {

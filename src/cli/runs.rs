@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueEnum};
 
+use crate::cli::hints::is_number;
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use gtop_model::{Bytes, RunLimits};
 
@@ -33,13 +34,13 @@ pub(crate) struct RunsOptions {
     follow: Vec<String>,
     /// Open the output of a run (o) in a window of tmux, in which gtop must run
     #[arg(long, conflicts_with_all = ["once", "headless"])]
-    tmux: bool,
+    pub tmux: bool,
     /// The resources to compare with
     #[command(flatten)]
     max: MaxOptions,
     /// CSV files
     #[command(flatten)]
-    csv: CsvOptions,
+    pub csv: CsvOptions,
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
@@ -106,6 +107,12 @@ pub(crate) struct RunPlace {
     pub path: String,
 }
 
+impl RunPlace {
+    fn here(path: &str) -> Self {
+        Self { text: path.to_owned(), host: None, path: path.to_owned() }
+    }
+}
+
 impl RunsOptions {
     /// Returns the folders.
     pub(crate) fn folders(&self) -> Vec<RunPlace> {
@@ -114,30 +121,13 @@ impl RunsOptions {
 
     /// Returns the logs.
     pub(crate) fn logs(&self) -> Vec<RunPlace> {
-        let log = |word: &String| {
-            place(word).unwrap_or_else(|| RunPlace {
-                text: word.clone(),
-                host: None,
-                path: word.clone(),
-            })
-        };
-        self.follow.iter().map(log).collect()
+        self.follow.iter().map(|log| place(log).unwrap_or_else(|| RunPlace::here(log))).collect()
     }
 
     /// Returns what resources are compared with.
     pub(crate) fn limits(&self) -> RunLimits {
         let MaxOptions { max_cpus, max_ram, max_gpu } = self.max;
         RunLimits { cpus: max_cpus, ram: max_ram.map(gib), gpu: max_gpu.map(gib) }
-    }
-
-    /// Returns true if outputs open in windows of tmux.
-    pub(crate) const fn uses_tmux(&self) -> bool {
-        self.tmux
-    }
-
-    /// Returns the options of CSV files.
-    pub(crate) const fn csv(&self) -> &CsvOptions {
-        &self.csv
     }
 }
 
@@ -148,8 +138,10 @@ impl CsvOptions {
             || self.csv_dir.is_some()
             || self.csv_interval.is_some()
             || self.csv_format.is_some();
-        let folder = || self.csv_dir.clone().unwrap_or_else(|| DEFAULT_CSV_DIR.into());
-        is_wanted.then(|| (folder(), self.csv_format.unwrap_or_default()))
+        is_wanted.then(|| {
+            let folder = self.csv_dir.clone().unwrap_or_else(|| DEFAULT_CSV_DIR.into());
+            (folder, self.csv_format.unwrap_or_default())
+        })
     }
 }
 
@@ -194,22 +186,21 @@ impl Cli {
     }
 }
 
-/// Returns the folder that a word names; `None` for a host.
+/// Returns the folder that an argument names; `None` for a host.
 fn place(word: &str) -> Option<RunPlace> {
-    let here = || RunPlace { text: word.to_owned(), host: None, path: word.to_owned() };
     if matches!(word, "." | ".." | "~")
         || word.starts_with(['/', '~'])
         || word.starts_with("./")
         || word.starts_with("../")
     {
-        return Some(here());
+        return Some(RunPlace::here(word));
     }
     // A colon behind brackets belongs to an IPv6 address.
     let search_from = word.find(']').unwrap_or(0);
     let colon = word.get(search_from..).and_then(|rest| rest.find(':')).map(|at| at + search_from);
     if let Some((host, path)) = colon.and_then(|at| word.split_at_checked(at)) {
         let path = path.trim_start_matches(':');
-        let is_port = !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_digit());
+        let is_port = is_number(path);
         if !host.is_empty() && !host.contains('/') {
             // A number is the port of a host; a folder of such a name is HOST:./22.
             let path = if path.is_empty() { "." } else { path };
@@ -220,7 +211,7 @@ fn place(word: &str) -> Option<RunPlace> {
             });
         }
     }
-    (word.contains('/') || Path::new(word).is_dir()).then(here)
+    (word.contains('/') || Path::new(word).is_dir()).then(|| RunPlace::here(word))
 }
 
 fn parse_amount(text: &str) -> Result<f64, String> {

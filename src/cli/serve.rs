@@ -71,8 +71,9 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses the name of a host as it stands in URLs, without scheme and port.
 fn parse_name(text: &str) -> Result<String, String> {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_letter) {
+    let mut bytes = text.bytes();
+    if !text.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    {
         return Ok(text.to_owned());
     }
     Err("write only the name, such as login1.example.org, without http:// and the port".to_owned())
@@ -98,21 +99,17 @@ impl Cli {
     /// Takes recordings out of the hosts: no host but an address has a slash in its name or ends so.
     pub(super) fn split_recordings(&mut self) {
         let Some(CliCommand::Serve(options)) = &mut self.command else { return };
-        let has_ending = |name: &str| Path::new(name).extension().is_some_and(|it| it == "gtop");
-        let is_file =
-            |name: &mut String| !name.contains("://") && (name.contains('/') || has_ending(name));
-        options.files = self.hosts.extract_if(.., is_file).map(PathBuf::from).collect();
+        let files = self.hosts.extract_if(.., |name| {
+            let is_recording = Path::new(name).extension().is_some_and(|ending| ending == "gtop");
+            !name.contains("://") && (name.contains('/') || is_recording)
+        });
+        options.files = files.map(PathBuf::from).collect();
     }
 
     /// Checks rules about `gtop serve` that clap cannot express.
     pub(super) fn check_serve(&self) -> Result<(), clap::Error> {
         let Some(CliCommand::Serve(options)) = &self.command else { return Ok(()) };
-        let watches = !self.hosts.is_empty()
-            || self.nodes.names_nodes()
-            || self.nodes.demo.is_some()
-            || self.nodes.local
-            || self.jobs.is_requested();
-        if watches && !options.files.is_empty() {
+        if self.names_nodes() && !options.files.is_empty() {
             let problem = "recordings are served alone; leave out the hosts and what selects them";
             return Err(Self::command().error(ErrorKind::ArgumentConflict, problem));
         }

@@ -21,7 +21,7 @@ pub(super) struct Dialogue {
 impl Answers {
     /// Returns the answer to use for a prompt; `None` if the user must be asked.
     ///
-    /// A prompt that comes twice in one login tells that the answer was refused: it is not used again anywhere.
+    /// A prompt that comes twice in one login means that the answer was refused: it is not used again anywhere.
     pub(super) fn find(&mut self, dialogue: &Dialogue, prompt: &str) -> Option<Secret> {
         if dialogue.given.contains_key(prompt) {
             self.kept.remove(prompt);
@@ -33,10 +33,10 @@ impl Answers {
 
     /// Returns the prompts whose answers may be used again once the login has succeeded.
     pub(super) fn to_offer<'a>(&self, dialogue: &'a Dialogue) -> Vec<(&'a str, &'a Secret)> {
-        let given = dialogue.given.iter().map(|(prompt, answer)| (prompt.as_str(), answer));
-        let is_new =
-            |prompt: &str| !self.kept.contains_key(prompt) && !self.declined.contains(prompt);
-        given.filter(|(prompt, _)| is_new(prompt)).collect()
+        let new = dialogue.given.iter().filter(|(prompt, _)| {
+            !self.kept.contains_key(*prompt) && !self.declined.contains(*prompt)
+        });
+        new.map(|(prompt, answer)| (prompt.as_str(), answer)).collect()
     }
 
     /// Uses an answer again.

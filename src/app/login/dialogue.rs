@@ -1,17 +1,14 @@
 //! The questions of a login: shown to the user, or answered as before.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::app::ExitReason;
-use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::line_prompt::{LineInput, LinePrompt, until_stopped};
 use crate::app::login::answers::{Answers, Dialogue, prompt_of};
 use crate::app::prompt_place::PromptPlace;
 use gtop_ssh::{LoginHost, QuestionKind, Secret, SshQuestion};
 use gtop_ui::{StopReason, StopSignals};
 
-/// Most lines shown of what ssh and the node have said before a question.
+/// Maximum number of lines shown of the output of ssh and the node before a question.
 const MAX_LINES: usize = 24;
 
 /// How a question ended.
@@ -22,20 +19,20 @@ pub(super) enum AskResult {
     Skip,
     /// The user skips all hosts.
     SkipAll,
-    Stopped(ExitReason),
+    Stopped(StopReason),
 }
 
 /// Shows questions.
 #[derive(Debug)]
 pub(super) struct Questions {
     place: PromptPlace,
-    /// How to skip a host was said.
+    /// How to skip a host was printed.
     has_explained: bool,
     /// Messages that are shown as long as ssh waits.
     messages: Vec<SshQuestion>,
 }
 
-/// Shows what ssh and a node have said before a question.
+/// Shows the output of ssh and the node before a question.
 pub(super) fn show(host: &LoginHost, lines: &[String]) -> io::Result<()> {
     let mut err = io::stderr();
     for line in lines.iter().take(MAX_LINES) {
@@ -127,7 +124,7 @@ impl Questions {
         Ok(AskResult::Answered)
     }
 
-    /// Says once how to skip a host.
+    /// Prints once how to skip a host.
     fn explain(&mut self) -> io::Result<()> {
         if !self.has_explained {
             self.has_explained = true;
@@ -169,23 +166,14 @@ impl Questions {
         is_shown: bool,
         signals: &mut StopSignals,
     ) -> io::Result<Result<Secret, AskResult>> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (place, stop) = (self.place.clone(), Arc::clone(&is_over));
-        let prompt = LinePrompt { prompt, is_shown };
-        let mut asking =
-            tokio::task::spawn_blocking(move || prompt.ask(&place, &stop, &mut io::stderr()));
-        let input = tokio::select! {
-            input = &mut asking => input.map_err(io::Error::other)??,
-            reason = signals.next() => {
-                is_over.store(true, Ordering::Relaxed);
-                drop(asking.await);
-                return Ok(Err(AskResult::Stopped(reason.into())));
-            }
-        };
-        Ok(match input {
-            LineInput::Line(answer) => Ok(answer),
-            LineInput::End => Err(AskResult::SkipAll),
-            LineInput::Interrupt => Err(AskResult::Stopped(StopReason::Interrupted.into())),
+        let (place, prompt) = (self.place.clone(), LinePrompt { prompt, is_shown });
+        let asking =
+            until_stopped(signals, move |is_over| prompt.ask(&place, is_over, &mut io::stderr()));
+        Ok(match asking.await? {
+            Ok(LineInput::Line(answer)) => Ok(answer),
+            Ok(LineInput::End) => Err(AskResult::SkipAll),
+            Ok(LineInput::Interrupt) => Err(AskResult::Stopped(StopReason::Interrupted)),
+            Err(reason) => Err(AskResult::Stopped(reason)),
         })
     }
 }

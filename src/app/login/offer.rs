@@ -14,48 +14,49 @@ use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
 use crate::watch::Monitor;
 use gtop_collect::transport::{Target, Transport};
-use gtop_fleet::{Fleet, Node};
+use gtop_fleet::Node;
 use gtop_local::fault::Fault as Cause;
-use gtop_model::nodeset;
-use gtop_model::{Link, NodeName};
+use gtop_model::{Link, NodeName, nodeset};
 use gtop_ui::{StopReason, SuspendedTask};
 
 /// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
 const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks whether to log in to the nodes that need a password, and does it. Returns a reason if the user or a signal ends
-/// gtop.
+/// Asks whether to log in to the nodes that need a password, and does it.
 pub(in crate::app) fn offer_at_start(
     monitor: &Monitor,
     prompter: &Prompter,
     (transport, max_connecting): (&Transport, u16),
     err: &mut impl Write,
-) -> Result<Option<ExitReason>, AppError> {
-    let asked = prompter.queue().password_nodes();
+) -> Result<(), AppError> {
+    let asked = prompter.queue.password_nodes();
     if asked.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let nodes = monitor
         .sessions()
         .block_on(nodes_to_log_in(monitor, |node| asked.contains(node.name.as_str())));
     if nodes.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let labels = nodeset::fold(nodes.iter().map(NodeName::label));
     let asks = if nodes.len() == 1 { "asks" } else { "ask" };
     let prompt = format!("{labels} {asks} for a password or a code: log in now? [y/N] ");
     let question = LinePrompt { prompt, is_shown: true };
-    match question.ask(&prompter.place(), &AtomicBool::new(false), err)? {
+    match question.ask(&prompter.place, &AtomicBool::new(false), err)? {
         LineInput::Line(answer) if matches!(answer.expose().trim(), "y" | "Y" | "yes") => {}
-        LineInput::Line(_) | LineInput::End => return Ok(None),
-        LineInput::Interrupt => return Ok(Some(StopReason::Interrupted.into())),
+        LineInput::Line(_) | LineInput::End => return Ok(()),
+        LineInput::Interrupt => return Err(StopReason::Interrupted.into()),
     }
     let targets = targets_of(monitor, &nodes);
     let logging_in = log_in_to_all(transport, max_connecting, DEFAULT_PERSIST, targets, err);
     let reason = monitor.sessions().block_on(logging_in)?;
     monitor.refresh();
     // What could not be logged in to is shown on the screen.
-    Ok(Some(reason).filter(|reason| !matches!(reason, ExitReason::Done | ExitReason::Failed)))
+    if matches!(reason, ExitReason::Done | ExitReason::Failed) {
+        return Ok(());
+    }
+    Err(reason.into())
 }
 
 /// Logs in to nodes with the screen suspended, and connects to them.
@@ -73,9 +74,10 @@ pub(in crate::app) async fn log_in_from_screen(
         writeln!(err, "gtop: seeing which nodes ask for a login…").ok();
         let logging_in =
             log_in_to_all(&transport, max_connecting, DEFAULT_PERSIST, targets, &mut err);
-        if let Err(error) = sessions.block_on(logging_in) {
+        let message = sessions.block_on(logging_in).err().and_then(|error| error.message);
+        if let Some(message) = message {
             // The terminal is closed if this fails.
-            writeln!(io::stderr(), "gtop: {error}").ok();
+            writeln!(io::stderr(), "gtop: {message}").ok();
         }
         // Fails if the screen has ended.
         done_sender.send(()).ok();
@@ -89,12 +91,12 @@ pub(in crate::app) async fn log_in_from_screen(
 /// Returns the nodes that a password would let the user in to, once no connection to them is being opened.
 async fn nodes_to_log_in(monitor: &Monitor, is_meant: impl Fn(&Node) -> bool) -> Vec<NodeName> {
     let mut fleet = monitor.fleet();
-    let is_settled = |fleet: &Fleet| {
+    let settled = fleet.wait_for(|fleet| {
         let mut meant = fleet.nodes.iter().filter(|node| is_meant(node));
         meant.all(|node| matches!(node.link, Link::Up | Link::Down { .. }))
-    };
+    });
     // What is not known by then is shown on the screen.
-    drop(timeout(LINK_TIMEOUT, fleet.wait_for(is_settled)).await);
+    drop(timeout(LINK_TIMEOUT, settled).await);
     let fleet = fleet.borrow().clone();
     let needing = fleet.nodes.iter().filter(|node| is_meant(node) && needs_password(&node.link));
     needing.map(|node| node.name.clone()).collect()

@@ -23,8 +23,9 @@ use crate::watch::restore_open_files;
 use gtop_collect::transport::{AttachedCommand, Target, Transport};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
-use gtop_ssh::SshChannel;
-use gtop_ssh::{self as ssh, CommandSignal, RemoteCommand, RemoteTerminal, TerminalSize};
+use gtop_ssh::{
+    self as ssh, CommandSignal, RemoteCommand, RemoteTerminal, SshChannel, TerminalSize,
+};
 use gtop_ui::{StopReason, StopSignals};
 
 /// Chunks of input that wait to be sent.
@@ -47,17 +48,13 @@ pub(super) fn run(
     let remote = RemoteCommand { line: &line, terminal: terminal.as_ref() };
     let mut prompter = env.prompter.take();
     let attaching = attach(&env.transport, prompter.as_mut(), target, remote);
-    let attached = match env.runtime.block_on(attaching)? {
-        Ok(attached) => attached,
-        Err(reason) => return Ok(reason),
-    };
-    let node = || target.name.label().to_owned();
-    let failed = |fault: Fault| PickError::NotOnNode { node: node(), fault: fault.into() };
-    let channel = match attached.map_err(failed)? {
-        AttachedCommand::Running(channel) => channel,
-        AttachedCommand::Program { program, args } => {
+    let node = target.name.label().to_owned();
+    let channel = match env.runtime.block_on(attaching)? {
+        Ok(AttachedCommand::Running(channel)) => channel,
+        Ok(AttachedCommand::Program { program, args }) => {
             return Err(become_program(&program, &args).into());
         }
+        Err(fault) => return Err(PickError::NotOnNode { node, fault: fault.into() }.into()),
     };
     let _raw = terminal.as_ref().and_then(|_| NoEcho::for_program_elsewhere());
     let exit = env.runtime.block_on(async {
@@ -65,20 +62,22 @@ pub(super) fn run(
         channel.shutdown().await;
         exit
     })?;
-    let lost = |fault: Fault| PickError::LostCommand { node: node(), fault: fault.into() };
-    Ok(ExitReason::Command(exit_code(&exit.map_err(lost)?)))
+    match exit {
+        Ok(exit) => Ok(ExitReason::Command(exit_code(&exit))),
+        Err(fault) => Err(PickError::LostCommand { node, fault: fault.into() }.into()),
+    }
 }
 
-/// Starts the command; the reason if the user ends gtop before. A node may ask for a password or code once more.
+/// Starts the command. A node may ask for a password or code once more.
 async fn attach(
     transport: &Transport,
     prompter: Option<&mut Prompter>,
     target: &Target,
     command: RemoteCommand<'_>,
-) -> io::Result<Result<Result<AttachedCommand, Fault>, ExitReason>> {
+) -> Result<Result<AttachedCommand, Fault>, AppError> {
     let mut signals = StopSignals::new();
     let prompting = async {
-        let Some(prompter) = prompter else { return Ok(None) };
+        let Some(prompter) = prompter else { return Ok(()) };
         prompter.open();
         prompter.prompt_at_startup(1).await
     };
@@ -86,16 +85,14 @@ async fn attach(
     let opened = async {
         tokio::pin!(opening, prompting);
         tokio::select! {
-            opened = &mut opening => return Ok(Ok(opened)),
-            ended = prompting => if let Some(reason) = ended? {
-                return Ok(Err(reason));
-            },
+            opened = &mut opening => return Ok(opened),
+            ended = prompting => ended?,
         }
-        Ok(Ok(opening.await))
+        Ok(opening.await)
     };
     tokio::select! {
         opened = opened => opened,
-        reason = signals.next() => Ok(Err(reason.into())),
+        reason = signals.next() => Err(reason.into()),
     }
 }
 
@@ -107,7 +104,7 @@ fn become_program(program: &Path, args: &[OsString]) -> io::Error {
     io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
 }
 
-/// Returns the line that makes any login shell run the command with these variables, and with its words as they are.
+/// Returns the line that makes any login shell run the command with these variables, and with its arguments as they are.
 ///
 /// Login shells differ in what they make of quotes, so the script for `sh` has none: its bytes are those of `printf %b`.
 fn remote_line(command: &[OsString], variables: &[(&str, String)]) -> String {
@@ -135,7 +132,7 @@ fn remote_line(command: &[OsString], variables: &[(&str, String)]) -> String {
     line
 }
 
-/// Adds a word in the quotes of `sh`.
+/// Adds an argument in the quotes of `sh`.
 fn push_quoted(script: &mut Vec<u8>, word: &[u8]) {
     script.push(b'\'');
     for byte in word {
@@ -245,7 +242,7 @@ fn read_input() -> io::Result<mpsc::Receiver<Vec<u8>>> {
     if io::stdin().is_terminal() && !is_in_foreground() {
         return Ok(input);
     }
-    let reading = move || {
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
         let mut buffer = vec![0; CHUNK_SIZE];
         loop {
             match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
@@ -260,8 +257,7 @@ fn read_input() -> io::Result<mpsc::Receiver<Vec<u8>>> {
                 }
             }
         }
-    };
-    thread::Builder::new().name("input".to_owned()).spawn(reading)?;
+    })?;
     Ok(input)
 }
 

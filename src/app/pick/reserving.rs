@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::app::AppError;
 use crate::app::env::Env;
-use crate::app::{AppError, ExitReason};
 use crate::cli::PickOptions;
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::pick::{PickRequest, Picks};
 use gtop_local::storage::reservations::{PickLock, Reservations};
 use gtop_local::time::Timestamp;
-use gtop_ui::StopSignals;
+use gtop_ui::{StopReason, StopSignals};
 
-/// A choice takes milliseconds: whoever keeps others from picking for so long does not pick.
+/// A choice takes milliseconds: a lock that is held for so long is not for one.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
@@ -27,14 +27,11 @@ pub(super) fn choose(
     fleet: &Fleet,
     mut request: PickRequest,
     err: &mut impl Write,
-) -> Result<Result<(Picks, PickRequest, Timestamp), ExitReason>, AppError> {
+) -> Result<(Picks, PickRequest, Timestamp), AppError> {
     let reservations = Reservations::default();
     let mut lock = None;
     if options.respects_reservations() && env.cli.nodes.demo.is_none() {
-        lock = match env.runtime.block_on(wait_for_lock()) {
-            Ok(lock) => lock,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        lock = env.runtime.block_on(wait_for_lock())?;
         request.reserved = reservations.devices(env.clock.now());
     }
     let now = env.clock.now();
@@ -47,11 +44,11 @@ pub(super) fn choose(
         }
     }
     drop(lock);
-    Ok(Ok((picks, request, now)))
+    Ok((picks, request, now))
 }
 
-/// Waits until nobody else picks; `None` if that takes too long, or where there are no such locks.
-async fn wait_for_lock() -> Result<Option<PickLock>, ExitReason> {
+/// Waits until no other gtop picks; `None` if that takes too long, or where there are no such locks.
+async fn wait_for_lock() -> Result<Option<PickLock>, StopReason> {
     let mut signals = StopSignals::new();
     let began = Instant::now();
     loop {
@@ -62,7 +59,7 @@ async fn wait_for_lock() -> Result<Option<PickLock>, ExitReason> {
         }
         tokio::select! {
             () = sleep(LOCK_INTERVAL) => {}
-            reason = signals.next() => return Err(reason.into()),
+            reason = signals.next() => return Err(reason),
         }
     }
 }

@@ -7,24 +7,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::app::AppError;
 use crate::app::env::Env;
 use crate::app::watch::WatchSession;
 use crate::setting_table::{JobSettings, OutputSettings};
-use crate::watch::Discovery;
-use crate::watch::is_complete;
+use crate::watch::{Discovery, is_complete};
 use gtop_collect::inventory::JobTargets;
 use gtop_collect::scheduler::{JobFilter, Scheduler, SchedulerKind};
 use gtop_collect::transport::{Reach, Target};
-use gtop_fleet::advice;
-use gtop_fleet::{Fleet, Node};
+use gtop_fleet::{Fleet, Node, advice};
 use gtop_local::time::Timestamp;
-use gtop_model::JobListError;
-use gtop_model::nodeset;
 use gtop_model::{
-    Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
-    SourceFaultKind,
+    Allocation, Freshness, Job, JobList, JobListError, Link, NodeName, SchedulerNodes,
+    SourceFaultKind, nodeset,
 };
-use gtop_ui::{StopReason, StopSignals};
+use gtop_ui::StopSignals;
 
 /// The scheduler is asked for at least this part of the time: a node may take all the rest without an answer.
 const SCHEDULER_SHARE: u32 = 4;
@@ -42,7 +39,7 @@ pub(super) async fn complete_fleet(
     session: &WatchSession,
     end: Option<Instant>,
     err: &mut impl Write,
-) -> io::Result<Result<Snapshot, StopReason>> {
+) -> Result<Snapshot, AppError> {
     let limit =
         env.settings.read::<OutputSettings>().deadline.saturating_sub(session.scheduler_wait);
     let (monitor, now) = (&session.monitor, Instant::now());
@@ -51,35 +48,35 @@ pub(super) async fn complete_fleet(
     let mut signals = StopSignals::new();
     let mut reader = monitor.fleet();
     let gathered = async {
-        // An error means that the publisher has stopped: there will be no more.
-        let is_current =
-            |fleet: &Fleet| is_complete(fleet) && !awaits_samples(fleet, env.clock.now());
         let has_scheduler = scheduler_of(env).is_some();
         let kept = if has_scheduler { limit / SCHEDULER_SHARE } else { Duration::ZERO };
-        drop(timeout_at(deadline - kept, reader.wait_for(is_current)).await);
+        let current =
+            reader.wait_for(|fleet| is_complete(fleet) && !awaits_samples(fleet, env.clock.now()));
+        // An error means that the publisher has stopped: there will be no more.
+        drop(timeout_at(deadline - kept, current).await);
         let fleet = reader.borrow().clone();
         let asked = Instant::now();
         let jobs = jobs_on(env, &fleet, deadline).await?;
         let scheduler_time = jobs.as_ref().map_or(Duration::ZERO, |_| asked.elapsed());
-        // It also tells which nodes belong to a scheduler, which matters most where that does not answer.
+        // It also shows which nodes belong to a scheduler, which matters most where that does not answer.
         drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
         io::Result::Ok((jobs, scheduler_time))
     };
     let (jobs, scheduler_time) = tokio::select! {
         jobs = gathered => jobs?,
-        reason = signals.next() => return Ok(Err(reason)),
+        reason = signals.next() => return Err(reason.into()),
     };
     let fleet = monitor.fleet().borrow().clone();
-    let Some(jobs) = jobs else { return Ok(Ok(Snapshot { fleet, scheduler_time })) };
+    let Some(jobs) = jobs else { return Ok(Snapshot { fleet, scheduler_time }) };
     if is_unconfigured(&jobs) && !env.cli.jobs.is_requested() {
-        return Ok(Ok(Snapshot { fleet, scheduler_time: Duration::ZERO }));
+        return Ok(Snapshot { fleet, scheduler_time: Duration::ZERO });
     }
     let problem = problem(&jobs);
     let fleet = fleet.clone().with_jobs(Some(Arc::new(with_fleet_names(jobs, &fleet))));
     if let Some(problem) = problem {
         warn_of_free_devices(&fleet, &problem, err)?;
     }
-    Ok(Ok(Snapshot { fleet, scheduler_time }))
+    Ok(Snapshot { fleet, scheduler_time })
 }
 
 /// Returns true if this machine has the commands of a scheduler, and no scheduler.
@@ -89,20 +86,20 @@ fn is_unconfigured(jobs: &JobList) -> bool {
 
 /// Returns true if devices have been read, and not lately, by a driver that answers slowly.
 fn awaits_samples(fleet: &Fleet, now: Timestamp) -> bool {
-    let is_slow = |fault: &SourceFault| fault.kind == SourceFaultKind::Slow;
     fleet.nodes.iter().filter(|node| node.link == Link::Up).any(|node| {
         node.device_sources.iter().enumerate().any(|(position, source)| {
             let fault = node.source(source).and_then(|state| state.fault.as_deref());
             let is_stale = matches!(node.device_freshness(position, now), Freshness::Stale(_));
-            is_stale && fault.is_none_or(is_slow)
+            is_stale && fault.is_none_or(|fault| fault.kind == SourceFaultKind::Slow)
         })
     })
 }
 
-/// Returns true if no node will tell more of how a scheduler numbers its devices.
+/// Returns true if no node will report more of how a scheduler numbers its devices.
 fn has_all_evidence(fleet: &Fleet) -> bool {
-    let is_silent = |node: &Node| node.fault().is_some() || node.powered_off().is_some();
-    fleet.nodes.iter().all(|node| node.has_all_evidence() || is_silent(node))
+    fleet.nodes.iter().all(|node| {
+        node.has_all_evidence() || node.fault().is_some() || node.powered_off().is_some()
+    })
 }
 
 /// Returns why jobs are not known.
@@ -114,7 +111,7 @@ fn problem(jobs: &JobList) -> Option<String> {
     (!jobs.is_answered()).then(|| format!("{name} has not answered; a longer --deadline may help"))
 }
 
-/// Says on which nodes nothing shows that they are a scheduler's: their devices are not refused.
+/// Warns of nodes on which nothing shows that they are a scheduler's: their devices are not refused.
 fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> io::Result<()> {
     let others = fleet.machines().filter(|node| !node.devices.is_empty() && !node.is_scheduled());
     let names = nodeset::fold(others.map(|node| node.name.label()));
@@ -147,10 +144,10 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
     let jobs = JobTargets::new(scheduler.with_jobs_on(names), targets);
     let discovery = Discovery::scheduler(jobs, env.clock.clone())?;
     let mut rosters = discovery.rosters();
-    let is_answered = |list: &Option<Arc<JobList>>| {
-        list.as_ref().is_none_or(|list| list.is_answered() || is_unconfigured(list))
-    };
-    drop(timeout_at(deadline, rosters.wait_for(|roster| is_answered(&roster.jobs))).await);
+    let answered = rosters.wait_for(|roster| {
+        roster.jobs.as_ref().is_none_or(|list| list.is_answered() || is_unconfigured(list))
+    });
+    drop(timeout_at(deadline, answered).await);
     let list = rosters.borrow().jobs.clone();
     Ok(list.map(|list| JobList::clone(&list)))
 }
@@ -187,21 +184,17 @@ fn with_fleet_names(list: JobList, fleet: &Fleet) -> JobList {
     }
     let fleet_name =
         |name: &NodeName| NodeName::clone(names.get(name.as_str()).copied().unwrap_or(name));
-    let rename = |allocation: &Allocation| Allocation {
-        node: fleet_name(&allocation.node),
-        ..allocation.clone()
-    };
-    let renamed =
-        |job: Job| Job { allocations: job.allocations.iter().map(rename).collect(), ..job };
+    let jobs = list.jobs.into_iter().map(|job| {
+        let allocations = job.allocations.iter().map(|allocation| Allocation {
+            node: fleet_name(&allocation.node),
+            ..allocation.clone()
+        });
+        Job { allocations: allocations.collect(), ..job }
+    });
     let nodes = list.nodes.nodes.iter();
     let nodes = nodes.map(|(name, node)| (fleet_name(name), Arc::clone(node))).collect();
     let nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::clone(&list.nodes) });
     let proved = list.proved.iter();
     let proved = proved.map(|(name, proved)| (fleet_name(name), proved.clone())).collect();
-    JobList {
-        jobs: list.jobs.into_iter().map(renamed).collect(),
-        nodes,
-        proved: Arc::new(proved),
-        ..list
-    }
+    JobList { jobs: jobs.collect(), nodes, proved: Arc::new(proved), ..list }
 }

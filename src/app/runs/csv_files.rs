@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio::runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::app::CommandError;
 use crate::app::runs::RunsReader;
+use crate::app::tmux_windows::plain_letter;
+use crate::app::worker::Worker;
 use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 use gtop_fleet::insight::runs::{RunRow, Runs};
@@ -24,17 +24,13 @@ use gtop_model::{RunId, RunStatus};
 const FIRST_ROWS_AFTER: Duration = Duration::from_millis(1500);
 /// Statistics of running runs are written this often; those of a run that ends at once.
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum time for the last rows.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
+
 /// Files of other programs are not touched: this many other names are tried.
 const MAX_NAMES: u32 = 20;
 const MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// The running writer.
-pub(super) struct CsvWriter {
-    stop: oneshot::Sender<()>,
-    ended: Receiver<Option<String>>,
-}
+pub(super) struct CsvWriter(Worker<Option<String>>);
 
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +41,13 @@ pub(in crate::app) enum CsvError {
     Write(#[from] WriteError),
     #[error("{0}: {1}")]
     Io(String, io::Error),
+    #[error("cannot start to write CSV files: {0}")]
+    Start(#[from] io::Error),
     #[error("{0} and {MAX_NAMES} other names are files of others; choose another --csv-dir")]
     NoName(String),
 }
+
+impl CommandError for CsvError {}
 
 impl CsvWriter {
     /// Starts to write into a folder; the first of consecutive errors is sent to `notices`. A folder that cannot be
@@ -59,15 +59,9 @@ impl CsvWriter {
         every: Duration,
         notices: mpsc::Sender<String>,
     ) -> Result<Self, CsvError> {
-        let name = folder.display().to_string();
-        let failed = |error| CsvError::Io(name.clone(), error);
-        let runtime =
-            runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let mut files = CsvFiles::new(folder, format, view.now())?;
-        let (stop, mut stopped) = oneshot::channel();
-        let (ended_sender, ended) = channel();
         let mut has_failed = false;
-        let writing = move || {
+        let worker = Worker::start("csv", move |runtime, mut stopped| {
             runtime.block_on(async {
                 let mut ticks = interval_at(Instant::now() + FIRST_ROWS_AFTER, every);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -88,24 +82,16 @@ impl CsvWriter {
                     }
                 }
             });
-            let finished = files.finish(&view.read(), view.now());
-            // Fails if nobody waits any more.
-            ended_sender.send(finished.err().map(|error| error.to_string())).ok();
-        };
-        thread::Builder::new().name("csv".to_owned()).spawn(writing).map_err(failed)?;
-        Ok(Self { stop, ended })
+            files.finish(&view.read(), view.now()).err().map(|error| error.to_string())
+        });
+        Ok(Self(worker?))
     }
 
     /// Writes the last rows; returns an error that kept them from being written.
     pub(super) fn finish(self) -> Option<String> {
-        // Fails if the thread has ended.
-        self.stop.send(()).ok();
-        match self.ended.recv_timeout(SHUTDOWN_TIMEOUT) {
-            Ok(error) => error,
-            Err(_timeout) => {
-                Some("the last rows of CSV files may be missing: the disk is slow".to_owned())
-            }
-        }
+        self.0.finish().unwrap_or_else(|| {
+            Some("the last rows of CSV files may be missing: the disk is slow".to_owned())
+        })
     }
 }
 
@@ -231,10 +217,11 @@ impl RunFiles {
     /// Opens the files of a run; those of another run of the same name are `used`.
     fn open(folder: &Path, row: &RunRow, used: &[&Path]) -> Result<Self, CsvError> {
         let wanted = file_name(&row.run.id.name);
-        let is_used = |name: &String| used.contains(&&*folder.join(format!("{name}_overall.csv")));
         let others = (2..=MAX_NAMES).map(|number| format!("{wanted}-{number}"));
         let mut names = std::iter::once(wanted.clone()).chain(others);
-        let name = names.find(|name| !is_used(name)).unwrap_or(wanted);
+        let unused =
+            names.find(|name| !used.contains(&&*folder.join(format!("{name}_overall.csv"))));
+        let name = unused.unwrap_or(wanted);
         let matrix = RunMatrix::new(row);
         let header = matrix.header();
         let matrix_file = free_name(folder, &name, "_matrix", |path| {
@@ -273,10 +260,7 @@ fn free_name<T>(
 
 /// Returns a name of a run as a file name: letters, digits and `._-`.
 fn file_name(name: &str) -> String {
-    let safe = |letter: char| {
-        if letter.is_alphanumeric() || "._-".contains(letter) { letter } else { '_' }
-    };
-    let name: String = name.chars().map(safe).take(100).collect();
+    let name: String = name.chars().map(plain_letter).take(100).collect();
     let name = name.trim_start_matches('.');
     if name.is_empty() { "run".to_owned() } else { name.to_owned() }
 }

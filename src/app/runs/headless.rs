@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
+use crate::app::times::local_time;
 use gtop_fleet::insight::runs::Runs;
-use gtop_local::time::Timestamp;
-use gtop_model::{RunFolder, RunStatus};
+use gtop_model::RunStatus;
 use gtop_ui::runs::{REPORT_WIDTH, report};
 use gtop_ui::{StopSignals, Theme, render_text};
 
@@ -31,7 +30,7 @@ pub(super) async fn print_progress(
         tokio::select! {
             _ = ticks.tick() => {
                 let runs = view.read();
-                writeln!(out, "[{}] {}", local_time(view.clock.now()), summary(&runs))?;
+                writeln!(out, "[{}] {}", local_time(view.now()), summary(&runs))?;
                 for folder in &runs.list.folders {
                     if let Some(fault) = &folder.fault {
                         writeln!(out, "  {}: {fault}", folder.label)?;
@@ -57,8 +56,8 @@ pub(super) async fn print_once(
         reason = signals.next() => return Ok(reason.into()),
     }
     let runs = view.read();
-    let is_read = |folder: &RunFolder| folder.answered_at.is_some() && folder.fault.is_none();
-    let is_answered = runs.list.folders.iter().any(is_read);
+    let mut folders = runs.list.folders.iter();
+    let is_answered = folders.any(|folder| folder.answered_at.is_some() && folder.fault.is_none());
     let fleet = view.fleet.borrow().clone();
     let lines = report(runs, fleet, view.clock.now());
     write!(out, "{}", render_text(&lines, theme, REPORT_WIDTH, false))?;
@@ -94,12 +93,4 @@ fn summary(runs: &Runs) -> String {
     let counts: Vec<String> = counts.collect();
     let separator = if counts.is_empty() { "" } else { ": " };
     format!("Found {total} training(s){separator}{}", counts.join(", "))
-}
-
-/// Returns a time as ttop prints it.
-pub(super) fn local_time(at: Timestamp) -> String {
-    jiff::Timestamp::from_microsecond(at.as_micros()).map_or_else(
-        |_| String::new(),
-        |moment| moment.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-    )
 }
