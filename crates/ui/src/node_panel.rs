@@ -37,12 +37,16 @@ const MAX_SHIFT: usize = 4_096;
 /// Columns that stay visible of the longest command, scrolled to its end.
 const SHOWN_END: usize = 20;
 
-/// Returns the columns of the tables of a node.
 pub(crate) fn column_groups() -> Vec<ColumnGroup> {
     vec![
         ("Columns of devices", device_table::explained_columns()),
         ("Columns of processes", process_table::column_specs()),
     ]
+}
+
+/// Returns the shift of commands after one key press.
+pub(crate) const fn scrolled(shift: usize, is_forward: bool) -> usize {
+    if is_forward { shift + SCROLL_COLUMNS } else { shift.saturating_sub(SCROLL_COLUMNS) }
 }
 
 /// What a panel shows of its node, and the cursor in its tables.
@@ -135,12 +139,7 @@ impl NodePanel {
     /// Scrolls the commands of the process table, or ignores the action.
     pub(crate) fn scroll_commands(&mut self, node: Option<&Node>, action: ProcessAction) -> Effect {
         self.shift = match action {
-            ProcessAction::Scroll { is_forward: true } => {
-                (self.shift + SCROLL_COLUMNS).min(MAX_SHIFT)
-            }
-            ProcessAction::Scroll { is_forward: false } => {
-                self.shift.saturating_sub(SCROLL_COLUMNS)
-            }
+            ProcessAction::Scroll { is_forward } => scrolled(self.shift, is_forward).min(MAX_SHIFT),
             ProcessAction::ScrollHome => 0,
             ProcessAction::ScrollEnd => {
                 let processes = node.into_iter().flat_map(|node| node.processes.iter());
@@ -153,7 +152,6 @@ impl NodePanel {
         Effect::Handled
     }
 
-    /// Moves the cursor to a row.
     pub(crate) fn set_cursor(&mut self, row_id: Option<RowId>) {
         self.hides_processes &= !matches!(row_id, Some(RowId::Process { .. }));
         self.cursor = row_id;
@@ -164,7 +162,6 @@ impl NodePanel {
         self.cursor.take().is_some()
     }
 
-    /// Returns the row under the cursor.
     pub(crate) fn cursor(&self, node: &Node) -> Option<RowId> {
         self.row_ids(node).get(self.cursor_index(node)?).cloned()
     }
@@ -185,7 +182,7 @@ impl NodePanel {
         devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
     }
 
-    /// Returns the pid and the start time, if known, of the process under the cursor, or says that there is none.
+    /// Returns the pid and the start time, if known, of the process under the cursor, or why there is none.
     pub(crate) fn selected_process(
         &self,
         node: Option<&Node>,

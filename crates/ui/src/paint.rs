@@ -140,7 +140,6 @@ impl LinePainter<'_> {
         }
     }
 
-    /// Draws one glyph of one column.
     fn glyph(&mut self, x: u16, glyph: &str, style: Style) {
         if let Some(cell) = self.cells(x, 1).first_mut() {
             cell.set_symbol(glyph).set_style(style);
@@ -204,14 +203,7 @@ impl LinePainter<'_> {
     }
 
     /// Draws one mark per point, one of `glyphs` or blank if the point is unknown.
-    fn marks(
-        &mut self,
-        x: u16,
-        width: u16,
-        points: &[Option<f32>],
-        glyphs: &[&'static str],
-        style: Style,
-    ) {
+    fn marks(&mut self, x: u16, width: u16, points: &[Option<f32>], glyphs: &[&str], style: Style) {
         let glyphs = if self.is_ascii() { &ASCII_UP } else { glyphs };
         for (x, point) in (x..x + width).zip(points) {
             let glyph = point.and_then(|value| glyphs.get(step(value, glyphs.len())).copied());

@@ -100,7 +100,7 @@ pub enum ColourDepth {
 /// The themes to choose from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThemeName {
-    /// As the background asks for, or as the key scheme has it.
+    /// As the background needs, or as the key scheme has it.
     #[default]
     Auto,
     Dark,
@@ -170,8 +170,8 @@ impl ThemeOptions {
         }
     }
 
-    /// Returns true if a light background is asked for, false for a dark one, `None` if the terminal decides.
-    /// The themes `dark` and `light` ask for their background.
+    /// Returns true if a light background is chosen, false for a dark one, `None` if the terminal decides.
+    /// The themes `dark` and `light` choose their background.
     pub const fn is_light(self) -> Option<bool> {
         match (self.background, self.name) {
             (Background::Light, _) | (Background::Auto, ThemeName::Light) => Some(true),
@@ -198,8 +198,8 @@ impl Theme {
     pub fn resolve(options: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
-        let background = variable("COLORFGBG")
-            .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
+        let background = variable("COLORFGBG");
+        let background = background.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
         let is_light = options.is_light().unwrap_or(matches!(background, Some(7 | 15)));
         let palette = options.name.palette().for_background(is_light);
         let has_colour = match options.colour {
@@ -207,19 +207,16 @@ impl Theme {
             ColourUse::Always => true,
             ColourUse::Never => false,
         };
-        let is_full = variable("COLORTERM")
-            .is_some_and(|value| value == "truecolor" || value == "24bit")
-            || term.contains("direct");
-        let is_rich = ["256color", "kitty", "alacritty", "ghostty", "foot", "wezterm"]
-            .iter()
-            .any(|name| term.contains(name));
+        let colours = variable("COLORTERM").unwrap_or_default();
+        let is_full = matches!(&*colours, "truecolor" | "24bit") || term.contains("direct");
+        let rich = ["256color", "kitty", "alacritty", "ghostty", "foot", "wezterm"];
+        let is_rich = rich.iter().any(|name| term.contains(name));
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variable(name));
-        let is_utf8 = locale.is_some_and(|locale| {
-            let locale = locale.to_ascii_lowercase();
-            locale.contains("utf-8") || locale.contains("utf8")
-        });
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
         // The Linux console's font has at most half blocks.
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
+        let is_ascii = options.is_ascii.unwrap_or(!has_blocks);
         Self {
             palette: if has_colour { palette } else { Palette::Mono },
             depth: match (is_full, is_rich) {
@@ -227,11 +224,7 @@ impl Theme {
                 (false, true) => ColourDepth::Indexed256,
                 (false, false) => ColourDepth::Ansi16,
             },
-            glyphs: if options.is_ascii.unwrap_or(!has_blocks) {
-                GlyphSet::Ascii
-            } else {
-                GlyphSet::Unicode
-            },
+            glyphs: if is_ascii { GlyphSet::Ascii } else { GlyphSet::Unicode },
             is_colorful: options.is_colorful,
         }
     }
@@ -300,8 +293,8 @@ impl Theme {
         } else {
             dark
         };
-        let colour = palette.get(usize::from(number) % palette.len()).copied();
-        colour.map_or_else(Style::new, |colour| Style::new().fg(colour))
+        let colour = palette.get(usize::from(number) % palette.len());
+        colour.map_or_else(Style::new, |colour| Style::new().fg(*colour))
     }
 
     /// Returns the style of the blank cells of a row.

@@ -35,7 +35,7 @@ pub(crate) struct Attribute {
 #[derive(Clone, Copy, Debug)]
 enum AttributeSource {
     Metric(&'static Field<Device>),
-    /// Several metrics, or one in other words.
+    /// Several metrics together, or one in another format.
     Combined(fn(AttributeContext<'_>) -> AttributeText),
 }
 
@@ -85,8 +85,7 @@ pub(crate) fn attributes() -> Vec<Attribute> {
 /// Returns the known ones of these attributes, each with its label.
 pub(crate) fn named(context: AttributeContext<'_>, names: &[&str]) -> Vec<String> {
     let all = attributes();
-    let found =
-        names.iter().filter_map(|name| all.iter().find(|attribute| attribute.name == *name));
+    let found = names.iter().filter_map(|name| all.iter().find(|known| known.name == *name));
     let known = found.filter_map(|attribute| {
         let (text, _) = attribute.read(context).into_known()?;
         Some(format!("{} {text}", attribute.column.label))
@@ -131,11 +130,10 @@ pub(crate) fn unavailable(
     first: &[(&'static str, Option<Reason>)],
 ) -> Vec<(String, &'static str)> {
     let attributes = attributes().into_iter();
-    let reasons =
-        attributes.map(|attribute| (attribute.column.label, attribute.read(context).reason()));
+    let reasons = attributes.map(|known| (known.column.label, known.read(context).reason()));
     let mut grouped: Vec<(String, &'static str)> = Vec::new();
     for (label, reason) in first.iter().copied().chain(reasons) {
-        // No source reports this value at all, so its absence is not worth a word.
+        // No source reports this value at all, so its absence is not listed.
         let Some(reason) = reason.filter(|reason| *reason != Reason::NotSampled) else { continue };
         match grouped.iter_mut().find(|(_, known)| *known == reason.text()) {
             Some((labels, _)) => *labels = format!("{labels}, {label}"),
@@ -276,7 +274,6 @@ fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
     percent_text(bandwidth_share(context.device))
 }
 
-/// Formats receive and transmit rates per second.
 fn rates_text((inward, outward): (Reading<Bytes>, Reading<Bytes>)) -> AttributeText {
     plain(
         inward

@@ -41,7 +41,6 @@ impl ChartState {
         self.metrics.as_deref().unwrap_or(&display.chart.metrics)
     }
 
-    /// Returns the aliases of the metrics.
     pub(crate) fn aliases(&self, display: &DisplayOptions) -> Vec<String> {
         self.metrics(display).iter().map(|metric| metric.alias().to_owned()).collect()
     }
@@ -142,10 +141,9 @@ pub(crate) fn lines(
     let mut lines = Vec::new();
     let all = metrics::charts();
     let shown = charted.iter().take(grid.metrics);
-    let shown: Vec<&DeviceChart> =
-        shown.filter_map(|metric| all.iter().find(|chart| chart.alias == metric.alias())).collect();
+    let shown = shown.filter_map(|metric| all.iter().find(|chart| chart.alias == metric.alias()));
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        for metric in &shown {
+        for metric in shown.clone() {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (index, device)) in (0..).zip(row) {
                 for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, metric)) {

@@ -1,4 +1,4 @@
-//! The device table of a node, in nvnodetop's column order, with attribute columns if there is room.
+//! The device table of a node, in nvnodetop's column order, with columns of attributes if they fit.
 
 use crate::display_options::{DisplayOptions, Thresholds};
 use crate::node_panel::NodePanel;
@@ -211,9 +211,9 @@ impl<'a> DeviceTable<'a> {
         .or_titled(&["SM/MEM"])
         .rank(8)
         .sized(|table, _| {
-            let memory = table.if_wide(table.memory_clock_width());
-            let width = SM_CLOCK_WIDTH + if table.is_chosen() { memory } else { 0 };
-            table.if_supported(width, |device| device.sm_clock.reason())
+            let more =
+                if table.is_chosen() { table.if_wide(table.memory_clock_width()) } else { 0 };
+            table.if_supported(SM_CLOCK_WIDTH + more, |device| device.sm_clock.reason())
         })
         .wider(11, |table, room| {
             let more = table.memory_clock_width();
@@ -270,7 +270,7 @@ impl<'a> DeviceTable<'a> {
         !self.display.columns.node.is_empty()
     }
 
-    /// Returns true if devices are told apart by their index: as chosen, and where nothing else would do it.
+    /// Returns true if devices are identified by their index: if chosen, or if neither names nor UUIDs are.
     fn has_index(&self) -> bool {
         let names = self.display.selection.names;
         names.has_index || !(names.has_name || names.has_uuid)
@@ -307,7 +307,7 @@ impl<'a> DeviceTable<'a> {
         1 + clocks.map(|clock| width_of(&clock.get().to_string())).max().unwrap_or(0).max(4)
     }
 
-    /// Returns the width, 0 where it would take room from columns chosen to be shown.
+    /// Returns the width, 0 in narrow tables and if columns are chosen.
     fn if_roomy(&self, width: u16) -> u16 {
         if self.is_chosen() { 0 } else { self.if_wide(width) }
     }
@@ -403,7 +403,7 @@ pub(crate) fn has_sum(node: &Node) -> bool {
     node.whole_devices().count() > 1
 }
 
-/// What the table has room for.
+/// How many lines the table has, and for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceRoom {
     /// The lines of devices, without titles and sum.
@@ -413,7 +413,7 @@ pub(crate) struct DeviceRoom {
     pub(crate) has_sum: bool,
 }
 
-/// Draws the titles, devices in the given room, and the sum.
+/// Draws the titles, the devices and the sum.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
@@ -515,7 +515,6 @@ impl DeviceTable<'_> {
         self.label_width() + 2
     }
 
-    /// Draws the titles of the second lines.
     fn second_titles(&self, columns: &[SecondColumn<'_>]) -> Line {
         let specs = explained_columns();
         columns.iter().fold(Line::new().gap(self.second_start()), |line, column| {
@@ -607,9 +606,9 @@ fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     if drawn.is_none() && limit.is_none() {
         return UNKNOWN.to_owned();
     }
-    let watts =
-        [drawn, limit].map(|watts| or_unknown(watts, |watts| format!("{:.0}", watts.get())));
-    watts.join("/")
+    let texts =
+        [drawn, limit].map(|drawn| or_unknown(drawn, |watts| format!("{:.0}", watts.get())));
+    texts.join("/")
 }
 
 /// Formats an attribute, as a dash if it is unavailable.

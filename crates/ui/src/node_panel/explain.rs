@@ -24,6 +24,8 @@ use gtop_model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
 /// Maximum number of lines of the kernel's log that are shown of a device.
 const MAX_KERNEL_LINES: usize = 8;
 
+const UNLISTED: &str = "from the kernel's log, of devices that no driver lists";
+
 /// Explains a node: its notes, the numbers of its row, how it is reached, and its host.
 pub(crate) fn node(
     context: RenderContext<'_>,
@@ -33,37 +35,29 @@ pub(crate) fn node(
 ) -> Explanation {
     let now = context.view.now;
     let format = (context.options.units(), context.zone);
-    let fast_fields = HOST.iter().filter(|field| !is_slow_host_metric(field.id));
-    let slow_fields = HOST.iter().filter(|field| is_slow_host_metric(field.id));
+    let (slow_fields, fast_fields): (Vec<_>, Vec<_>) =
+        HOST.iter().partition(|field| is_slow_host_metric(field.id));
+    let [fast_facts, slow_facts] =
+        [fast_fields, slow_fields].map(|fields| Fact::of_metrics(fields.into_iter(), node, format));
     let (fast, slow) = (Source::host(), Source::host_slow());
+    let [from_fast, from_slow] =
+        [&fast, &slow].map(|source| format!("host, from {}", source_text(source)));
     // Devices may be older than their host, and the other way round.
     let (of_host, of_devices): (Vec<Fact>, Vec<Fact>) =
         row.into_iter().partition(|fact| fact.meaning == help_of(HOST, "cpu"));
     let devices_at = node.device_sources.iter().filter_map(|source| taken_at(node, source)).min();
     Explanation::new(format!("node {}", node.name))
         .with_remarks(explained_notes(node, notes))
-        .with_numbers(
-            "from the kernel's log, of devices that no driver lists",
-            None,
-            unlisted_kernel_lines(context, node),
-        )
+        .with_numbers(UNLISTED, None, unlisted_kernel_lines(context, node))
         .with_numbers("connection", None, connection(context, node))
         .with_numbers("numbers of the row", devices_at.or_else(|| node.taken_at()), of_devices)
         .with_numbers("numbers of the row, of its host", taken_at(node, &fast), of_host)
-        .with_numbers(
-            format!("host, from {}", source_text(&fast)),
-            taken_at(node, &fast),
-            Fact::of_metrics(fast_fields, node, format),
-        )
-        .with_numbers(
-            format!("host, from {}", source_text(&slow)),
-            taken_at(node, &slow),
-            Fact::of_metrics(slow_fields, node, format),
-        )
+        .with_numbers(from_fast, taken_at(node, &fast), fast_facts)
+        .with_numbers(from_slow, taken_at(node, &slow), slow_facts)
         .with_numbers("sources of its values", None, sources(node, now))
 }
 
-/// Explains a node by what is known of it without a row in a list.
+/// Explains a node that has no row in a list.
 pub(crate) fn node_alone(context: RenderContext<'_>, shown: &Node) -> Explanation {
     node(context, shown, &notes(context.view, shown), Vec::new())
 }
@@ -137,12 +131,12 @@ fn kernel_lines(context: RenderContext<'_>, node: &Node, device: &str) -> Vec<Fa
     lines.truncate(MAX_KERNEL_LINES);
     let facts = lines.into_iter().map(|(record, line)| {
         let name = record.event.code.map(|code| format!("Xid {code}")).unwrap_or_default();
-        Fact::known(name, clock_text(line.at, context.zone, "%b %d %H:%M:%S"), line.text())
+        Fact::known(&name, clock_text(line.at, context.zone, "%b %d %H:%M:%S"), line.text())
     });
     facts.collect()
 }
 
-/// Returns the same of all devices that no driver lists, each behind its address.
+/// Returns the same lines for all devices that no driver lists, each with the address of its device.
 fn unlisted_kernel_lines(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
     let unlisted = node.events.iter().filter(|record| record.is_of_unlisted_device());
     let devices: BTreeSet<&str> = unlisted.map(|record| &*record.event.device).collect();
@@ -195,7 +189,7 @@ pub(crate) fn process(
     )
 }
 
-/// Explains notes on a node, but for the next attempt to connect, which has its place among the numbers of the connection.
+/// Explains notes on a node, except the next attempt to connect, which is listed with the connection.
 pub(crate) fn explained_notes(node: &Node, notes: &[Note]) -> Vec<Remark> {
     let remarks = notes.iter().filter(|note| !matches!(note, Note::NextAttempt(_)));
     remarks.map(|note| Remark::of_note(note, node)).collect()
@@ -241,7 +235,7 @@ pub(crate) fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
         .map_or_else(|| age.clone(), |moment| format!("{}, {age}", moment.strftime("%H:%M:%S")))
 }
 
-/// Tells how the node is reached: its state, since when, what was tried, and when it is tried again.
+/// Returns how the node is reached: its state, what was tried, and when it is tried again.
 fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
     let now = context.view.now;
     let state = match NodeStatus::of(node, now) {

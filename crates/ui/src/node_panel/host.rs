@@ -32,7 +32,7 @@ const PERCENT_WIDTH: u16 = 4;
 /// Minimum width of a graph; below twice this width only one fits in a row.
 const MIN_GRAPH_WIDTH: u16 = 36;
 
-/// Draws the host in at most `most` lines; empty before the first sample.
+/// Draws the host in at most `max_lines` lines; empty before the first sample.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
@@ -90,7 +90,7 @@ pub(crate) fn graph_lines(
     })
 }
 
-/// Says what the newest end of a time axis is: now, or when the values were seen last.
+/// Returns the label of the newest end of a time axis: now, or the age of the last values.
 pub(crate) fn newest_label(node: &Node, taken_at: Option<Timestamp>, now: Timestamp) -> String {
     match taken_at.filter(|_| !NodeStatus::of(node, now).is_fresh()) {
         Some(taken_at) => format!("last seen {} ago", format_age(now.since(taken_at))),

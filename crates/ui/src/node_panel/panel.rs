@@ -12,11 +12,10 @@ use crate::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use gtop_fleet::Node;
-use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{
     NodeStatus, model_name, node_advice, shown_id, status_notes,
 };
-use gtop_fleet::insight::{RowId, process_rows};
+use gtop_fleet::insight::{FleetView, RowId, process_rows};
 use gtop_local::text::width_of;
 use gtop_local::time::format_age;
 use gtop_model::{SudoState, TransportKind};
@@ -34,7 +33,7 @@ const MIN_DEVICE_ROWS: usize = 8;
 const MIN_HEIGHT_WITH_HOST: usize = 8;
 /// From this height on, the next steps have an empty line above and below.
 const MIN_HEIGHT_WITH_AIR: usize = 12;
-/// Lines of the host with ample and with scarce room.
+/// Lines of the host if everything fits, and if not.
 const HOST_LINES: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
 const HOST_ITEM_LINES: usize = 2;
@@ -54,7 +53,7 @@ pub(crate) fn lines(
     lines.extend(problem_lines(fleet_view, node, width));
     let steps = next_steps::lines(context, node, width);
     if !steps.is_empty() {
-        // Air around them if there is room.
+        // Empty lines around them if they fit.
         let air = usize::from(height >= MIN_HEIGHT_WITH_AIR);
         lines.resize(lines.len() + air, Line::new());
         lines.extend(steps);
@@ -199,18 +198,15 @@ struct PanelHeights {
 impl PanelHeights {
     fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
         let second_titles = usize::from(detail.is_device_full);
-        let frame_lines = if node.devices.is_empty() {
-            0
-        } else {
-            device_table::frame_lines(node) + second_titles
-        };
+        let frame_lines = device_table::frame_lines(node) + second_titles;
+        let frame_lines = if node.devices.is_empty() { 0 } else { frame_lines };
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
         let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
         let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
-        let spare =
-            room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
+        let min_device_lines = device_lines.min(MIN_DEVICE_ROWS * lines_per_device);
+        let spare = room.saturating_sub(frame_lines + min_device_lines);
         let host = if detail.is_host_full || device_lines == 0 {
             host
         } else {
@@ -218,10 +214,8 @@ impl PanelHeights {
         };
         let rest = room.saturating_sub(frame_lines + host);
         let min_chart = if detail.has_chart { MIN_CHART_HEIGHT } else { 0 };
-        let max_reserved = MIN_PROCESS_ROWS + min_chart;
-        let reserved = (wanted_processes.min(MIN_PROCESS_ROWS) + min_chart)
-            .min(max_reserved)
-            .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
+        let reserved = wanted_processes.min(MIN_PROCESS_ROWS) + min_chart;
+        let reserved = reserved.min(rest.saturating_sub(min_device_lines));
         let devices = device_lines.min(rest.saturating_sub(reserved));
         let is_cut = devices < device_lines;
         let rest = rest.saturating_sub(devices);
@@ -230,12 +224,9 @@ impl PanelHeights {
         let devices = devices + usize::from(is_cut && has_sum);
         // The chart gets what the first processes leave, or everything if that is almost nothing.
         let chart = if detail.has_chart {
-            let process_rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
-            let process_rows =
-                if rest < process_rows + MIN_CHART_HEIGHT { 0 } else { process_rows };
-            rest.saturating_sub(
-                process_rows + usize::from(process_rows > 0 && rest > MIN_PROCESS_ROWS * 3),
-            )
+            let rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let rows = if rest < rows + MIN_CHART_HEIGHT { 0 } else { rows };
+            rest.saturating_sub(rows + usize::from(rows > 0 && rest > MIN_PROCESS_ROWS * 3))
         } else {
             0
         };
@@ -302,7 +293,7 @@ fn shortened(names: &[&str], width: u16) -> Vec<String> {
     names.iter().map(|name| truncate_distinct(name, names, width)).collect()
 }
 
-/// Tells how many devices match the filter, unless all do.
+/// Draws how many devices match the filter, unless all do.
 fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
     let (all, matching) = (node.units().count(), fleet_view.matching_devices(node));
     let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
@@ -322,9 +313,8 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -
     if let Some(cuda) = cuda_version(node) {
         line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
     }
-    let jobs: BTreeSet<_> =
-        node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
-    for job in jobs.into_iter().take(3) {
+    let jobs = node.processes.iter().filter_map(|process| process.statics.job.as_ref());
+    for job in jobs.collect::<BTreeSet<_>>().into_iter().take(3) {
         let job = shown_id(fleet_view.fleet.jobs.as_deref(), job);
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
@@ -354,7 +344,7 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let notes = Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now));
     let mut lines = vec![notes.truncated(width)];
     lines.retain(|line| line.width() > 0);
-    // What happened at a node that is down, where there is more to say than its notes do.
+    // The whole error of a node that is down, if its notes show only a part.
     if let Some(fault) = node.fault().filter(|fault| *fault.what() != *fault.message()) {
         lines.extend(wrapped(&fault.what(), Tone::Plain, width));
     }
@@ -367,7 +357,6 @@ fn wrapped(text: &str, tone: Tone, width: u16) -> impl Iterator<Item = Line> {
     lines.map(move |text| Line::styled(text, tone).truncated(width))
 }
 
-/// Draws the remedy.
 fn remedy_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let text = node_advice(node, fleet_view.reader).first();
     let texts = wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES).into_iter().enumerate();
@@ -387,7 +376,6 @@ fn mean(points: &[Option<f32>]) -> Option<f32> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// Describes the row under the cursor.
 pub(crate) fn detail(
     context: RenderContext<'_>,
     node: &Node,

@@ -40,8 +40,10 @@ pub(crate) fn lines(
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
     let is_filtered = !context.view.filter.is_empty();
-    let mut entries = node.uses.iter().map(|used| ProcessEntry::of(node, used));
-    let has_own = !is_filtered && entries.any(|entry| entry.is_ours() == Some(true));
+    let login = node.hello.as_ref().map(|hello| &hello.host.user);
+    let mut statics = node.uses.iter().filter_map(|used| node.statics_of(used.pid));
+    let has_own =
+        !is_filtered && login.is_some() && statics.any(|statics| statics.user.known() == login);
     let lines = panel.processes.lines(
         Some(table.sorted_titles(
             |spec| spec.name == panel.order.column,
@@ -121,7 +123,6 @@ struct UseTable<'a> {
 
 type Column<'a> = TableColumn<UseTable<'a>, ProcessEntry<'a>>;
 
-/// Returns the columns of the table.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
     table::specs(&UseTable::COLUMNS).to_vec()
 }

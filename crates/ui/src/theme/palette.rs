@@ -133,7 +133,7 @@ fn emphasized(palette: Palette, style: Style) -> Style {
 /// Returns the style of a tone with the terminal's 16 colours.
 pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
     // In some terminals bright black is the background colour. There is no other shade for secondary text and old values:
-    // an age beside these says what they are.
+    // an age beside old values marks them.
     let grey = Style::new().add_modifier(Modifier::DIM);
     let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
@@ -173,7 +173,7 @@ pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
     }
 }
 
-/// Returns the style of a tone without colours: the length of a bar says enough; faults stand out by weight.
+/// Returns the style of a tone without colours: the length of a bar shows the load, and faults are bold.
 pub(super) fn style_mono(tone: Tone) -> Style {
     match tone {
         Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),

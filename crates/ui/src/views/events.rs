@@ -14,12 +14,10 @@ use crate::widgets::explanation::{Explanation, Remark};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{ListCursor, Movement};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
-use gtop_fleet::insight::FleetView;
-use gtop_fleet::insight::RowId;
+use gtop_fleet::insight::{FleetView, RowId, Severity};
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{Mark, NodeName};
 
-use gtop_fleet::insight::Severity;
 use gtop_fleet::insight::events::changes::{self, EventSummary, ObservedEvent};
 use gtop_fleet::insight::events::event_log::EventLog;
 use gtop_fleet::insight::events::rows::{DeviceEvents, EventRow, EventRows};
@@ -88,7 +86,6 @@ impl ViewState for State {
         })
     }
 
-    /// Returns the title line and the visible rows.
     fn lines(
         &mut self,
         context: RenderContext<'_>,
@@ -114,7 +111,6 @@ impl ViewState for State {
     }
 }
 
-/// Returns the event of a mark.
 fn observed(mark: &Mark) -> ObservedEvent {
     let summary = EventSummary::plain(mark.severity, Arc::clone(&mark.event));
     ObservedEvent {
@@ -208,9 +204,9 @@ impl State {
         {
             return Arc::clone(rows);
         }
-        let rows =
-            Arc::new(EventRows::of(context.view, device_events, &self.log, self.unfolded.as_ref()));
         let (version, unfolded) = (self.log.version, self.unfolded.clone());
+        let rows = EventRows::of(context.view, device_events, &self.log, unfolded.as_ref());
+        let rows = Arc::new(rows);
         self.rows = Some((Arc::clone(device_events), version, unfolded, Arc::clone(&rows)));
         rows
     }
@@ -274,7 +270,7 @@ impl<'a> EventTable<'a> {
         ),
     ];
 
-    /// Lays out the table in `width`; the text of the event needs the most room.
+    /// Lays out the table in `width`; the text of the event needs the most of it.
     fn laid_out(
         context: RenderContext<'a>,
         rows: &EventRows,

@@ -26,8 +26,7 @@ use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Viewport, cycled};
 use gtop_fleet::JobLookup;
-use gtop_fleet::insight::RowId;
-use gtop_fleet::insight::{FleetProblem, FleetView};
+use gtop_fleet::insight::{FleetProblem, FleetView, RowId};
 use gtop_fleet::query::{SortColumn, SortOrder};
 
 mod cell_meaning;
@@ -141,7 +140,13 @@ impl ViewState for State {
             return vec![empty_message(fleet_view).truncated(width)];
         };
         self.refresh(fleet_view);
-        self.fold_if_long(fleet_view, &mut shared.selection, height);
+        // New groups are folded if they have more rows than fit.
+        let is_new = self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long);
+        if is_new && self.grouped_rows.rows.len() >= height {
+            self.fold_all(fleet_view, &mut shared.selection);
+            self.is_folded_to_fit = true;
+            self.refresh(fleet_view);
+        }
         let mut lines = self.body(context, shared, node, (width, height));
         lines.truncate(height);
         lines
@@ -174,7 +179,6 @@ impl ViewState for State {
 }
 
 impl State {
-    /// Returns true if the heat map is shown.
     pub(crate) fn is_map(&self) -> bool {
         self.layout == Layout::Map
     }
@@ -249,7 +253,11 @@ impl State {
             FleetAction::Left | FleetAction::Right
                 if self.layout == Layout::Map && !self.is_on_header =>
             {
-                self.move_horizontally(fleet_view, selection, action == FleetAction::Right);
+                if let Some(cursor) = self.cursor(fleet_view, selection) {
+                    let is_forward = action == FleetAction::Right;
+                    let to = self.heat_map(fleet_view).moved_horizontally(cursor, is_forward);
+                    self.set_cursor(fleet_view, selection, to);
+                }
             }
             FleetAction::ToggleFold
             | FleetAction::Left
@@ -273,24 +281,6 @@ impl State {
             }
         }
         Effect::Handled
-    }
-
-    /// Folds all groups if they were not seen yet and have more rows than fit.
-    fn fold_if_long(
-        &mut self,
-        fleet_view: &FleetView,
-        selection: &mut SharedSelection,
-        height: usize,
-    ) {
-        if self.layout != Layout::Table {
-            return;
-        }
-        let is_new = std::mem::take(&mut self.folds_if_long);
-        if is_new && self.grouped_rows.rows.len() >= height {
-            self.fold_all(fleet_view, selection);
-            self.is_folded_to_fit = true;
-            self.refresh(fleet_view);
-        }
     }
 
     fn fold_all(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) {

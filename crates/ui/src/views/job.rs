@@ -119,7 +119,7 @@ impl ViewState for State {
         }
     }
 
-    /// Draws the list, or the header and the node table of a job; the node panel follows if there is room.
+    /// Draws the list, or the header and the node table of a job; the node panel follows if it fits.
     fn lines(
         &mut self,
         context: RenderContext<'_>,
@@ -181,7 +181,6 @@ impl State {
         self.is_open
     }
 
-    /// Shows the selected job.
     pub(crate) fn open(&mut self) {
         self.is_open = true;
     }
@@ -220,7 +219,6 @@ impl State {
         self.list.lines(context, None, width, height)
     }
 
-    /// Performs an action on the list.
     fn update_list(
         &mut self,
         context: RenderContext<'_>,
@@ -240,7 +238,7 @@ impl State {
         Effect::Handled
     }
 
-    /// Opens the job under the cursor, or tells why that is not possible.
+    /// Opens the job under the cursor, or shows why that is not possible.
     fn open_selected(
         &mut self,
         context: RenderContext<'_>,

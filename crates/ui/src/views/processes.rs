@@ -7,7 +7,7 @@ use crate::dialog::signal::LateReplies;
 use crate::display_options::Density;
 use crate::effect::Effect;
 use crate::input::Click;
-use crate::node_panel::explain;
+use crate::node_panel::{self, explain};
 pub use crate::process_order::sort_columns;
 use crate::process_row::{ProcessRow, RowKey};
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
@@ -24,8 +24,7 @@ use detail::DetailPage;
 use environ::EnvironPage;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{SortColumn, SortOrder};
-use gtop_model::UnseenReason;
-use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
+use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal, UnseenReason};
 use rows::{ProcessRows, ResolvedScope};
 use series::ProcessSeries;
 use tree::Tree;
@@ -42,8 +41,6 @@ mod visit;
 
 /// Limit of processes tagged at the same time.
 const MAX_TAGS: usize = 1_000;
-/// Columns by which one key press scrolls commands.
-const SCROLL_COLUMNS: usize = 8;
 
 /// Where the listed processes run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,7 +127,6 @@ impl State {
         self.tags.clear();
     }
 
-    /// Closes the tree, the environments and the details.
     pub(crate) fn close_pages(&mut self) {
         self.pages.clear();
     }
@@ -319,7 +315,7 @@ impl State {
             },
         };
         self.rows.refresh(fleet_view, scope, self.order);
-        // A tag goes when its process is seen to end, and stays while the node cannot be reached.
+        // A tag is removed when its process has ended, and stays while the node cannot be reached.
         self.tags.retain(|(name, key), target| {
             let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
             node.is_none_or(|node| {
@@ -397,11 +393,8 @@ impl State {
                 }
                 self.density = Some(density);
             }
-            ProcessAction::Scroll { is_forward: true } => {
-                self.scroll(|shift| shift + SCROLL_COLUMNS);
-            }
-            ProcessAction::Scroll { is_forward: false } => {
-                self.scroll(|shift| shift.saturating_sub(SCROLL_COLUMNS));
+            ProcessAction::Scroll { is_forward } => {
+                self.scroll(|shift| node_panel::scrolled(shift, is_forward));
             }
             ProcessAction::ScrollHome => self.scroll(|_| 0),
             ProcessAction::ScrollEnd => self.scroll_to_end(context),
@@ -605,13 +598,12 @@ impl State {
         Effect::Handled
     }
 
-    /// Returns true if processes are tagged.
     pub(crate) fn has_tags(&self) -> bool {
         !self.tags.is_empty()
     }
 
     /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.
-    /// Tagged ones that the filter hides get none: what is not seen is easily forgotten.
+    /// Tagged ones that the filter hides get none, because users forget what they do not see.
     fn signal_targets(&mut self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
         if !self.is_on_rows() || self.tags.is_empty() {
             return self.selected(context).map(|target| vec![target].into());

@@ -136,7 +136,6 @@ impl ViewState for State {
         vec![("Columns of runs", columns::column_specs())]
     }
 
-    /// Explains the run of the row.
     fn explain(
         &mut self,
         context: RenderContext<'_>,
@@ -146,7 +145,7 @@ impl ViewState for State {
         let row = rows.get(self.position(&rows)).ok_or("no run is selected")?;
         let facts = columns::all().map(|column| {
             let (value, _) = column.cell(context, &row.run);
-            Fact::of_cell(&*column.title, value, column.help)
+            Fact::of_cell(&column.title, value, column.help)
         });
         let facts = facts.filter(Fact::has_value).collect();
         let explanation = Explanation::new(format!("run {}", row.run.title()));
@@ -204,7 +203,6 @@ impl State {
         threads.map(|(run, _)| run.clone()).collect()
     }
 
-    /// Handles an action of this view.
     pub(crate) fn update_runs(&mut self, context: RenderContext<'_>, action: &RunAction) -> Effect {
         let rows = self.rows(context);
         let selected = rows.get(self.position(&rows));
@@ -274,7 +272,6 @@ impl State {
         is_changed
     }
 
-    /// Returns the filters as text.
     fn filter_text(&self, fleet_view: &FleetView) -> Option<String> {
         let status = self.status.map(|status| status.as_str().to_owned());
         let name = (!self.name.is_empty()).then(|| format!("name {:?}", self.name));
@@ -365,7 +362,7 @@ impl State {
         found.unwrap_or_else(|| self.cursor_index(rows))
     }
 
-    /// The same; a run that is gone leaves the cursor where it was.
+    /// Same as [`Self::position`] without a change of the cursor; if the run is gone, the cursor stays where it was.
     fn cursor_index(&self, rows: &[TableRow]) -> usize {
         let Some(id) = self.cursor.key() else { return 0 };
         let exact = rows.iter().position(|row| row.id() == *id);

@@ -21,11 +21,10 @@ mod table;
 
 use gtop_fleet::User;
 use gtop_fleet::insight::users::Users;
-use rows::{UserRow, UserRows};
+use rows::{UserRowKind, UserRows};
 pub use table::COLUMN_SPECS;
 use table::UserTable;
 
-const NODE_IS_GONE: &str = "the node is gone";
 /// Wide enough for all columns.
 const EXPLAINED_WIDTH: u16 = 400;
 
@@ -100,24 +99,19 @@ impl ViewState for State {
     ) -> Result<Explanation, String> {
         let rows = self.refresh(context);
         let row = rows.list.get(self.position(context)).ok_or("nobody uses a device")?;
-        match row {
-            UserRow::User { user } => {
-                let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
-                let facts = table::facts(&table, user);
-                let title = format!("user {}", user.text());
-                Ok(Explanation::new(title).with_numbers(
-                    "sums over the fresh nodes, from the scheduler and the processes",
-                    Some(context.view.now),
-                    facts,
-                ))
-            }
-            UserRow::Node { .. } => {
-                Ok(explain::node_alone(context, row.node(context).ok_or(NODE_IS_GONE)?))
-            }
-            UserRow::Process { row_id, .. } | UserRow::Idle { row_id, .. } => {
-                Ok(explain::row(context, row.node(context).ok_or(NODE_IS_GONE)?, row_id))
-            }
+        if row.kind == UserRowKind::User {
+            let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
+            let facts = table::facts(&table, &row.user);
+            let title = format!("user {}", row.user.text());
+            let source = "sums over the fresh nodes, from the scheduler and the processes";
+            let now = Some(context.view.now);
+            return Ok(Explanation::new(title).with_numbers(source, now, facts));
         }
+        let node = row.node(context).ok_or("the node is gone")?;
+        Ok(match &row.row_id {
+            Some(row_id) => explain::row(context, node, row_id),
+            None => explain::node_alone(context, node),
+        })
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
@@ -196,18 +190,13 @@ impl UnfoldingList for State {
             return Effect::Ignored;
         };
         let identity = row.identity(context);
-        match row {
-            UserRow::User { .. } => {
-                let user = identity.user.clone();
-                let is_open = self.unfolded.as_ref() == Some(&user);
-                self.unfolded = if is_open { None } else { Some(user) };
-                self.cursor.select(0, Some(identity));
-                Effect::Handled
-            }
-            UserRow::Idle { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {
-                identity.node.map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.row))
-            }
+        if row.kind == UserRowKind::User {
+            let is_open = self.unfolded.as_ref() == Some(&row.user);
+            self.unfolded = (!is_open).then_some(row.user);
+            self.cursor.select(0, Some(identity));
+            return Effect::Handled;
         }
+        identity.node.map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.row))
     }
 
     fn fold(&mut self) -> bool {

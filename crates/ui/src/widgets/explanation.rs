@@ -12,7 +12,7 @@ use gtop_model::{Bytes, Reading, Reason};
 
 /// Maximum width of the values, where meanings stand beside them.
 const MAX_VALUE_WIDTH: u16 = 24;
-/// With less room than this for meanings, they stand below their values.
+/// If less than this is left for meanings, they stand below their values.
 const MIN_MEANING_WIDTH: u16 = 24;
 /// The columns before a line of a part.
 const INDENT: u16 = 2;
@@ -38,7 +38,7 @@ enum ExplanationPart {
     },
 }
 
-/// A note in words.
+/// A note with its explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Remark {
     /// The note as the row shows it.
@@ -53,36 +53,26 @@ pub(crate) struct Remark {
 /// A number of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fact {
-    /// Its title or its word in filters.
+    /// Its title, or its name in filters.
     pub(crate) name: String,
-    /// The value with its unit; `None` if the row has no value and does not say why.
+    /// The value with its unit; `None` if the row has no value for an unknown reason.
     pub(crate) value: Option<Reading<String>>,
     /// What it means, from its declaration.
     pub(crate) meaning: String,
 }
 
 impl Fact {
-    /// Makes a fact of a known text.
-    pub(crate) fn known(
-        name: impl Into<String>,
-        value: impl Into<String>,
-        meaning: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn known(name: &str, value: impl Into<String>, meaning: impl Into<String>) -> Self {
         let value = Some(Reading::Known(value.into()));
         Self { name: name.into(), value, meaning: meaning.into() }
     }
 
-    /// Makes a fact of a count.
     pub(crate) fn count((name, count, meaning): (&str, usize, &str)) -> Self {
         Self::known(name, count.to_string(), meaning)
     }
 
     /// Makes a fact of the text of a cell, where a dash stands for no value.
-    pub(crate) fn of_cell(
-        name: impl Into<String>,
-        text: impl Into<String>,
-        meaning: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn of_cell(name: &str, text: impl Into<String>, meaning: impl Into<String>) -> Self {
         let text = Some(text.into()).filter(|text| !text.is_empty() && text != UNKNOWN);
         Self { name: name.into(), value: text.map(Reading::Known), meaning: meaning.into() }
     }
@@ -106,7 +96,6 @@ impl Fact {
         Self { name: field.alias.to_owned(), value: Some(value), meaning: field.help.to_owned() }
     }
 
-    /// Returns true if there is a value to show.
     pub(crate) const fn has_value(&self) -> bool {
         matches!(self.value, Some(Reading::Known(_)))
     }

@@ -72,7 +72,7 @@ impl Graph {
         point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
     }
 
-    /// Returns the time axis, which says at its newest end what that is: `now`, or how old.
+    /// Returns the time axis, with the label `newest` at its newest end.
     pub(crate) fn time_axis(self, newest: &str) -> Line {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];

@@ -1,6 +1,6 @@
 //! Lines of the screen: spans of text, bars and graphs, each with a tone.
 //!
-//! A tone says what a span means; the theme maps it to a colour.
+//! A tone is the meaning of a span; the theme maps it to a colour.
 
 use std::sync::Arc;
 
@@ -145,7 +145,6 @@ impl Line {
         Self::default()
     }
 
-    /// Makes a line of one text.
     pub(crate) fn styled(text: impl Into<String>, tone: impl Into<Tone>) -> Self {
         Self::new().text(text, tone)
     }
@@ -174,7 +173,6 @@ impl Line {
         line
     }
 
-    /// Makes a line of the notes on a node.
     pub(crate) fn of_node(notes: &[Note]) -> Self {
         Self::of_notes(&notes.iter().map(Note::drawn).collect::<Vec<_>>())
     }
@@ -413,7 +411,7 @@ pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> 
     lay_out(items, gap, width, max_lines).0.into_iter().map(|row| row.line).collect()
 }
 
-/// Same as [`flow`], but the last line says how many items were dropped.
+/// Same as [`flow`], but the last line counts the dropped items.
 pub(crate) fn flow_with_overflow(
     items: Vec<Line>,
     gap: u16,
@@ -524,7 +522,7 @@ pub(crate) fn truncate_distinct(text: &str, others: &[&str], width: u16) -> Stri
     start + &end
 }
 
-/// Returns the length of what two texts begin with in common, up to the start of a word if they have several.
+/// Returns the length of the common start of two texts, up to the last start of a word in it.
 fn shared_start(text: &str, other: &str) -> usize {
     let differs = text.char_indices().zip(other.chars()).find(|((_, one), two)| one != two);
     let shared = differs.map_or(text.len().min(other.len()), |((at, _), _)| at);

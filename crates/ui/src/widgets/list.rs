@@ -55,11 +55,7 @@ impl Movement {
 }
 
 /// Compares sort keys, those that are unknown last in both directions.
-pub(crate) fn compare_known<T: Ord>(
-    one: Option<T>,
-    other: Option<T>,
-    is_reversed: bool,
-) -> Ordering {
+pub(crate) fn compare_known<T: Ord>([one, other]: [Option<T>; 2], is_reversed: bool) -> Ordering {
     match (one, other) {
         (Some(one), Some(other)) if is_reversed => other.cmp(&one),
         (Some(one), Some(other)) => one.cmp(&other),
@@ -172,7 +168,7 @@ impl Viewport {
         lines.extend(rows.map(|(at, row)| row.truncated(width).selected(selected == Some(at))));
     }
 
-    /// Does the same where no lines are above.
+    /// Same as [`Self::draw_below`], without lines above.
     pub(crate) fn lines(
         &mut self,
         titles: Option<Line>,

@@ -12,7 +12,7 @@ pub(crate) struct Menu<T> {
     pub title: String,
     items: Vec<Item<T>>,
     selected: usize,
-    /// The item whose question is asked.
+    /// The item whose question is shown.
     asked: Option<usize>,
 }
 
@@ -26,7 +26,7 @@ struct Item<T> {
     uppercase: Option<T>,
     label: String,
     help: String,
-    /// What is asked before it is selected; empty if nothing.
+    /// The question to confirm before it is selected; empty if none.
     question: String,
 }
 
@@ -96,7 +96,7 @@ impl<T: Clone> Menu<T> {
                     return ControlFlow::Break(Some(value));
                 }
                 if self.has_uppercase() {
-                    // A hand that holds Shift can also move and close.
+                    // Keys that move and close work with Shift too.
                     key = Key::Letter(lowercase);
                 }
                 if key == Key::Letter('q') {

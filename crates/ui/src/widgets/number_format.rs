@@ -112,7 +112,6 @@ impl Units {
         }
     }
 
-    /// Bytes per unit.
     const fn bytes_per_unit(self) -> f64 {
         match self.memory {
             MemoryUnit::Mb => 1e6,
@@ -144,7 +143,7 @@ impl Units {
         if used.is_none() && total.is_none() {
             return UNKNOWN.to_owned();
         }
-        self.usage_with_decimals(used, total, usize::from(!self.is_small()))
+        self.pair([used, total], 1.0, usize::from(!self.is_small()))
     }
 
     /// Same as [`Self::usage`], marked if the memory is the host's.
@@ -155,25 +154,9 @@ impl Units {
         mark_host(self.usage(used, total), is_host)
     }
 
-    /// Same as [`Self::usage`], with a fixed number of decimals.
-    pub(crate) fn usage_with_decimals(
-        self,
-        used: Option<Bytes>,
-        total: Option<Bytes>,
-        decimals: usize,
-    ) -> String {
-        self.pair(used, total, 1.0, decimals)
-    }
-
     /// Formats `used/total` in multiples of `scale` units.
-    fn pair(
-        self,
-        used: Option<Bytes>,
-        total: Option<Bytes>,
-        scale: f64,
-        decimals: usize,
-    ) -> String {
-        let [used, total] = [used, total].map(|bytes| {
+    pub(crate) fn pair(self, amounts: [Option<Bytes>; 2], scale: f64, decimals: usize) -> String {
+        let [used, total] = amounts.map(|bytes| {
             or_unknown(bytes, |bytes| format!("{:.decimals$}", self.value(bytes) / scale))
         });
         format!("{used}/{total}")
@@ -182,7 +165,7 @@ impl Units {
     /// Formats `used/total` in the next larger unit; `None` if the display unit is a small one.
     pub(crate) fn large_usage(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
         let is_large = !self.is_small();
-        is_large.then(|| self.pair(used, Some(total), self.next_unit_factor(), 1) + "T")
+        is_large.then(|| self.pair([used, Some(total)], self.next_unit_factor(), 1) + "T")
     }
 
     /// Formats `used/total` with the unit; large amounts in the next larger unit.
@@ -196,7 +179,7 @@ impl Units {
         } else {
             (1.0, self.unit_name(), usize::from(size < 100.0))
         };
-        format!("{} {unit}", self.pair(used, total, scale, decimals))
+        format!("{} {unit}", self.pair([used, total], scale, decimals))
     }
 
     /// Returns the maximum width of an amount in columns.

@@ -1,4 +1,4 @@
-//! A table that keeps the columns of most worth: which fit, their titles, and their cells in each row.
+//! A table that shows the most important columns that fit: their titles, and their cells in each row.
 
 use std::borrow::Cow;
 use std::ops::RangeBounds;
@@ -15,25 +15,26 @@ const MAX_FACT_WIDTH: u16 = 60;
 /// In narrower columns, titles that fill them are not cut for an arrow.
 const MIN_ARROW_WIDTH: u16 = 3;
 
-/// One column: its declaration, its width and worth, and how its cells are drawn, for tables of what `C`
-/// says of the whole table and `R` of one row.
+/// One column: its declaration, its width and rank, and how its cells are drawn, from the whole table `C` and
+/// one row `R`.
 pub(crate) struct TableColumn<C, R> {
     spec: ColumnSpec,
     alignment: Alignment,
     rank: u8,
     width: u16,
-    /// Returns the width in the room that is left, 0 to hide the column; `None` if it is always the same.
+    /// Returns the width in the width that is left, 0 to hide the column; `None` if it is constant.
     sized: Option<WidthIn<C>>,
     min_table_width: u16,
-    /// Returns by how much it is widened in the room that is left, and the rank of this room.
+    /// The rank after which it is widened, and by how much in the width that is left.
     wider: Option<(u8, WidthIn<C>)>,
     title: Option<fn(&C, u16) -> Cow<'static, str>>,
     keeps_tone: bool,
-    cell: fn(&C, &R, CellPlace) -> Cell,
+    cell: CellOf<C, R>,
 }
 
-/// Returns a width in the room that is left.
+/// Returns a width, given the width that is left.
 type WidthIn<C> = fn(&C, u16) -> u16;
+type CellOf<C, R> = fn(&C, &R, CellPlace) -> Cell;
 
 /// Where a cell is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,6 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// Makes a cell of text in a tone.
     pub(crate) fn toned(text: impl Into<Cow<'static, str>>, tone: Tone) -> Self {
         Self::Text(text.into(), tone)
     }
@@ -86,11 +86,7 @@ impl<T: Into<Cow<'static, str>>> From<T> for Cell {
 
 impl<C, R> TableColumn<C, R> {
     /// Declares a column of left-aligned text; its cells are drawn from the table, the row and their width.
-    pub(crate) const fn left(
-        title: &'static str,
-        width: u16,
-        cell: fn(&C, &R, CellPlace) -> Cell,
-    ) -> Self {
+    pub(crate) const fn left(title: &'static str, width: u16, cell: CellOf<C, R>) -> Self {
         Self {
             spec: ColumnSpec::new("", title, "", ""),
             alignment: Alignment::Left,
@@ -105,21 +101,12 @@ impl<C, R> TableColumn<C, R> {
         }
     }
 
-    /// Declares a column of right-aligned text.
-    pub(crate) const fn right(
-        title: &'static str,
-        width: u16,
-        cell: fn(&C, &R, CellPlace) -> Cell,
-    ) -> Self {
+    pub(crate) const fn right(title: &'static str, width: u16, cell: CellOf<C, R>) -> Self {
         Self { alignment: Alignment::Right, ..Self::left(title, width, cell) }
     }
 
     /// Declares a column that needs `width` and takes the rest of the row if it is the last.
-    pub(crate) const fn rest(
-        title: &'static str,
-        width: u16,
-        cell: fn(&C, &R, CellPlace) -> Cell,
-    ) -> Self {
+    pub(crate) const fn rest(title: &'static str, width: u16, cell: CellOf<C, R>) -> Self {
         Self { alignment: Alignment::Rest, ..Self::left(title, width, cell) }
     }
 
@@ -138,17 +125,17 @@ impl<C, R> TableColumn<C, R> {
         Self { spec: ColumnSpec { name, sort, help, ..self.spec }, ..self }
     }
 
-    /// Makes the width depend on the table and the room that is left; 0 hides the column.
+    /// Makes the width depend on the table and the width that is left; 0 hides the column.
     pub(crate) const fn sized(self, width: WidthIn<C>) -> Self {
         Self { sized: Some(width), ..self }
     }
 
-    /// Gives the column room after those of a lower rank, if any is left; without a rank it is always shown.
+    /// Lays out the column after those of a lower rank, if it fits; without a rank it is always shown.
     pub(crate) const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 
-    /// Widens the column by what `wider` returns of the room that is left, after columns of a lower rank than
+    /// Widens the column by what `wider` returns for the width that is left, after columns of a lower rank than
     /// `rank`; a chosen column at once.
     pub(crate) const fn wider(self, rank: u8, wider: WidthIn<C>) -> Self {
         Self { wider: Some((rank, wider)), ..self }
@@ -164,7 +151,7 @@ impl<C, R> TableColumn<C, R> {
         Self { title: Some(title), ..self }
     }
 
-    /// Tells the titles that the column has in other units or for other devices.
+    /// Adds the titles that the column has in other units or for other devices.
     pub(crate) const fn or_titled(self, other_titles: &'static [&'static str]) -> Self {
         Self { spec: ColumnSpec { other_titles, ..self.spec }, ..self }
     }
@@ -175,7 +162,6 @@ impl<C, R> TableColumn<C, R> {
     }
 }
 
-/// Returns the declarations of columns.
 pub(crate) const fn specs<C, R, const N: usize>(
     columns: &[TableColumn<C, R>; N],
 ) -> [ColumnSpec; N] {
@@ -203,7 +189,6 @@ impl Fade {
         if is_old { Self::All } else { Self::None }
     }
 
-    /// Fades a whole line.
     pub(crate) fn applied_to(self, line: Line) -> Line {
         match self {
             Self::None => line,
@@ -213,7 +198,7 @@ impl Fade {
     }
 }
 
-/// The room of a table.
+/// The width of a table and its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableRoom {
     pub(crate) width: u16,
@@ -381,7 +366,6 @@ impl<'c, C, R> Table<'c, C, R> {
         visible.filter_map(|(index, width)| Some((self.columns.get(*index)?, *width)))
     }
 
-    /// Draws the titles.
     pub(crate) fn titles(&self) -> Line {
         self.marked_titles(|_, title, _| (title, Tone::Faint))
     }
@@ -423,7 +407,7 @@ impl<'c, C, R> Table<'c, C, R> {
         self.part_of_row(.., mark, row, fade)
     }
 
-    /// Returns what every column says of a row in words, shown or not; bars as percentages, strips of cells not at all.
+    /// Returns the values of all columns of a row, shown or not; bars as percentages, strips of cells not at all.
     pub(crate) fn facts(&self, row: &R) -> Vec<Fact> {
         let facts = self.columns.iter().filter_map(|column| {
             let place = CellPlace { name: column.spec.name, width: MAX_FACT_WIDTH };
@@ -438,7 +422,7 @@ impl<'c, C, R> Table<'c, C, R> {
         facts.collect()
     }
 
-    /// Draws some columns of a row behind what takes the place of those before.
+    /// Draws some columns of a row behind `before`, which replaces the columns before them.
     pub(crate) fn part_of_row(
         &self,
         part: impl RangeBounds<usize>,
@@ -494,8 +478,9 @@ impl<C, R> TableColumn<C, R> {
             Cell::Bar(share, tone) => line.bar(share, width, tone),
             Cell::Line(content) if has_rest => line.append(content),
             Cell::Line(content) => {
-                let end = line.width().saturating_add(width);
-                line.append(content.truncated(width)).append_at(end, Line::new())
+                let content = content.truncated(width);
+                let missing = width.saturating_sub(content.width());
+                line.append(content).gap(missing)
             }
         }
     }

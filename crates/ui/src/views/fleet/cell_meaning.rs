@@ -1,4 +1,4 @@
-//! What the symbol under the cursor of the heat map means, in words with units.
+//! What the symbol under the cursor of the heat map means, as text with units.
 
 use crate::render_context::RenderContext;
 use crate::views::fleet::cells::{

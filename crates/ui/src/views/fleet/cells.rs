@@ -15,8 +15,7 @@ use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::insight::{FleetView, ViewVersion};
 use gtop_fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
 use gtop_local::time::Timestamp;
-use gtop_model::table;
-use gtop_model::{Celsius, Device, NodeName, Percent};
+use gtop_model::{Celsius, Device, NodeName, Percent, table};
 
 table! {
     /// The metric of the heat map, with its name.
@@ -112,7 +111,7 @@ pub(super) fn degrees_of(percent: f32) -> f32 {
 /// How old values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StaleStyle {
-    /// Unchanged; the row says that they are old.
+    /// Unchanged; the row marks them as old.
     Unchanged,
     /// In the tone of old values.
     Grey,

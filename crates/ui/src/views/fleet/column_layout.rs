@@ -110,7 +110,7 @@ pub fn column_specs() -> Vec<ColumnSpec> {
     table::specs(&FleetTable::COLUMNS).to_vec()
 }
 
-/// Returns true if a column says whose the node is, or its name.
+/// Returns true for the columns of the name, the owners and the devices of a node.
 pub(super) fn is_in_front(name: &str) -> bool {
     matches!(name, "node" | "job" | "user" | "devices")
 }
@@ -322,7 +322,6 @@ impl<'a> FleetTable<'a> {
         if self.grouped.folded_width.is_some() { 0 } else { width }
     }
 
-    /// Returns true if the rows are grouped by this.
     pub(super) fn is_grouped_by(&self, grouping: Grouping) -> bool {
         self.grouped.grouping == grouping
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::selection::SharedSelection;
-
 use crate::views::fleet::heat_map::{CellCursor, HeatMap};
 use crate::views::fleet::{Layout, State};
 use crate::widgets::list::Movement;
@@ -41,7 +40,6 @@ impl State {
         Some(CellCursor::Cell(group, member_index, cell.unwrap_or(0)))
     }
 
-    /// Returns the table row of a cursor.
     pub(super) fn row_of_cursor(&self, cursor: Option<CellCursor>) -> usize {
         let row = cursor.and_then(|cursor| match cursor {
             CellCursor::Header(group) => self.grouped_rows.row_of_header(group),
@@ -124,18 +122,6 @@ impl State {
                 to
             }
         };
-        self.set_cursor(fleet_view, selection, to);
-    }
-
-    /// Moves to the previous or next device.
-    pub(super) fn move_horizontally(
-        &mut self,
-        fleet_view: &FleetView,
-        selection: &mut SharedSelection,
-        is_forward: bool,
-    ) {
-        let Some(cursor) = self.cursor(fleet_view, selection) else { return };
-        let to = self.heat_map(fleet_view).moved_horizontally(cursor, is_forward);
         self.set_cursor(fleet_view, selection, to);
     }
 

@@ -3,7 +3,6 @@
 use crate::render_context::RenderContext;
 use crate::views::fleet::State;
 use crate::views::fleet::cell_meaning::MapCell;
-
 use crate::views::fleet::heat_map::cursor_symbol;
 use crate::views::fleet::idle_time;
 use crate::views::fleet::node_notes::format_elapsed;
@@ -13,7 +12,6 @@ use crate::widgets::number_format::{or_unknown, percent_value};
 use gtop_fleet::Node;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
-
 use gtop_model::{Device, Percent, Watts};
 
 /// A longer name is cut to leave room for the values.
@@ -70,9 +68,8 @@ pub(super) fn lines(
     // Power and heat are those of the whole device.
     if device.parent.is_none() {
         parts.push(Line::styled(power_text(device), Tone::Plain));
-        let temperature =
-            or_unknown(device.temperature.get(), |celsius| units.temperature(celsius));
-        parts.push(Line::styled(temperature, Tone::Plain));
+        let heat = or_unknown(device.temperature.get(), |celsius| units.temperature(celsius));
+        parts.push(Line::styled(heat, Tone::Plain));
     }
     let users: Vec<String> = holdings.users().iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = holdings.jobs().map(|job| state.jobs.name(job)).collect();
@@ -111,7 +108,7 @@ fn power_text(device: &Device) -> String {
 
 /// Returns why clocks are throttled, and for what share of the time if counted.
 fn throttle(device: &Device) -> Option<String> {
-    // The power limit throttles every fully loaded device: not worth a note.
+    // The power limit throttles every fully loaded device: so it is not noted.
     let throttle = device.throttle.get().filter(|throttle| throttle.is_harmful())?;
     let rates = device.rates.as_ref();
     let share = rates.and_then(|rates| {

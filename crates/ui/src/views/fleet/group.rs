@@ -9,8 +9,7 @@ use gtop_fleet::insight::node_status::model_name;
 use gtop_fleet::{Fleet, Node, Totals};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
-use gtop_model::NodeName;
-use gtop_model::nodeset;
+use gtop_model::{NodeName, nodeset};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
@@ -51,7 +50,6 @@ pub(super) struct GroupMember {
 }
 
 impl GroupMember {
-    /// Makes a member with all devices of a node.
     pub(super) fn with_all_devices(index: usize) -> Self {
         Self { node_index: index, devices: None }
     }
@@ -83,7 +81,6 @@ impl GroupMember {
         })
     }
 
-    /// Returns the totals of members.
     pub(super) fn totals(members: &[Self], fleet_view: &FleetView) -> Totals {
         let parts: Vec<_> = Self::parts(members, fleet_view).collect();
         let parts = parts.iter().map(|(node, devices)| (*node, devices.as_deref()));
@@ -152,7 +149,6 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
             by_model.entry(model).or_default().push((node, positions));
         }
     }
-
     let all = by_model.into_iter().chain([("unknown", of_unknown_model)]);
     let rows = all.map(|(model, parts)| {
         let mut free_on: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
@@ -191,12 +187,10 @@ impl Group {
         width_of(&self.title) + if description > 0 { 2 + description } else { 0 }
     }
 
-    /// Returns its nodes.
     pub(super) fn nodes<'a>(&'a self, view: &'a FleetView) -> impl Iterator<Item = &'a Arc<Node>> {
         self.members.iter().filter_map(|member| view.fleet.nodes.get(member.node_index))
     }
 
-    /// Returns the index of a node in the group.
     pub(super) fn position(&self, fleet: &Fleet, name: &NodeName) -> Option<usize> {
         self.members.iter().position(|member| {
             fleet.nodes.get(member.node_index).is_some_and(|node| node.name == *name)

@@ -8,8 +8,7 @@ use crate::widgets::number_format::{percent, power_text};
 use crate::widgets::table::Fade;
 use gtop_fleet::Totals;
 use gtop_fleet::insight::FleetView;
-use gtop_local::text::counted;
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;
@@ -32,16 +31,12 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
         fold_symbol(group).append(title_cell(group, (!has_nodes).then_some(&totals), width));
     let row = FleetRow {
         // The title stands in front.
-        name: String::new(),
-        name_tone: Tone::Plain,
         totals,
         counts: Some(totals),
         pending: group.pending,
         nodes: group.members.len().to_string(),
-        values: None,
-        age: String::new(),
-        age_tone: Tone::Plain,
         note: note.append(state_counts),
+        ..FleetRow::default()
     };
     table.part_of_row(columns.., front, &row, Fade::None)
 }
@@ -72,13 +67,12 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     line.append(totals_line)
 }
 
-/// Draws the detail line of the selected group.
 pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
     let description = group.description.clone();
-    let line =
-        if description.is_empty() { line } else { line.text(description, Tone::Plain).gap(2) };
+    let gap = if description.is_empty() { 0 } else { 2 };
+    let line = line.text(description, Tone::Plain).gap(gap);
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
     line.append(state_counts(&totals)).text(hint, Tone::Faint).truncated(width)

@@ -9,8 +9,7 @@ use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::Totals;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::settings::ColumnSpec;
-use gtop_local::text::counted;
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 use gtop_model::nodeset;
 
 /// What cells are drawn from, apart from their row.
@@ -62,7 +61,6 @@ impl<'a> ModelTable<'a> {
             .rank(1),
     ];
 
-    /// Lays out the table for these rows.
     fn laid_out(rows: &'a [ModelTotals], width: u16) -> Table<'a, Self, ModelTotals> {
         let longest = rows.iter().map(|row| width_of(&row.model)).max().unwrap_or(0);
         let table = Self {
@@ -74,7 +72,6 @@ impl<'a> ModelTable<'a> {
     }
 }
 
-/// Draws the panel in at most `height` lines.
 pub(super) fn lines(
     context: RenderContext<'_>,
     group: &mut Group,

@@ -94,12 +94,10 @@ impl GroupedRows {
         is_folded.then(|| self.groups.iter().map(Group::title_width).max().unwrap_or_default())
     }
 
-    /// Returns the index of a group.
     pub(super) fn group(&self, key: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.key == *key)
     }
 
-    /// Returns a member of a group, and its node.
     pub(super) fn member<'a>(
         &self,
         fleet: &'a Fleet,
@@ -110,7 +108,6 @@ impl GroupedRows {
         Some((member, fleet.nodes.get(member.node_index)?))
     }
 
-    /// Returns the number of members of a group.
     pub(super) fn member_count(&self, group: usize) -> usize {
         self.groups.get(group).map_or(0, |group| group.members.len())
     }
@@ -131,7 +128,6 @@ impl GroupedRows {
         }
     }
 
-    /// Returns the row of a group header.
     pub(super) fn row_of_header(&self, group: usize) -> Option<usize> {
         if !self.is_grouped {
             return None;

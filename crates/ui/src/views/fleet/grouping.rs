@@ -9,9 +9,7 @@ use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::model_name;
 use gtop_fleet::{JobLookup, Node};
 use gtop_local::text::UNKNOWN;
-use gtop_model::JobId;
-use gtop_model::nodeset;
-use gtop_model::table;
+use gtop_model::{JobId, nodeset, table};
 
 table! {
     /// What nodes and devices are grouped by, with the label.
@@ -22,7 +20,7 @@ table! {
         None = "nothing",
         /// Ranges of nodes with similar names.
         Range = "node name",
-        /// The partitions of the node by the scheduler's word; if it has none, those of its jobs.
+        /// The partitions of the node according to the scheduler; if it has none, those of its jobs.
         Partition = "partition",
         /// The job that has the device.
         Job = "job",
@@ -161,7 +159,6 @@ impl Grouping {
         if keys.is_empty() { vec![GroupKey::ungrouped()] } else { keys }
     }
 
-    /// Returns the title of a group and its description.
     fn title(self, key: &GroupKey, lookup: &JobLookup) -> (String, String) {
         if key.rank == u64::MAX {
             let title = match self {

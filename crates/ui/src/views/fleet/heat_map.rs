@@ -18,7 +18,7 @@ use gtop_fleet::{Fleet, Node};
 
 /// The maximum number of cells per node; further devices are marked as overflow.
 const MAX_CELLS: u16 = 16;
-/// So many nodes have room for a line each, and then for more cells: eight devices in eight slices.
+/// Up to this many nodes have a line each, with more cells: eight devices in eight slices.
 const FEW_NODES: usize = 16;
 const FEW_NODES_MAX_CELLS: u16 = 64;
 /// The maximum width of a node name.
@@ -115,7 +115,6 @@ impl HeatMap<'_> {
         }
     }
 
-    /// Returns the cursor after a move up or down.
     pub(super) fn moved_vertically(
         self,
         (cursor, preferred_column): (CellCursor, (usize, usize)),
@@ -169,7 +168,6 @@ pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLi
     map_lines
 }
 
-/// Returns the line of a cursor.
 fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
     let at = map_lines.iter().position(|map_line| match (*map_line, cursor) {
         (MapLine::Header(line_group), CellCursor::Header(group)) => line_group == group,
@@ -231,7 +229,6 @@ pub(super) fn lines(
     lines
 }
 
-/// Counts the nodes on some lines.
 fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
     let counts = map_lines.iter().map(|map_line| match *map_line {
         MapLine::Header(_) => 0,
@@ -251,7 +248,6 @@ fn visible_nodes(state: &State, map_lines: &[MapLine]) -> Viewport {
     Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
 }
 
-/// Draws nodes side by side.
 fn nodes(
     context: RenderContext<'_>,
     state: &mut State,
@@ -321,7 +317,7 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
     Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
 }
 
-/// Returns why a node shows no devices, in one or two words.
+/// Returns why a node shows no devices, in short.
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
     match status {
         NodeStatus::Down => "✗ down",

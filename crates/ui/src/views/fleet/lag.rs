@@ -1,7 +1,7 @@
 //! Stragglers: devices that lag behind the others of a job that moves together.
 //!
 //! A device lags if, in each of the last five minutes, its utilization was far below that of the other devices of its job
-//! (|z| ≥ 4 and ≥ 15 %), and a second signal says the same now: power, SM clock or memory bandwidth. Robust z is the
+//! (|z| ≥ 4 and ≥ 15 %), and a second signal is low too now: power, SM clock or memory bandwidth. Robust z is the
 //! distance from the median over 1.4826 times the median absolute deviation, which counts as at least 3 % of the median.
 //!
 //! Only a job whose devices normally go up and down together can have stragglers: the workers of a service or of a sweep
@@ -37,6 +37,9 @@ const EVEN_LOAD: f32 = 3.0;
 /// Devices move together from this correlation of their utilization on.
 const MIN_CORRELATION: f32 = 0.5;
 
+/// A device that is compared with, and its index.
+type Peer<'a> = (usize, &'a Device);
+
 /// A device that lags behind its peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Straggler {
@@ -52,7 +55,7 @@ pub(super) fn find_straggler(node: &Node, now: Timestamp) -> Option<Straggler> {
     stragglers.min_by(|one, other| one.percent.total_cmp(&other.percent))
 }
 
-/// Judges one device; the present values are compared first, since most devices are not even low now.
+/// Checks one device; compares the present values first, since most devices are not even low now.
 fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> {
     let device = node.devices.get(position)?;
     let jobs: Vec<&JobId> = node.device_holdings(position).jobs().collect();
@@ -72,7 +75,7 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
             && peer.fault.is_none()
             && model_name(peer) == model_name(device)
     });
-    let peers: Vec<(usize, &Device)> = peers.collect();
+    let peers: Vec<Peer<'_>> = peers.collect();
     let peer_loads: Vec<f32> =
         peers.iter().filter_map(|(_, peer)| percent_value(peer.load())).collect();
     let median_load = median(&peer_loads)?;
@@ -87,10 +90,10 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
         return None;
     }
     let own = windows(node, position, &series(node, device, now))?;
-    let peer_series: Vec<(usize, Vec<Option<f32>>)> =
-        peers.iter().map(|(at, peer)| (*at, series(node, peer, now))).collect();
+    let peer_series: Vec<_> = peers.iter().map(|(_, peer)| series(node, peer, now)).collect();
+    let peer_windows = peers.iter().zip(&peer_series);
     let peer_windows: Vec<[f32; WINDOWS]> =
-        peer_series.iter().filter_map(|(at, points)| windows(node, *at, points)).collect();
+        peer_windows.filter_map(|((at, _), points)| windows(node, *at, points)).collect();
     if peer_windows.len() < MIN_PEERS {
         return None;
     }
@@ -101,8 +104,7 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
     if !lags {
         return None;
     }
-    let peer_series: Vec<&[Option<f32>]> =
-        peer_series.iter().map(|(_, points)| points.as_slice()).collect();
+    let peer_series: Vec<&[Option<f32>]> = peer_series.iter().map(Vec::as_slice).collect();
     if !moves_together(&peer_series).unwrap_or(cause) {
         return None;
     }
@@ -128,7 +130,7 @@ fn is_far_below(value: f32, peers: &[f32]) -> bool {
 }
 
 /// Returns true if the device is slower for a reason of the hardware: its clock, or a throttle.
-fn has_cause(device: &Device, peers: &[(usize, &Device)]) -> bool {
+fn has_cause(device: &Device, peers: &[Peer<'_>]) -> bool {
     let is_own = is_throttled(device) && !peers.iter().all(|(_, peer)| is_throttled(peer));
     is_own || is_signal_low(device, peers, sm_clock)
 }
@@ -142,17 +144,13 @@ fn sm_clock(device: &Device) -> Option<f32> {
     device.sm_clock.get().map(Megahertz::get).map(|clock| clock as f32)
 }
 
-/// Returns true if power or memory bandwidth say the same as the utilization.
-fn has_second_signal(device: &Device, peers: &[(usize, &Device)]) -> bool {
+/// Returns true if power or memory bandwidth is low too.
+fn has_second_signal(device: &Device, peers: &[Peer<'_>]) -> bool {
     is_signal_low(device, peers, |device| device.power.get().map(Watts::get))
         || is_signal_low(device, peers, |device| percent_value(device.memory_utilization))
 }
 
-fn is_signal_low(
-    device: &Device,
-    peers: &[(usize, &Device)],
-    read: fn(&Device) -> Option<f32>,
-) -> bool {
+fn is_signal_low(device: &Device, peers: &[Peer<'_>], read: fn(&Device) -> Option<f32>) -> bool {
     let values: Vec<f32> = peers.iter().filter_map(|(_, peer)| read(peer)).collect();
     values.len() >= MIN_PEERS && read(device).is_some_and(|own| is_far_below(own, &values))
 }
@@ -182,7 +180,7 @@ fn moves_together(series: &[&[Option<f32>]]) -> Option<bool> {
         correlation(points, &others.map(|(_, points)| *points).collect::<Vec<_>>())
     });
     let known: Vec<f32> = correlations.flatten().collect();
-    // Devices whose load is even say nothing, unless that is all there is.
+    // Devices with an even load are left out, unless most have one.
     if known.len() * 2 < series.len() {
         return None;
     }

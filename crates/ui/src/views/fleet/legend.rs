@@ -89,7 +89,6 @@ pub(super) fn lines(
     lines
 }
 
-/// Draws the metrics and the grouping.
 fn mode_line(state: &State, width: u16) -> Line {
     let mut line = Line::styled("by", Tone::Faint).gap(1);
     for metric in MapMetric::ALL {

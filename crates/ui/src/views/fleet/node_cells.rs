@@ -60,7 +60,7 @@ pub(super) fn memory_text(
     let ((used, Some(total)), is_host) = totals.shown_memory() else {
         return UNKNOWN.to_owned();
     };
-    let pair = units.usage_with_decimals(used, Some(total), decimals);
+    let pair = units.pair([used, Some(total)], 1.0, decimals);
     let large = units.large_usage(used, total);
     let shortest_amount = or_unknown(used, |used| units.amount(used));
     let all = [Some(pair), large, Some(shortest_amount)];
@@ -76,14 +76,14 @@ pub(super) fn power_text(
 ) -> String {
     let limit = totals.power_limit.filter(|_| has_limit);
     // The total of a large group may be too wide for the column.
-    let mut texts =
-        [(limit, 1), (limit, 0), (None, 1), (None, 0)].into_iter().map(|(limit, decimals)| {
-            let drawn = or_unknown(totals.power, |watts| watts_text(watts, is_kilowatts, decimals));
-            match limit {
-                Some(limit) => format!("{drawn}/{}", watts_text(limit, is_kilowatts, decimals)),
-                None => drawn,
-            }
-        });
+    let forms = [(limit, 1), (limit, 0), (None, 1), (None, 0)];
+    let mut texts = forms.into_iter().map(|(limit, decimals)| {
+        let drawn = or_unknown(totals.power, |watts| watts_text(watts, is_kilowatts, decimals));
+        match limit {
+            Some(limit) => format!("{drawn}/{}", watts_text(limit, is_kilowatts, decimals)),
+            None => drawn,
+        }
+    });
     texts.find(|text| width_of(text) <= width).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 

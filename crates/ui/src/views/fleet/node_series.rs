@@ -15,7 +15,6 @@ pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 /// The series drawn last, by node and group devices: the step they end with, and their points.
 pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
 
-/// Returns the step of a moment.
 pub(super) fn series_step(now: Timestamp) -> i64 {
     now.second().div_euclid(i64::from(SPARKLINE.1))
 }

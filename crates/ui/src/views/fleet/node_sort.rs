@@ -149,7 +149,7 @@ pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrde
         });
         let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members.collect();
         keyed.sort_by(|(one, _), (other, _)| {
-            compare_known(one.as_ref(), other.as_ref(), order.is_reversed)
+            compare_known([one.as_ref(), other.as_ref()], order.is_reversed)
         });
         group.members = keyed.into_iter().map(|(_, member)| member).collect();
     }
@@ -166,7 +166,7 @@ pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrde
             (total.map(Reverse), std::mem::take(group))
         });
         let mut keyed: Vec<(Option<Reverse<i64>>, Group)> = keyed.collect();
-        keyed.sort_by(|(one, _), (other, _)| compare_known(*one, *other, order.is_reversed));
+        keyed.sort_by(|(one, _), (other, _)| compare_known([*one, *other], order.is_reversed));
         for (slot, (_, group)) in groups.iter_mut().zip(keyed) {
             *slot = group;
         }

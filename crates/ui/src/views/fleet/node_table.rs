@@ -25,14 +25,13 @@ use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{NodeStatus, node_advice};
 use gtop_fleet::insight::note::Note;
 use gtop_fleet::{JobLookup, Node, Totals};
-use gtop_local::text::counted;
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::NodeName;
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
-/// Above this height, a line below the groups tells which nodes are in several.
+/// Above this height, a line below the groups counts the nodes that are in several.
 const MIN_FOOTER_HEIGHT: usize = 4;
 /// With more visible rows, sparklines change only when a step is complete, and rows update in turns, at most
 /// `ROWS_PER_SECOND` each second: remote terminals cannot redraw more.
@@ -99,7 +98,6 @@ pub(super) fn lines(
     lines
 }
 
-/// Lays out the columns.
 pub(super) fn laid_out<'a>(
     context: RenderContext<'a>,
     jobs: &'a JobLookup,
@@ -117,7 +115,7 @@ pub(super) fn has_note(table: &LaidOutFleet<'_>, now: Timestamp, node: &Node) ->
         || NodeStatus::of(node, now) == NodeStatus::Down
 }
 
-/// Says which nodes are in several groups, so that the groups without them add up to the fleet.
+/// Counts the nodes that are in several groups, so that the groups without them add up to the fleet.
 fn shared_line(shared: &Totals, width: u16) -> Line {
     let nodes = counted(shared.nodes, "node");
     let Totals { busy, idle_held, free, .. } = *shared;
@@ -158,14 +156,9 @@ impl NodeRows<'_> {
         let mut row = FleetRow {
             name: node.name.to_string(),
             name_tone: status.into(),
-            totals: Totals::default(),
-            counts: None,
-            pending: None,
-            nodes: String::new(),
-            values: None,
-            age: String::new(),
             age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
             note: Line::of_node(&notes),
+            ..FleetRow::default()
         };
         if self.table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
             "shared".clone_into(&mut row.nodes);
@@ -207,7 +200,6 @@ impl NodeRows<'_> {
     fn values(&mut self, member: &GroupMember, node: &Node) -> NodeValues {
         let Self { context, table, symbols, cells, series_cache, .. } = self;
         let all = cells.of(*context, (member.node_index, node), symbols);
-
         let is_calm = self.refresh_period > 1;
         let series = if table.width_of("last") > 0 {
             // What is no longer measured keeps its last values.

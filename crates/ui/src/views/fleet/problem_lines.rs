@@ -7,7 +7,6 @@ use crate::widgets::line::{Line, Tone};
 use gtop_fleet::insight::{FleetProblem, Severity};
 use gtop_local::text::counted;
 
-/// Draws problems of the fleet in at most `max_lines` lines.
 pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) -> Vec<Line> {
     let count = problems.len();
     let shown = if count > max_lines { max_lines.saturating_sub(1) } else { count };
@@ -27,7 +26,7 @@ pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) ->
 
 fn problem_line(problem: &FleetProblem, width: u16) -> Line {
     let symbol = if problem.severity == Severity::Error { "✗" } else { "!" };
-    // A long node set must leave room for its problem.
+    // A long node set must not hide its problem.
     let names = line::truncate(&problem.nodes, width / 3);
     let mut line = Line::styled(symbol, problem.severity).gap(1).text(names, Tone::Strong);
     if problem.count > 1 {

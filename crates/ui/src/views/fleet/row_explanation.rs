@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::node_panel::explain;
 use crate::render_context::RenderContext;
 use crate::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
-
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::heat_map::CellCursor;
 use crate::views::fleet::node_notes::row_notes;
@@ -102,7 +101,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     let mut not_fresh = Vec::new();
     if !old.is_empty() {
         let (count, names) = (counted(old.len(), "node"), nodeset::fold(old));
-        not_fresh.push(Fact::known(count, names, "not fresh, so not in the sums"));
+        not_fresh.push(Fact::known(&count, names, "not fresh, so not in the sums"));
     }
     let row = FleetRow {
         totals,

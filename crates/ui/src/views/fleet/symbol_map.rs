@@ -42,7 +42,6 @@ impl SymbolMap {
         }
     }
 
-    /// Returns the letter and colour number of a name.
     pub(super) fn of(&self, name: &str) -> (char, u8) {
         self.assigned.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
     }

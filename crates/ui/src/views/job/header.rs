@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::display_options::DisplayOptions;
-
 use crate::views::job::metric::JobMetric;
 use crate::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::views::job::summary::JobSummary;
@@ -11,8 +10,7 @@ use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::{ACTIVE_PERCENT, Evidence};
-use gtop_local::text::counted;
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::{Job, JobState, SchedulerWords};
 

@@ -1,9 +1,8 @@
-//! Explains a job: how its devices do, then what the scheduler says of it.
+//! Explains a job: the state of its devices, then what the scheduler reports.
 
 use crate::render_context::RenderContext;
 use crate::views::job::load::JobLoad;
 use crate::views::job::summary::JobSummary;
-
 use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::jobs::JobEntry;
@@ -35,7 +34,7 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
         .with_numbers(source, listed_at.filter(|_| is_listed), facts)
 }
 
-/// Tells which of its devices are faulty or differ from the others, and how.
+/// Lists the devices that are faulty or differ from the others, and how.
 fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
     let summary = JobSummary::build(context.view, entry, context.options.units());
     let remarks = summary.findings.iter().take(MAX_FINDINGS).map(|found| Remark {
@@ -47,7 +46,7 @@ fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
     remarks.collect()
 }
 
-/// Tells what places the job where it stands in the list, then what that is counted of.
+/// Returns what the list sorts the job by, then what that is counted from.
 fn load_facts(load: &JobLoad) -> Vec<Fact> {
     let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
     let parts = if measured > load.reporting { "devices and slices" } else { "devices" };

@@ -90,7 +90,6 @@ impl JobListState {
         lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
     }
 
-    /// Moves the cursor.
     pub(super) fn step(
         &mut self,
         context: RenderContext<'_>,
@@ -192,7 +191,6 @@ impl JobListState {
         }
     }
 
-    /// Puts the cursor on the selected job.
     pub(super) fn follow(&mut self, selection: &SharedSelection) {
         if let Some(job) = selection.last_job() {
             self.cursor.select(0, Some(Arc::clone(&job.shown_id)));
@@ -269,13 +267,12 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
 /// Counts the jobs that have nodes, those that wait for some, and the devices that they leave idle.
 fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let fleet_view = context.view;
-    let ListCounts { own, with_nodes: shown, pending, has_more_tasks, idle, outliers } =
-        rows.counts;
+    let ListCounts { own, with_nodes, pending, has_more_tasks, idle, outliers } = rows.counts;
     let (jobs, tone) = if fleet_view.filter.is_empty() {
-        (format!("{} with nodes", counted(shown, "job")), Tone::Strong)
+        (format!("{} with nodes", counted(with_nodes, "job")), Tone::Strong)
     } else {
         let all = counted(fleet_view.job_index().entries.len(), "job");
-        (format!("{shown} of {all} with nodes match"), Tone::Accent)
+        (format!("{with_nodes} of {all} with nodes match"), Tone::Accent)
     };
     let more = if has_more_tasks { "+" } else { "" };
     let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
@@ -283,7 +280,7 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let watch = context.options.scheduler.watch;
     let unlisted = format!("known from processes; {watch} shows pending ones too");
     let parts = [
-        (shown > 0, jobs, tone),
+        (with_nodes > 0, jobs, tone),
         (pending > 0, format!("{pending}{more} pending"), Tone::Plain),
         (own > 0, format!("{own} yours"), Tone::Accent),
         (idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn),
@@ -296,7 +293,7 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     Line::of_notes(&present.map(|(_, text, tone)| (text, tone)).collect::<Vec<_>>())
 }
 
-/// Tells why a job without nodes cannot be opened.
+/// Returns why a job without nodes cannot be opened.
 fn waiting_message(context: RenderContext<'_>, row: &JobRow, job: &Job) -> String {
     let mut text = format!("job {} has no nodes yet", job.shown_id);
     if let Some(reason) = job.reason.as_deref() {

@@ -31,7 +31,7 @@ pub(super) struct JobLoad {
     /// The device of the lowest utilization, as `gpu02:3`.
     pub(super) lowest: Option<String>,
     idle: usize,
-    /// True if a device tells whether it is idle: the activity of a slice, its utilization elsewhere, does not.
+    /// True if a device reports whether it is idle: the activity of a slice, its utilization elsewhere, does not.
     knows_idle: bool,
     lost: usize,
     faulty: usize,
@@ -69,7 +69,7 @@ impl JobLoad {
         load
     }
 
-    /// Adds the devices of the job on a node. One that has not reported them counts with the number it was asked for.
+    /// Adds the devices of the job on a node. A node that has not reported them counts with the requested number.
     fn add_size(&mut self, node: Option<&Node>, allocation: &Allocation, job_node: &JobNode) {
         self.nodes += 1;
         let own = &job_node.holdings.devices;
@@ -137,7 +137,6 @@ impl JobLoad {
         self.utilization.as_ref().map(|shares| shares.outliers.len())
     }
 
-    /// Returns the mean utilization in percent.
     pub(super) fn mean(&self) -> Option<f32> {
         self.utilization.as_ref().map(|shares| shares.mean)
     }
@@ -147,12 +146,11 @@ impl JobLoad {
         self.lost + self.faulty + self.with_errors > 0
     }
 
-    /// Returns true if a node is down or stale.
     pub(super) const fn has_old_nodes(&self) -> bool {
         self.down + self.stale > 0
     }
 
-    /// Returns what is wrong with its devices and nodes, the worst first: how many, the word, and how bad it is.
+    /// Returns what is wrong with its devices and nodes, the worst first: the count, the label and the severity.
     pub(super) fn problems(&self) -> impl Iterator<Item = (usize, &'static str, Severity)> {
         let all = [
             (self.lost, "lost", Severity::Error),

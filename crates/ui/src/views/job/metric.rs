@@ -24,7 +24,6 @@ impl JobMetric {
     pub(crate) const ALL: [Self; 4] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
 
-    /// Returns the name of the metric with its unit.
     pub(crate) fn caption(self, units: Units) -> String {
         let (name, unit) = match self {
             Self::Utilization => ("utilization", "%"),
@@ -44,7 +43,6 @@ impl JobMetric {
         }
     }
 
-    /// Reads the metric of a device.
     pub(crate) fn read(self, device: &Device) -> Option<f32> {
         match self {
             Self::Utilization => utilization(device),

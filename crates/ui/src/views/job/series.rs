@@ -79,9 +79,8 @@ impl MeanSeries {
         let last = self.last_second.div_euclid(seconds);
         let mut columns = Means::new(count);
         for (mean, second) in self.means.iter().zip(first..) {
-            let columns_back =
-                usize::try_from(last - second.div_euclid(seconds)).unwrap_or(usize::MAX);
-            if let Some(index) = count.checked_sub(columns_back.saturating_add(1)) {
+            let back = usize::try_from(last - second.div_euclid(seconds)).unwrap_or(usize::MAX);
+            if let Some(index) = count.checked_sub(back.saturating_add(1)) {
                 columns.add(index, *mean, 1.0);
             }
         }

@@ -14,8 +14,7 @@ use gtop_fleet::insight::jobs::{JobEntry, JobNode};
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::{Certainty, Evidence, Node};
 use gtop_local::text::width_of;
-use gtop_model::nodeset;
-use gtop_model::{Device, Job, NodeName};
+use gtop_model::{Device, Job, NodeName, nodeset};
 
 pub(super) mod findings;
 
@@ -66,7 +65,7 @@ pub(crate) struct NodeRow {
     /// Index into the nodes of the fleet, `None` if the node is not monitored.
     pub(crate) node_index: Option<usize>,
     pub(crate) is_fresh: bool,
-    /// True if neither scheduler nor processes say which devices the job has here.
+    /// True if neither scheduler nor processes show which devices the job has here.
     pub(crate) has_unknown_devices: bool,
     /// The devices of the job on this node that match the filter.
     pub(crate) cells: Vec<DeviceCell>,
@@ -121,7 +120,7 @@ impl JobSummary {
         let rows: Vec<NodeRow> = rows.collect();
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
-        // A node that has not reported its devices counts with the number it was asked for.
+        // A node that has not reported its devices counts with the requested number.
         let device_counts = rows.iter().zip(nodes.clone()).map(|(row, (allocation, _))| {
             let asked = allocation.devices.count().filter(|_| row.has_unknown_devices);
             asked.unwrap_or(row.cells.len())

@@ -235,7 +235,6 @@ pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowS
     Some(RowStatus { text: text.to_owned(), tone, is_stale })
 }
 
-/// Returns true if the values of a process are old.
 pub(super) fn is_stale(entry: ProcessEntry<'_>, now: Timestamp) -> bool {
     row_status(entry, now).is_some_and(|status| status.is_stale)
 }

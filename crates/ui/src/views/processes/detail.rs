@@ -45,7 +45,6 @@ impl DetailPage {
         Self { target, row, detail: None, error: None, requested_at: now, top: 0, lines: 0 }
     }
 
-    /// Returns the request for the details.
     pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
@@ -164,9 +163,9 @@ impl DetailPage {
         let niceness = reading_text(&detail.niceness, i8::to_string);
         let [voluntary, involuntary] = [&detail.voluntary_switches, &detail.involuntary_switches]
             .map(|count| reading_text(count, u64::to_string));
-        let switches =
-            format!("context switches: {voluntary} voluntary, {involuntary} involuntary");
-        add("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
+        let switches = format!("{voluntary} voluntary, {involuntary} involuntary");
+        let threads = format!("{threads}; niceness {niceness}; context switches: {switches}");
+        add("threads", threads, plain);
         let units = context.options.units();
         let ProcessDetail { process, peak_resident, swapped, virtual_memory, .. } = detail;
         let [used, peak, swapped, reserved] =
@@ -215,7 +214,6 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
     }
 }
 
-/// Draws the current values in one line.
 fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
     let device = or_unknown(entry.device, |device| device_label(entry.node, device));
@@ -293,7 +291,6 @@ fn graph(
 ) -> Vec<Line> {
     let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
     let highest = series.highest(metric);
-
     let [usual, of_chip] = metric.names();
     let name = if entry.is_some_and(ProcessEntry::is_tpu) { of_chip } else { usual };
     let now = points.last().copied().flatten();

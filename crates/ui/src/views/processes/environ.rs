@@ -23,7 +23,6 @@ impl EnvironPage {
         Self { target, reply: None, is_truncated: false, viewport: Viewport::default(), shift: 0 }
     }
 
-    /// Returns the request for the environment.
     pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),

@@ -13,8 +13,7 @@ use crate::process_target::ProcessTarget;
 use crate::widgets::number_format::percent_value;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::Usage;
-use gtop_fleet::query::DisplaySelection;
-use gtop_fleet::query::SortOrder;
+use gtop_fleet::query::{DisplaySelection, SortOrder};
 use gtop_fleet::{Fleet, Node};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
@@ -88,24 +87,18 @@ impl ProcessRows {
         self.inputs.as_ref().map_or(ResolvedScope::Fleet, |inputs| inputs.scope.clone())
     }
 
-    /// Returns the job list of the snapshot.
     pub(super) const fn jobs(&self) -> Option<&Arc<JobList>> {
         self.fleet.jobs.as_ref()
     }
 
     /// Rebuilds the rows if an input has changed or an ended process is to disappear.
-    pub(super) fn refresh(
-        &mut self,
-        fleet_view: &FleetView,
-        scope: ResolvedScope,
-        order: SortOrder,
-    ) {
-        let filter = fleet_view.filter.text().to_owned();
-        let filtered_at = (!fleet_view.filter.is_empty()).then_some(fleet_view.now);
-        let selection = Arc::clone(&fleet_view.selection);
+    pub(super) fn refresh(&mut self, view: &FleetView, scope: ResolvedScope, order: SortOrder) {
+        let filter = view.filter.text().to_owned();
+        let filtered_at = (!view.filter.is_empty()).then_some(view.now);
+        let selection = Arc::clone(&view.selection);
         let inputs = RowInputs { scope, order, filter, filtered_at, selection };
-        let now = fleet_view.now;
-        let is_same = Arc::ptr_eq(&self.fleet.nodes, &fleet_view.fleet.nodes)
+        let now = view.now;
+        let is_same = Arc::ptr_eq(&self.fleet.nodes, &view.fleet.nodes)
             && self.inputs.as_ref() == Some(&inputs);
         if is_same && !self.ended.iter().any(|row| is_expired(row, now)) {
             return;
@@ -123,37 +116,32 @@ impl ProcessRows {
             // ends.
             (self.name_width, self.user_width) = (0, 0);
         }
-        self.collect_rows(fleet_view, &inputs, is_continued.then_some(&old_fleet));
+        self.collect_rows(view, &inputs, is_continued.then_some(&old_fleet));
         let entries: Vec<_> = self.list.iter().map(ProcessRow::entry).collect();
         let positions = process_order::positions(&entries, inputs.order);
         self.list = positions.iter().filter_map(|at| self.list.get(*at).cloned()).collect();
         self.list.extend(self.ended.iter().cloned());
-        self.fleet = fleet_view.fleet.clone();
+        self.fleet = view.fleet.clone();
         self.built_at = now;
         self.inputs = Some(inputs);
     }
 
-    fn collect_rows(
-        &mut self,
-        fleet_view: &FleetView,
-        inputs: &RowInputs,
-        old_fleet: Option<&Fleet>,
-    ) {
+    fn collect_rows(&mut self, view: &FleetView, inputs: &RowInputs, old_fleet: Option<&Fleet>) {
         self.list.clear();
         (self.hidden, self.node_count, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
         (self.job_id_len, self.has_tpus, self.has_gpus) = (0, false, false);
         (self.video_count, self.own_count, self.process_count) = (0, 0, 0);
         let nodes: Vec<(usize, &Arc<Node>)> = match &inputs.scope {
             ResolvedScope::Node(name) => {
-                let nodes = fleet_view.fleet.nodes.iter().enumerate();
+                let nodes = view.fleet.nodes.iter().enumerate();
                 nodes.filter(|(_, node)| node.name == *name).collect()
             }
-            ResolvedScope::Fleet | ResolvedScope::Job(..) => fleet_view
+            ResolvedScope::Fleet | ResolvedScope::Job(..) => view
                 .matching
                 .iter()
-                .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?)))
+                .filter_map(|index| Some((*index, view.fleet.nodes.get(*index)?)))
                 // A machine monitored under two names is counted once.
-                .filter(|(_, node)| !fleet_view.fleet.same_as.contains_key(&node.name))
+                .filter(|(_, node)| !view.fleet.same_as.contains_key(&node.name))
                 .collect(),
         };
         for (index, node) in nodes {
@@ -162,10 +150,10 @@ impl ProcessRows {
                 same.or_else(|| fleet.node(&node.name))
             });
             if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
-                self.record_ended(old, node, fleet_view, inputs);
+                self.record_ended(old, node, view, inputs);
             }
             let first = self.list.len();
-            self.add_node(node, fleet_view, inputs);
+            self.add_node(node, view, inputs);
             let rows = self.list.get(first..).unwrap_or_default().iter();
             let entries = rows.filter_map(ProcessRow::entry);
             let pids: BTreeSet<u32> = entries.map(|entry| entry.used.pid).collect();
@@ -178,7 +166,7 @@ impl ProcessRows {
         &mut self,
         old: &Arc<Node>,
         node: &Arc<Node>,
-        fleet_view: &FleetView,
+        view: &FleetView,
         inputs: &RowInputs,
     ) {
         if node.link != Link::Up || has_same_processes(old, node) {
@@ -193,19 +181,18 @@ impl ProcessRows {
             let key = entry.key();
             if !(is_running && is_user)
                 && self.ended.len() < MAX_ENDED
-                && is_included(entry, fleet_view, inputs)
+                && is_included(entry, view, inputs)
                 && !self.ended.iter().any(|known| known.has_key(&key))
             {
-                self.ended.push(ProcessRow { ended_at: Some(fleet_view.now), ..row.clone() });
+                self.ended.push(ProcessRow { ended_at: Some(view.now), ..row.clone() });
             }
         }
     }
 
-    fn add_node(&mut self, node: &Arc<Node>, fleet_view: &FleetView, inputs: &RowInputs) {
+    fn add_node(&mut self, node: &Arc<Node>, view: &FleetView, inputs: &RowInputs) {
         let before = self.list.len();
         for row in node_rows(node) {
-            let Some(entry) = row.entry().filter(|entry| is_included(*entry, fleet_view, inputs))
-            else {
+            let Some(entry) = row.entry().filter(|entry| is_included(*entry, view, inputs)) else {
                 continue;
             };
             let has_ended = entry.process.is_none()
@@ -222,7 +209,8 @@ impl ProcessRows {
             let video = [entry.used.encoder, entry.used.decoder];
             let is_used = video.into_iter().filter_map(percent_value).any(|share| share > 0.0);
             self.video_count += usize::from(is_used);
-            *if entry.is_tpu() { &mut self.has_tpus } else { &mut self.has_gpus } = true;
+            self.has_tpus |= entry.is_tpu();
+            self.has_gpus |= !entry.is_tpu();
             self.list.push(row);
         }
         if self.list.len() > before {
@@ -293,20 +281,18 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
 }
 
 /// Returns true if the process is in the scope and matches the selection and the filter.
-fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInputs) -> bool {
+fn is_included(entry: ProcessEntry<'_>, view: &FleetView, inputs: &RowInputs) -> bool {
     if let ResolvedScope::Job(id, alias) = &inputs.scope {
         let job = entry.job();
         if job != Some(id) && (job.is_none() || job != alias.as_ref()) {
             return false;
         }
     }
-    fleet_view.selection.matches_process(entry.node, entry.used)
-        && matches_filter(entry, fleet_view)
+    view.selection.matches_process(entry.node, entry.used) && matches_filter(entry, view)
 }
 
-/// Returns true if the filter shows the process.
-fn matches_filter(entry: ProcessEntry<'_>, fleet_view: &FleetView) -> bool {
-    if fleet_view.filter.is_empty() {
+fn matches_filter(entry: ProcessEntry<'_>, view: &FleetView) -> bool {
+    if view.filter.is_empty() {
         return true;
     }
     let usage = Usage {
@@ -314,15 +300,15 @@ fn matches_filter(entry: ProcessEntry<'_>, fleet_view: &FleetView) -> bool {
         process: entry.process.cloned(),
         unseen: entry.unseen.cloned(),
     };
-    fleet_view.filter.matches_usage(entry.node, entry.device, &usage, fleet_view.now)
+    view.filter.matches_usage(entry.node, entry.device, &usage, view.now)
 }
 
 /// Returns true if the filter hides a process. It hides no process of a tree that uses no device.
-pub(super) fn is_hidden(target: &ProcessTarget, fleet_view: &FleetView) -> bool {
-    if fleet_view.filter.is_empty() || !target.is_on_device {
+pub(super) fn is_hidden(target: &ProcessTarget, view: &FleetView) -> bool {
+    if view.filter.is_empty() || !target.is_on_device {
         return false;
     }
-    let Some(node) = fleet_view.fleet.node(&target.node) else { return true };
+    let Some(node) = view.fleet.node(&target.node) else { return true };
     let mut rows = node_rows(node).filter(|row| row.is_of(&node.name, target.key));
-    !rows.any(|row| row.entry().is_some_and(|entry| matches_filter(entry, fleet_view)))
+    !rows.any(|row| row.entry().is_some_and(|entry| matches_filter(entry, view)))
 }

@@ -6,7 +6,6 @@ use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::widgets::number_format::{gib, percent_value};
 use crate::widgets::series::TimeSeries;
 use gtop_local::time::Timestamp;
-
 use gtop_model::table;
 
 /// Points per series, which is 10 minutes.
@@ -60,7 +59,6 @@ impl Series {
         values.reduce(f32::max)
     }
 
-    /// Returns the length of the series in seconds.
     pub(super) fn seconds(&self) -> usize {
         self.0.points().len()
     }
@@ -87,7 +85,7 @@ impl ProcessSeries {
         self.record(known.into_iter(), now);
     }
 
-    /// Adds a point for each row. If there is no room for a new series, the one updated least recently is
+    /// Adds a point for each row. If there are too many series, the one updated least recently is
     /// dropped.
     pub(super) fn record<'a>(
         &mut self,

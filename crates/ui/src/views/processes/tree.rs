@@ -73,7 +73,6 @@ impl Tree {
         }
     }
 
-    /// Returns the request for the tree.
     pub(super) fn request(&self) -> NodeRequest {
         NodeRequest { node: self.node.clone(), process_request: ProcessRequest::Tree(None) }
     }
@@ -268,7 +267,7 @@ fn build_rows(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> 
     rows
 }
 
-/// Visits a process and its descendants depth first, each with its branch lines.
+/// Calls `visit` for a process and its descendants, depth first, each with its branch lines.
 fn visit_subtree(
     tree: &ProcessTree,
     root: usize,
@@ -316,7 +315,6 @@ struct DrawnProcess<'a> {
 
 type Column<'a> = TableColumn<TreeTable<'a>, DrawnProcess<'a>>;
 
-/// Returns the columns of the tree.
 pub(super) fn column_specs() -> Vec<ColumnSpec> {
     table::specs(&TreeTable::COLUMNS).to_vec()
 }
@@ -400,11 +398,9 @@ impl<'a> DrawnProcess<'a> {
 fn devices(node: &Node, pid: u32) -> String {
     let used: BTreeSet<&Arc<str>> =
         node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
-    let used_devices: Vec<_> =
-        node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
-    let is_tpu = used_devices.iter().any(|device| device.tpu.is_some());
-    let labels: Vec<String> =
-        used_devices.iter().map(|device| device_label(node, device)).collect();
+    let devices = node.devices.iter().filter(|device| used.contains(&device.uuid));
+    let is_tpu = devices.clone().any(|device| device.tpu.is_some());
+    let labels: Vec<String> = devices.map(|device| device_label(node, device)).collect();
     format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
 }
 

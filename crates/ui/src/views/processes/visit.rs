@@ -39,7 +39,7 @@ impl State {
         self.cursor.select(index.unwrap_or(0), Some(key));
     }
 
-    /// Notes that what the visit was for has been opened: closing a page then ends the visit.
+    /// Ends the visit with the page that it has opened, if any.
     pub(crate) fn settle_visit(&mut self) {
         let is_for_page = !self.is_on_table();
         if let Some(visit) = &mut self.visit {

@@ -12,7 +12,7 @@ use gtop_fleet::insight::runs::{Liveness, RunRow, RunTimes};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::format_duration;
-use gtop_model::{Bytes, MetricValue, RunStatus};
+use gtop_model::{Bytes, MetricValue, Progress, RunStatus};
 
 /// Maximum width of a name.
 pub(super) const MAX_NAME_WIDTH: u16 = 40;
@@ -35,12 +35,14 @@ pub(super) struct RunColumn {
 /// What a column shows.
 pub(super) enum ColumnKind {
     Value(ReadCell),
+    Progress(ReadProgress),
     Time(ReadTime),
     /// A metric of this name.
     Metric(String),
 }
 
 type ReadCell = fn(RenderContext<'_>, &RunRow) -> (String, Tone);
+type ReadProgress = fn(&Progress) -> Option<String>;
 type ReadTime = fn(&RunTimes) -> Option<Duration>;
 
 impl RunColumn {
@@ -52,10 +54,13 @@ impl RunColumn {
         Self { title: Cow::Borrowed(title), help, is_right: true, kind: ColumnKind::Value(cell) }
     }
 
-    /// Declares a column of a time of the run.
+    /// Declares a column of what the file of the run says.
+    const fn progress(title: &'static str, help: &'static str, read: ReadProgress) -> Self {
+        Self { title: Cow::Borrowed(title), help, is_right: true, kind: ColumnKind::Progress(read) }
+    }
+
     const fn time(title: &'static str, help: &'static str, time: ReadTime) -> Self {
-        let kind = ColumnKind::Time(time);
-        Self { title: Cow::Borrowed(title), help, is_right: true, kind }
+        Self { title: Cow::Borrowed(title), help, is_right: true, kind: ColumnKind::Time(time) }
     }
 
     pub(super) fn metric(name: &str) -> Self {
@@ -72,6 +77,7 @@ impl RunColumn {
     pub(super) fn cell(&self, context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
         match &self.kind {
             ColumnKind::Value(cell) => cell(context, row),
+            ColumnKind::Progress(read) => plain(row.run.progress.as_deref().and_then(read)),
             ColumnKind::Time(time) => plain(time(&row.times).map(format_duration)),
             ColumnKind::Metric(name) => {
                 let metrics = row.run.progress.as_ref().map(|progress| &progress.metrics);
@@ -92,36 +98,27 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
         let phase = row.run.progress.as_ref().and_then(|progress| progress.phase.as_deref());
         (phase.unwrap_or(UNKNOWN).to_owned(), phase_tone(row))
     }),
-    RunColumn::right("EPOCH", "epoch, of how many", |_, row| {
-        let progress = row.run.progress.as_ref();
-        plain(progress.and_then(|progress| {
-            // Counted from 0 in the file.
-            Some(of_total(progress.epoch?.saturating_add(1), progress.total_epochs))
-        }))
+    RunColumn::progress("EPOCH", "epoch, of how many", |progress| {
+        // Counted from 0 in the file.
+        Some(of_total(progress.epoch?.saturating_add(1), progress.total_epochs))
     }),
-    RunColumn::right("BATCH", "batch of the epoch, of how many", |_, row| {
-        let progress = row.run.progress.as_ref();
-        plain(progress.and_then(|progress| Some(of_total(progress.batch?, progress.total_batches))))
+    RunColumn::progress("BATCH", "batch of the epoch, of how many", |progress| {
+        Some(of_total(progress.batch?, progress.total_batches))
     }),
-    RunColumn::right("LOSS", "loss as last written", |_, row| {
-        let loss = row.run.progress.as_ref().and_then(|progress| progress.loss.as_ref());
-        plain(loss.map(|loss| metric_text(loss, 4)))
+    RunColumn::progress("LOSS", "loss as last written", |progress| {
+        progress.loss.as_ref().map(|loss| metric_text(loss, 4))
     }),
     RunColumn::time("LEFT", "time left for the whole run", |times| times.run.remaining),
     RunColumn::time("ELAPSED", "time since the run started", |times| times.run.elapsed),
     RunColumn::time("TOTAL", "expected time of the whole run", |times| times.run.total),
-    RunColumn::right("LR", "learning rate", |_, row| {
-        let rate = row.run.progress.as_ref().and_then(|progress| progress.learning_rate.as_ref());
-        plain(rate.map(|rate| metric_text(rate, 6)))
+    RunColumn::progress("LR", "learning rate", |progress| {
+        progress.learning_rate.as_ref().map(|rate| metric_text(rate, 6))
     }),
     RunColumn::right("IT/S", "batches per second", |_, row| {
         plain(row.times.rate.map(|rate| number(rate, 2)))
     }),
-    RunColumn::right("VAL BATCH", "batch of the validation, of how many", |_, row| {
-        let progress = row.run.progress.as_ref();
-        plain(progress.and_then(|progress| {
-            Some(of_total(progress.validation_batch?, progress.total_validation_batches))
-        }))
+    RunColumn::progress("VAL BATCH", "batch of the validation, of how many", |progress| {
+        Some(of_total(progress.validation_batch?, progress.total_validation_batches))
     }),
     RunColumn::time("EP ELAPSED", "time since the epoch started", |times| times.epoch.elapsed),
     RunColumn::time("EP LEFT", "time left for the epoch", |times| times.epoch.remaining),
@@ -181,9 +178,8 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
         let jobs = context.view.fleet.jobs.as_deref();
         plain(row.job.as_ref().map(|job| shown_id(jobs, job).into_owned()))
     }),
-    RunColumn::right("PID", "id of its main process", |_, row| {
-        let pid = row.run.progress.as_ref().and_then(|progress| progress.pid);
-        plain(pid.map(|pid| pid.to_string()))
+    RunColumn::progress("PID", "id of its main process", |progress| {
+        progress.pid.map(|pid| pid.to_string())
     }),
     RunColumn::right("STALLED", "for how long it has not advanced", |context, row| {
         let span = row.stalled_since.map(|since| context.view.now.since(since));
@@ -235,7 +231,7 @@ fn plain(text: Option<String>) -> (String, Tone) {
     (text.unwrap_or_else(|| UNKNOWN.to_owned()), Tone::Plain)
 }
 
-/// Returns a value of the processes; one that the file tells is old.
+/// Returns a value of the processes; one from the file is old.
 fn resource(row: &RunRow, text: Option<String>) -> (String, Tone) {
     let (text, _) = plain(text);
     (text, if row.resources.is_from_file { Tone::Faint } else { Tone::Plain })
@@ -269,20 +265,19 @@ pub(super) fn metric_text(value: &MetricValue, decimals: usize) -> String {
 
 fn status(context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
     let word = row.status.as_str();
-    let tone = status_tone(row);
     match (&row.liveness, row.stalled_since) {
         (_, Some(since)) => {
             let span = format_duration(context.view.now.since(since));
             (format!("STALLED {span}"), Tone::Warn)
         }
         (Liveness::Stopped, _) => ("STOPPED".to_owned(), Tone::Warn),
-        // The file says so, and nothing else does.
+        // Only the file reports it as running.
         (Liveness::Unreachable | Liveness::Elsewhere(_) | Liveness::Unknown(_), _)
             if row.status == RunStatus::Running =>
         {
             (format!("{word} ?"), Tone::Faint)
         }
-        _ => (word.to_owned(), tone),
+        _ => (word.to_owned(), status_tone(row)),
     }
 }
 

@@ -39,7 +39,6 @@ impl SeenColumns {
         self.add_metrics(runs);
         let metrics = self.metrics.iter().map(|name| RunColumn::metric(name));
         let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
-
         let mut seen = Vec::new();
         for column in all {
             let title = &*column.title;
@@ -123,7 +122,7 @@ impl<'a> RunTable<'a> {
             columns.push((column, width));
         }
         let right = count - first_column - columns.len();
-        // Numbers stand at the right edge of their column: only a text has use for more room.
+        // Numbers stand at the right edge of their column: only a text can use more width.
         if right == 0
             && let Some((column, last)) = columns.last_mut()
             && !column.is_right

@@ -4,48 +4,44 @@ use std::sync::Arc;
 
 use crate::render_context::RenderContext;
 use crate::views::users::UserRowIdentity;
-use gtop_fleet::insight::FleetView;
-use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::users::{UserUsage, Users};
+use gtop_fleet::insight::{FleetView, RowId};
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::{Node, User};
 use gtop_local::text::width_of;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum UserRow {
-    /// The row with a user's sums.
-    User { user: User },
+pub(super) struct UserRow {
+    pub(super) user: User,
+    pub(super) kind: UserRowKind,
+    /// The index of its node in the fleet; `None` for the sums of the user.
+    node_index: Option<usize>,
+    /// The process or the idle device.
+    pub(super) row_id: Option<RowId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UserRowKind {
+    /// A user's sums.
+    User,
     /// An idle device of the user: its index in `UserUsage::idle`.
-    Idle { user: User, at: usize, node_index: usize, row_id: RowId },
-    /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
-    Node { user: User, node_usage: usize, node_index: usize },
-    /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
-    Process { user: User, node_index: usize, use_index: usize, row_id: RowId },
+    Idle(usize),
+    /// A node of the user: its index in `UserUsage::nodes`.
+    Node(usize),
+    /// A process of the user: the index of its use among the node's uses.
+    Process(usize),
 }
 
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
     pub(super) fn identity(&self, context: RenderContext<'_>) -> UserRowIdentity {
-        let (Self::User { user }
-        | Self::Idle { user, .. }
-        | Self::Node { user, .. }
-        | Self::Process { user, .. }) = self;
-        let row = match self {
-            Self::User { .. } | Self::Node { .. } => None,
-            Self::Process { row_id, .. } | Self::Idle { row_id, .. } => Some(row_id.clone()),
-        };
         let node = self.node(context).map(|node| node.name.clone());
-        UserRowIdentity { user: user.clone(), node, row }
+        UserRowIdentity { user: self.user.clone(), node, row: self.row_id.clone() }
     }
 
-    /// Returns the node of the row; `None` for a user.
+    /// Returns the node of the row; `None` for the sums of a user.
     pub(super) fn node<'a>(&self, context: RenderContext<'a>) -> Option<&'a Arc<Node>> {
-        match self {
-            Self::User { .. } => None,
-            Self::Idle { node_index, .. }
-            | Self::Node { node_index, .. }
-            | Self::Process { node_index, .. } => context.view.fleet.nodes.get(*node_index),
-        }
+        context.view.fleet.nodes.get(self.node_index?)
     }
 }
 
@@ -76,29 +72,23 @@ impl UserRows {
         let mut name = 4;
         for (user, user_usage) in users {
             name = name.max(width_of(&user.text()));
-            list.push(UserRow::User { user: user.clone() });
+            let row =
+                |kind, node_index, row_id| UserRow { user: user.clone(), kind, node_index, row_id };
+            list.push(row(UserRowKind::User, None, None));
             if unfolded != Some(user) {
                 continue;
             }
-            list.extend(user_usage.idle.iter().enumerate().map(|(at, idle)| UserRow::Idle {
-                user: user.clone(),
-                at,
-                node_index: idle.node_index,
-                row_id: RowId::Device(Arc::clone(&idle.uuid)),
-            }));
+            for (at, idle) in user_usage.idle.iter().enumerate() {
+                let row_id = RowId::Device(Arc::clone(&idle.uuid));
+                list.push(row(UserRowKind::Idle(at), Some(idle.node_index), Some(row_id)));
+            }
             for (index, node_usage) in user_usage.nodes.iter().enumerate() {
-                let node = fleet_view.fleet.nodes.get(node_usage.node_index);
+                let node_index = node_usage.node_index;
+                let node = fleet_view.fleet.nodes.get(node_index);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
-                list.push(UserRow::Node {
-                    user: user.clone(),
-                    node_usage: index,
-                    node_index: node_usage.node_index,
-                });
-                list.extend(node_usage.uses.iter().map(|(use_index, row_id)| UserRow::Process {
-                    user: user.clone(),
-                    node_index: node_usage.node_index,
-                    use_index: *use_index,
-                    row_id: row_id.clone(),
+                list.push(row(UserRowKind::Node(index), Some(node_index), None));
+                list.extend(node_usage.uses.iter().map(|(use_index, row_id)| {
+                    row(UserRowKind::Process(*use_index), Some(node_index), Some(row_id.clone()))
                 }));
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::render_context::RenderContext;
 use crate::timeline::time_text;
 use crate::views::users::COLUMNS;
-use crate::views::users::rows::{UserRow, UserRows};
+use crate::views::users::rows::{UserRow, UserRowKind, UserRows};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
@@ -16,8 +16,7 @@ use gtop_fleet::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Node, User};
-use gtop_local::text::counted;
-use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::text::{UNKNOWN, counted, width_of};
 use gtop_local::time::{Timestamp, format_age, format_duration};
 
 /// Columns of the fold marker and the gap after it.
@@ -107,7 +106,6 @@ impl<'a> UserTable<'a> {
             .rank(7),
     ];
 
-    /// Lays out the table in `width`.
     pub(super) fn laid_out(
         context: RenderContext<'a>,
         rows: &UserRows,
@@ -244,24 +242,23 @@ fn watts(power: f32) -> String {
     }
 }
 
-/// Returns one row as a line.
 pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line> {
     let UserTable { context, usage, unfolded, .. } = table.context;
-    match row {
-        UserRow::User { user } => {
-            let sums = UserSums::new(user, usage.usage_of(user)?);
-            let mark = if unfolded == Some(user) { "- " } else { "+ " };
+    match row.kind {
+        UserRowKind::User => {
+            let sums = UserSums::new(&row.user, usage.usage_of(&row.user)?);
+            let mark = if unfolded == Some(&row.user) { "- " } else { "+ " };
             Some(table.row(Line::styled(mark, Tone::Faint), &sums, Fade::if_old(sums.is_stale)))
         }
-        UserRow::Idle { user, at, .. } => {
-            let idle = usage.usage_of(user)?.idle.get(*at)?;
+        UserRowKind::Idle(at) => {
+            let idle = usage.usage_of(&row.user)?.idle.get(at)?;
             Some(idle_row(table, row.node(context)?, idle))
         }
-        UserRow::Node { user, node_usage, .. } => {
-            let node_usage = usage.usage_of(user)?.nodes.get(*node_usage)?;
+        UserRowKind::Node(at) => {
+            let node_usage = usage.usage_of(&row.user)?.nodes.get(at)?;
             Some(node_row(table, row.node(context)?, node_usage))
         }
-        UserRow::Process { use_index, .. } => process_row(table, row.node(context)?, *use_index),
+        UserRowKind::Process(at) => process_row(table, row.node(context)?, at),
     }
 }
 

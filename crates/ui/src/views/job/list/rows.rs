@@ -314,7 +314,7 @@ impl JobRow {
         self.load.as_ref()
     }
 
-    /// Returns the number of devices it has or, while it waits, asks for.
+    /// Returns the number of devices it has or, while it waits, has requested.
     fn device_count(&self, job: &Job) -> Option<usize> {
         if let Some(load) = &self.load {
             return load.matching;
@@ -367,8 +367,7 @@ fn compare_by<'a, K: Ord>(
     is_reversed: bool,
     key: impl Fn(&'a JobRow, &'a Job) -> Option<K>,
 ) -> Ordering {
-    let [one, other] = rows.map(|(row, job)| key(row, job));
-    compare_known(one, other, is_reversed)
+    compare_known(rows.map(|(row, job)| key(row, job)), is_reversed)
 }
 
 fn known_text(text: &str) -> Option<&str> {

@@ -37,6 +37,11 @@ pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
 
 const WORST_HELP: &str = "your jobs first; on top the worst of the last 30 s";
 
+const DEVICES_HELP: &str = "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ; with a filter, 8/24: those \
+     that match, of all; only these count in the columns behind";
+const PROBLEM_HELP: &str = "what is wrong with its devices and nodes: lost, faulty or with ECC errors; down or stale; these jobs \
+     stand first";
+
 /// All columns of the list; the id always comes first.
 pub const COLUMN_SPECS: [ColumnSpec; 12] = table::specs(&JobListTable::COLUMNS);
 
@@ -92,24 +97,14 @@ impl<'a> JobListTable<'a> {
                 None => Cell::from(cells.row.size_text(cells.job)),
             }
         })
-        .named(
-            "devices",
-            "devices",
-            "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ; with a filter, 8/24: those \
-             that match, of all; only these count in the columns behind",
-        )
+        .named("devices", "devices", DEVICES_HELP)
         .rank(1),
         Column::left("PROBLEM", 0, |_, cells, place| {
             let problems = cells.row.problems();
             let sign = cells.row.load.as_ref().filter(|_| problems.width() > place.width);
             Cell::Line(sign.map_or(problems, problem_sign))
         })
-        .named(
-            "problem",
-            "worst",
-            "what is wrong with its devices and nodes: lost, faulty or with ECC errors; down or stale; these jobs \
-             stand first",
-        )
+        .named("problem", "worst", PROBLEM_HELP)
         .titled(|_, width| if width > SIGN_WIDTH { "PROBLEM" } else { "!" }.into())
         .or_titled(&["!"])
         .sized(|table, _| match table.widths[3] {
@@ -168,7 +163,6 @@ impl<'a> JobListTable<'a> {
             .rank(10),
     ];
 
-    /// Lays out the table in `width`.
     pub(super) fn laid_out(
         context: RenderContext<'a>,
         rows: &JobRows,
@@ -206,7 +200,6 @@ pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
     )
 }
 
-/// Draws one job as a line.
 pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow) -> Line {
     let cells = JobListCells { job, row };
     let Some(load) = &row.load else {
@@ -217,7 +210,7 @@ pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow)
     table.row(Line::new(), &cells, Fade::if_old(load.fresh == 0))
 }
 
-/// Tells what a job without nodes waits for, and when it is expected to start.
+/// Draws what a job without nodes waits for, and when it is expected to start.
 fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
     let RenderContext { view, zone, .. } = context;
     let mut line = Line::styled(job.state_text().to_owned(), Tone::Faint);
@@ -227,10 +220,11 @@ fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
     line = line.text(" · ", Tone::Faint).text(start_text(job, view.now, zone), Tone::Plain);
     if !job.partition.is_empty() {
         let queue = view.fleet.scheduler().words.queue;
-        line = line.text(format!(" · {queue} {}", job.partition), Tone::Faint);
+        let text = format!("{queue} {}", job.partition);
+        line = line.text(" · ", Tone::Faint).text(text, Tone::Faint);
     }
     match job.limit.map(format_duration) {
-        Some(limit) => line.text(format!(" · limit {limit}"), Tone::Faint),
+        Some(limit) => line.text(" · ", Tone::Faint).text(format!("limit {limit}"), Tone::Faint),
         None => line,
     }
 }
@@ -242,7 +236,6 @@ fn start_text(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     format!("starts {}", expected_start(job, now, zone))
 }
 
-/// Formats the expected start of a job.
 pub(super) fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     let Some(starts_at) = job.starts_at else { return "start unknown".to_owned() };
     let clock = time_text(starts_at, zone, "%a %H:%M");

@@ -1,4 +1,4 @@
-//! Findings: faults and outliers among the devices of a job, described in words.
+//! Findings: faults and outliers among the devices of a job, described as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,8 @@ use crate::views::job::metric::JobMetric;
 use crate::views::job::summary::{CellPlace, JobSummary};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::Units;
-use gtop_fleet::insight::FleetView;
-use gtop_fleet::insight::Severity;
 use gtop_fleet::insight::device_flag::DeviceFlag;
+use gtop_fleet::insight::{FleetView, Severity};
 use gtop_model::{Device, Reading};
 
 const MAX_FINDINGS: usize = 32;
