@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::view::View;
 use gtop_local::text::is_unprintable;
 use gtop_local::time::Timestamp;
+use gtop_model::table;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -24,50 +25,31 @@ pub enum Key {
     ControlNamed(NamedKey),
 }
 
-/// A key with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedKey {
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
-    Enter,
-    Escape,
-    Tab,
-    Backspace,
-    Delete,
-    Insert,
+table! {
+    /// A key with a name.
+    pub enum NamedKey {
+        Up = "Up",
+        Down = "Down",
+        Left = "Left",
+        Right = "Right",
+        PageUp = "PgUp",
+        PageDown = "PgDn",
+        Home = "Home",
+        End = "End",
+        Enter = "Enter",
+        Escape = "Esc",
+        Tab = "Tab",
+        Backspace = "Backspace",
+        Delete = "Del",
+        Insert = "Ins",
+    }
+    const ALL;
+    fn name -> &'static str;
 }
 
 impl NamedKey {
-    const NAMES: [(&str, Self); 14] = [
-        ("Up", Self::Up),
-        ("Down", Self::Down),
-        ("Left", Self::Left),
-        ("Right", Self::Right),
-        ("PgUp", Self::PageUp),
-        ("PgDn", Self::PageDown),
-        ("Home", Self::Home),
-        ("End", Self::End),
-        ("Enter", Self::Enter),
-        ("Esc", Self::Escape),
-        ("Tab", Self::Tab),
-        ("Backspace", Self::Backspace),
-        ("Del", Self::Delete),
-        ("Ins", Self::Insert),
-    ];
-
-    fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, named)| *named == self).map_or("", |(name, _)| name)
-    }
-
     fn of(name: &str) -> Option<Self> {
-        let found = Self::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, named)| *named)
+        Self::ALL.into_iter().find(|named| named.name().eq_ignore_ascii_case(name))
     }
 }
 
