@@ -9,7 +9,7 @@ use crate::effect::Effect;
 use crate::node_panel::series::NodeSeries;
 use crate::process_order;
 use crate::render_context::RenderContext;
-use crate::request::{NodeReply, NodeRequest};
+use crate::request::NodeRequest;
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
 use crate::views::{events, fleet, job, node, processes, runs, users};
@@ -30,7 +30,7 @@ use gtop_model::{NodeName, Signal};
 pub(crate) struct Navigation {
     pub view: View,
     /// Nodes or runs were shown; before that, the view is chosen by the number of nodes.
-    has_started: bool,
+    pub(crate) has_started: bool,
     /// The view to go back to.
     origin: View,
     /// The node that the key for the next problem moved to last.
@@ -46,11 +46,6 @@ pub(crate) struct Navigation {
 }
 
 impl Navigation {
-    /// Returns true if nodes or runs were shown.
-    pub(crate) const fn has_started(&self) -> bool {
-        self.has_started
-    }
-
     /// Notes the number of nodes; one node alone is shown in its view at first, which is more useful than a list.
     pub(crate) fn on_nodes(&mut self, count: usize) {
         if !self.has_started && count == 1 {
@@ -387,11 +382,6 @@ impl Navigation {
         self.processes.on_tick(context, &mut self.shared.selection)
     }
 
-    /// Handles the reply of a node to a request of a view.
-    pub(crate) fn on_reply(&mut self, context: RenderContext<'_>, reply: &NodeReply) -> Effect {
-        self.processes.on_reply(context, reply)
-    }
-
     /// Logs the events between two snapshots. If the selected node is no longer watched, selects a neighbour
     /// and returns its name.
     pub(crate) fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
@@ -407,11 +397,6 @@ impl Navigation {
         self.fleet.forget_series();
         self.job.forget_series();
         self.processes.forget_series();
-        self.close_pages();
-    }
-
-    /// Closes the pages that wait for live nodes.
-    pub(crate) fn close_pages(&mut self) {
         self.processes.close_pages();
     }
 

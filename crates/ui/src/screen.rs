@@ -189,7 +189,7 @@ impl Ui {
         if self.recording.has_jumped(timeline.as_ref()) {
             self.on_source();
         }
-        if !self.is_recorded() && timeline.is_some() && self.navigation.has_started() {
+        if !self.is_recorded() && timeline.is_some() && self.navigation.has_started {
             let events = std::mem::take(&mut self.navigation.events);
             self.recording.left_live = Some((events, self.shown.live.clone()));
         }
@@ -549,7 +549,7 @@ impl Ui {
             && request.needs_nodes()
         {
             // The page would wait for a reply.
-            self.navigation.close_pages();
+            self.navigation.processes.close_pages();
             effect = Effect::Message(RECORDED.to_owned());
         }
         self.apply(effect, now)
@@ -563,11 +563,10 @@ impl Ui {
 
     /// Returns true if there is a recording to play, and shows how to make one otherwise.
     fn has_recording(&mut self, now: Timestamp) -> bool {
-        let exists = self.recording.exists();
-        if !exists {
+        if !self.recording.exists() {
             self.answer(NOT_RECORDED, now);
         }
-        exists
+        self.recording.exists()
     }
 
     /// Performs an effect; returns what is left to the event loop.
@@ -603,7 +602,7 @@ impl Ui {
             }
             return;
         }
-        let effect = self.navigation.on_reply(self.shown.context(), reply);
+        let effect = self.navigation.processes.on_reply(self.shown.context(), reply);
         let is_message = matches!(effect, Effect::Message(_));
         self.apply(effect, now);
         if is_message {

@@ -215,14 +215,14 @@ impl OutputDialog {
         self.is_following = false;
         let at = match (self.hit, is_backwards) {
             // Not in the line of the match that was found last.
-            (Some(hit), false) => match self.document.line_at(hit) {
-                Ok(Some((_, _, next))) => next,
-                Ok(None) | Err(_) => hit.saturating_add(1),
-            },
-            (Some(hit), true) => match self.document.line_before(hit.saturating_add(1)) {
-                Ok(Some(start)) => start.min(hit),
-                Ok(None) | Err(_) => hit,
-            },
+            (Some(hit), false) => {
+                let line = self.document.line_at(hit).ok().flatten();
+                line.map_or(hit.saturating_add(1), |(_, _, next)| next)
+            }
+            (Some(hit), true) => {
+                let start = self.document.line_before(hit.saturating_add(1)).ok().flatten();
+                start.map_or(hit, |start| start.min(hit))
+            }
             (None, _) => self.top,
         };
         let search =
@@ -283,20 +283,14 @@ impl OutputDialog {
         }
         // A reply that does not advance would be requested forever.
         let is_stuck = searched == asked && found.is_none();
-        let next = if search.is_backwards {
-            let reached = found.is_some() || searched <= range.start || is_stuck;
-            let start = self.document.position_of(file, range.start)?;
-            if reached { start } else { self.document.position_of(file, searched)? }
+        let start = self.document.position_of(file, range.start)?;
+        let (is_at_end, end) = if search.is_backwards {
+            (searched <= range.start, start)
         } else {
-            let reached = found.is_some() || searched >= range.end || is_stuck;
-            let start = self.document.position_of(file, range.start)?;
-            if reached {
-                start + (range.end - range.start)
-            } else {
-                self.document.position_of(file, searched)?
-            }
+            (searched >= range.end, start + (range.end - range.start))
         };
-        search.at = Some(next);
+        let is_done = is_at_end || is_stuck || found.is_some();
+        search.at = Some(if is_done { end } else { self.document.position_of(file, searched)? });
         self.continue_search()
     }
 

@@ -284,9 +284,9 @@ impl LateReplies {
             Ok(_) => self.sent += 1,
             Err(error) => {
                 let failure = format!("{} on {}: {error}", key.pid, reply.request.node.label());
-                let (first, others) =
-                    self.failed.take().map_or((failure, 0), |(first, others)| (first, others + 1));
-                self.failed = Some((first, others));
+                let failed = self.failed.take();
+                self.failed =
+                    Some(failed.map_or((failure, 0), |(first, others)| (first, others + 1)));
             }
         }
         let name = signal.name();
