@@ -311,6 +311,16 @@ impl MuxSession {
         let is_over = self.session.handle.is_closed() || state.end().is_some();
         is_over.then(|| Fault::SessionLost { why: state.end_text() }.at_gateway(&self.gateway))
     }
+
+    /// Records that the gateway refuses more channels on this session. Returns false if no channel is open: then the
+    /// refusal has another reason.
+    pub(crate) fn mark_full(&self) -> bool {
+        let mut channels = lock(&self.channels);
+        if channels.opened_count > 0 {
+            channels.limit = channels.opened_count;
+        }
+        channels.opened_count > 0
+    }
 }
 
 impl Underlay for MuxSession {
@@ -353,18 +363,6 @@ impl Drop for ChannelPermit {
         if self.is_open {
             channels.opened_count -= 1;
         }
-    }
-}
-
-impl MuxSession {
-    /// Records that the gateway refuses more channels on this session. Returns false if no channel is open: then the
-    /// refusal has another reason.
-    pub(crate) fn mark_full(&self) -> bool {
-        let mut channels = lock(&self.channels);
-        if channels.opened_count > 0 {
-            channels.limit = channels.opened_count;
-        }
-        channels.opened_count > 0
     }
 }
 

@@ -235,19 +235,15 @@ fn bar_times(line: &str) -> Estimate {
         times.remaining = rest.split([',', ']']).next().and_then(clock);
         times.rate = rest.split_once(',').and_then(|(_, rate)| bar_rate(rate.trim_start()));
     }
-    for (unit, is_inverse) in [("it/s", false), ("s/it", true)] {
-        let number = line.split(unit).next().filter(|before| before.len() < line.len());
-        let number = number.and_then(|before| before.rsplit([' ', ',', '\t']).next()?.parse().ok());
-        if let Some(number) = number.filter(|number: &f64| number.is_finite() && *number > 0.0) {
-            times.rate = Some(if is_inverse { 1.0 / number } else { number });
-        }
+    if let Some(number) = number_before(line, "it/s") {
+        times.rate = Some(number);
+    }
+    if let Some(number) = number_before(line, "s/it") {
+        times.rate = Some(1.0 / number);
     }
     for (unit, factor) in [("us/step", 1e-6), ("ms/step", 1e-3), ("s/step", 1.0)] {
-        let before = line.split(unit).next().filter(|before| before.len() < line.len());
-        let number = before.and_then(|before| before.rsplit(' ').next()?.parse().ok());
-        if let Some(number) = number.filter(|number: &f64| *number > 0.0 && times.rate.is_none()) {
-            times.rate = Some(1.0 / (number * factor));
-        }
+        let rate = number_before(line, unit).map(|number| 1.0 / (number * factor));
+        times.rate = times.rate.or(rate);
     }
     if let Some((_, eta)) = line.split_once("ETA: ") {
         times.remaining =
@@ -256,6 +252,13 @@ fn bar_times(line: &str) -> Estimate {
     times.total =
         times.elapsed.zip(times.remaining).map(|(elapsed, remaining)| elapsed + remaining);
     times
+}
+
+/// Returns the positive number before a unit.
+fn number_before(line: &str, unit: &str) -> Option<f64> {
+    let (before, _) = line.split_once(unit)?;
+    let number = before.rsplit([' ', ',', '\t']).next()?.parse().ok();
+    number.filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
 /// Parses the rate of a bar of any unit per second: `4.15it/s`, `1.20kit/s`, `20.0batch/s`, and `2.00s/it`.

@@ -1,7 +1,6 @@
 //! Converts resolved options to the settings of a connection.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,8 +14,7 @@ use crate::config::resolved::ResolvedOptions;
 use crate::config::values;
 use crate::config::{
     AddressFamily, AlgorithmSettings, BindOptions, DEFAULT_KEYS, EffectiveOption, HostKeyCheck,
-    HostQuery, HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host,
-    check_user,
+    HostQuery, HostSettings, KeepAlive, KeySettings, LocalEnv, Route, check_host, check_user,
 };
 use gtop_local::fault::ssh::Fault;
 use gtop_local::process::account::Account;
@@ -38,6 +36,7 @@ pub(crate) fn from_options(
     check_user(tokens.user)?;
     alias.map_or(Ok(()), check_host)?;
     let route = route(resolved, &tokens)?;
+    let set = resolved.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
     Ok(HostSettings {
         host: tokens.host.to_owned(),
         port: tokens.port,
@@ -55,8 +54,19 @@ pub(crate) fn from_options(
         keep_alive: keep_alive(resolved),
         methods: methods(resolved),
         devices: resolved.first("kbdinteractivedevices").map(str::to_owned),
-        prompts: prompts(resolved),
-        algorithms: algorithms(resolved),
+        prompts: if resolved.is_yes("batchmode") {
+            0
+        } else {
+            resolved.number("numberofpasswordprompts").unwrap_or(3)
+        },
+        algorithms: AlgorithmSettings {
+            key_exchanges: resolved.all("kexalgorithms").to_vec(),
+            ciphers: resolved.all("ciphers").to_vec(),
+            macs: resolved.all("macs").to_vec(),
+            host_keys: resolved.all("hostkeyalgorithms").to_vec(),
+            signatures: resolved.all("pubkeyacceptedalgorithms").to_vec(),
+            authority_signatures: resolved.all("casignaturealgorithms").to_vec(),
+        },
         host_key_check: match resolved.first("stricthostkeychecking") {
             Some("yes" | "true") => HostKeyCheck::Yes,
             Some("accept-new") => HostKeyCheck::AcceptNew,
@@ -82,7 +92,7 @@ pub(crate) fn from_options(
         user_known_hosts: tokens.expand_paths(resolved.all("userknownhostsfile")),
         global_known_hosts: tokens.expand_paths(resolved.all("globalknownhostsfile")),
         hash_known_hosts: resolved.is_yes("hashknownhosts"),
-        origins: origins(resolved),
+        origins: set.collect(),
         control_paths: tokens.control_paths(resolved),
     })
 }
@@ -122,18 +132,6 @@ pub(crate) fn effective_options(
         Some(EffectiveOption { name, spelling, values, origin, is_set, is_ignored })
     });
     effective.collect()
-}
-
-fn origins(resolved: &ResolvedOptions) -> BTreeMap<&'static str, Origin> {
-    let set = resolved.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
-    set.collect()
-}
-
-fn prompts(resolved: &ResolvedOptions) -> u32 {
-    if resolved.is_yes("batchmode") {
-        return 0;
-    }
-    resolved.number("numberofpasswordprompts").unwrap_or(3)
 }
 
 /// Returns the preferred methods that are enabled.
@@ -222,17 +220,6 @@ fn keep_alive(resolved: &ResolvedOptions) -> KeepAlive {
     let interval = resolved.number("serveraliveinterval").filter(|seconds| *seconds > 0);
     let max_count = resolved.number("serveralivecountmax").unwrap_or(3);
     KeepAlive { interval: interval.map(Duration::from_secs), max_count }
-}
-
-fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
-    AlgorithmSettings {
-        key_exchanges: resolved.all("kexalgorithms").to_vec(),
-        ciphers: resolved.all("ciphers").to_vec(),
-        macs: resolved.all("macs").to_vec(),
-        host_keys: resolved.all("hostkeyalgorithms").to_vec(),
-        signatures: resolved.all("pubkeyacceptedalgorithms").to_vec(),
-        authority_signatures: resolved.all("casignaturealgorithms").to_vec(),
-    }
 }
 
 fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
@@ -626,7 +613,7 @@ mod tests {
             let tree = ConfigTree::read(&env, Some(&path), &[]);
             let resolved = resolve::resolve(&tree, &query, &env, None).ok()?;
             Some(HostSettings {
-                origins: BTreeMap::new(),
+                origins: std::collections::BTreeMap::new(),
                 ..from_options(&resolved, &query, &env).ok()?
             })
         };

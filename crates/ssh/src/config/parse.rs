@@ -201,18 +201,15 @@ impl Arguments<'_> {
             OptionValueKind::Words(max) => self.parse_words(max),
             OptionValueKind::Domains => self.parse_domains(),
             OptionValueKind::PermittedCnames => self.parse_permitted_cnames(),
-            OptionValueKind::SendEnv => {
-                if self.all.iter().any(|name| name.is_empty() || name.contains('=')) {
-                    return invalid("invalid environment name");
-                }
-                Ok(self.all)
+            OptionValueKind::SendEnv
+                if self.all.iter().any(|name| name.is_empty() || name.contains('=')) =>
+            {
+                invalid("invalid environment name")
             }
-            OptionValueKind::SetEnv => {
-                if !self.all.iter().all(|pair| pair.contains('=')) {
-                    return invalid("invalid SetEnv");
-                }
-                Ok(self.all)
+            OptionValueKind::SetEnv if !self.all.iter().all(|pair| pair.contains('=')) => {
+                invalid("invalid SetEnv")
             }
+            OptionValueKind::SendEnv | OptionValueKind::SetEnv => Ok(self.all),
             OptionValueKind::Choice(words) => self.single(|text| parse_choice(words, &text)),
             OptionValueKind::Seconds => self.single(|text| match values::parse_seconds(&text) {
                 _ if text == "none" => Ok(Vec::new()),

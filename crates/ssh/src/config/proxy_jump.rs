@@ -42,10 +42,7 @@ impl HostQuery {
     }
 
     fn parse_address(text: &str) -> Option<Self> {
-        let (user, address) = match text.rsplit_once('@') {
-            Some((user, address)) => (Some(user.to_owned()), address),
-            None => (None, text),
-        };
+        let (user, address) = split_user(text);
         Self::with_user(user, address)
     }
 
@@ -81,8 +78,7 @@ impl SshTarget {
     /// Parses `ssh://[user@]host[:port]` as `ssh` does: the user may be percent-encoded, and its part after `;` is
     /// dropped. `None` if it is not such a URI.
     pub fn from_uri(text: &str) -> Option<Self> {
-        let HostQuery { host, user, port } = HostQuery::parse_typed_uri(text)?;
-        Some(Self { host, user, port, profile: Profile::System })
+        HostQuery::parse_typed_uri(text).map(Self::from)
     }
 }
 
@@ -94,15 +90,22 @@ impl FromStr for SshTarget {
         if let Some(target) = Self::from_uri(text) {
             return Ok(target);
         }
-        let (user, host) = match text.rsplit_once('@') {
-            Some((user, host)) => (Some(user.to_owned()), host),
-            None => (None, text),
-        };
+        let (user, host) = split_user(text);
         let query = HostQuery { host: host.to_owned(), user, port: None };
         query.check()?;
-        let HostQuery { host, user, port } = query;
-        Ok(Self { host, user, port, profile: Profile::System })
+        Ok(query.into())
     }
+}
+
+impl From<HostQuery> for SshTarget {
+    fn from(HostQuery { host, user, port }: HostQuery) -> Self {
+        Self { host, user, port, profile: Profile::System }
+    }
+}
+
+/// Splits `[user@]host`.
+fn split_user(text: &str) -> (Option<String>, &str) {
+    text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user.to_owned()), host))
 }
 
 /// Splits `host:port` or `[host]:port`; `None` without a host.

@@ -80,14 +80,14 @@ struct HashedName {
 impl KnownHosts {
     /// Reads a file; a missing or unreadable file has no entries.
     pub(crate) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
-        match file_cache::read(path) {
-            Ok(text) => Ok(Arc::new(Self::parse(path, &text))),
+        let text = match file_cache::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 let why = format!("{}: {error}", path.display());
-                Err(Fault::BadConfiguration { why })
+                return Err(Fault::BadConfiguration { why });
             }
-            Err(_unreadable) => Ok(Arc::new(Self::parse(path, ""))),
-        }
+            text => text.unwrap_or_default(),
+        };
+        Ok(Arc::new(Self::parse(path, &text)))
     }
 
     /// Parses a file; skips invalid lines.

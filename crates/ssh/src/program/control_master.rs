@@ -38,6 +38,12 @@ pub struct ControlMaster {
 }
 
 impl ControlMaster {
+    /// Returns the connection with this id that `gtop login` has opened, if its socket exists.
+    pub(crate) fn of_login(id: &str) -> Option<Self> {
+        let path = socket_folder::find()?.join(id);
+        path.exists().then_some(Self { path, is_of_login: true })
+    }
+
     /// Returns the options that make ssh use only this connection.
     pub fn options(&self) -> [String; 2] {
         [control_path(&self.path), NO_CONNECTION.to_owned()]
@@ -159,6 +165,7 @@ fn is_own_socket(path: &Path) -> bool {
         found.file_type().is_socket() && found.uid() == rustix::process::geteuid().as_raw()
     })
 }
+
 /// Returns what tells the connection to a host from all others, as a part of a file name.
 pub(crate) fn connection_id(settings: &HostSettings, env: &LocalEnv) -> String {
     let HostSettings { user, host, port, route, .. } = settings;
@@ -171,12 +178,4 @@ pub(crate) fn connection_id(settings: &HostSettings, env: &LocalEnv) -> String {
 /// Returns the option for a socket; ssh expands `%` tokens in it.
 pub(crate) fn control_path(socket: &Path) -> String {
     format!("ControlPath={}", socket.to_string_lossy().replace('%', "%%"))
-}
-
-impl ControlMaster {
-    /// Returns the connection with this id that `gtop login` has opened, if its socket exists.
-    pub(crate) fn of_login(id: &str) -> Option<Self> {
-        let path = socket_folder::find()?.join(id);
-        path.exists().then_some(Self { path, is_of_login: true })
-    }
 }

@@ -108,26 +108,25 @@ impl<'a> Reader<'a> {
 
     /// Returns the node sets of a group: a text or a list of texts.
     fn node_sets(&mut self) -> Result<Vec<String>, YamlError> {
-        let mut event = self.next()?;
-        let is_list = matches!(event, Event::SequenceStart(..));
-        if is_list {
-            event = self.next()?;
-        }
         let mut sets = Vec::new();
-        loop {
-            let is_empty = is_null(&event);
-            if let Event::Scalar(text, ..) = event {
-                sets.extend((!is_empty).then(|| text.into_owned()));
-            } else if is_list && event == Event::SequenceEnd {
-                return Ok(sets);
-            } else {
-                return Err(self.error(NO_NODES));
-            }
-            if !is_list {
-                return Ok(sets);
-            }
-            event = self.next()?;
+        let first = self.next()?;
+        if !matches!(first, Event::SequenceStart(..)) {
+            sets.extend(self.node_set(first)?);
+            return Ok(sets);
         }
+        loop {
+            let event = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(sets);
+            }
+            sets.extend(self.node_set(event)?);
+        }
+    }
+
+    fn node_set(&self, event: Event<'_>) -> Result<Option<String>, YamlError> {
+        let is_empty = is_null(&event);
+        let Event::Scalar(text, ..) = event else { return Err(self.error(NO_NODES)) };
+        Ok((!is_empty).then(|| text.into_owned()))
     }
 }
 
