@@ -35,7 +35,7 @@ const UNSUPPORTED: &str =
 
 /// Parses a group file.
 pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), line: 1 };
+    let mut reader = GroupReader { parser: Parser::new_from_str(text), line: 1 };
     let mut lists = Lists::new();
     // The first event is the start of the stream.
     reader.next()?;
@@ -56,13 +56,13 @@ pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
     if reader.next()? == Event::StreamEnd { Ok(lists) } else { Err(reader.error(UNSUPPORTED)) }
 }
 
-struct Reader<'a> {
+struct GroupReader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// The line of the last event.
     line: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> GroupReader<'a> {
     fn next(&mut self) -> Result<Event<'a>, YamlError> {
         let (event, span) = match self.parser.next_event() {
             Some(Ok(next)) => next,
