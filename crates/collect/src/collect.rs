@@ -39,7 +39,7 @@ mod supervisor;
 const FOCUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The collector's settings for all nodes; each node's task follows changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CollectorConfig {
     /// Sampling interval.
     pub interval: Duration,
@@ -58,14 +58,7 @@ pub struct CollectorConfig {
 impl CollectorConfig {
     /// Returns the settings for a sample every `interval`.
     pub fn every(interval: Duration) -> Self {
-        Self {
-            interval,
-            focus: None,
-            refresh: 0,
-            job_starts: 0,
-            is_powered_off: false,
-            is_stopping: false,
-        }
+        Self { interval, ..Self::default() }
     }
 
     /// Returns true if the session of the node must end.

@@ -178,13 +178,14 @@ impl Roster {
 
     /// Adds node sets from the command line.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
-        let mut hosts = hosts.iter();
-        hosts
-            .try_for_each(|host| match host.trim_matches([' ', ',']) {
+        for host in hosts {
+            let added = match host.trim_matches([' ', ',']) {
                 "" => Err(EntryError::EmptyArgument(host.clone())),
                 _ => self.add(host),
-            })
-            .map_err(InventoryError::at(""))
+            };
+            added.map_err(InventoryError::at(""))?;
+        }
+        Ok(())
     }
 
     /// Adds a file with node sets, one per line; `-` is standard input.
@@ -249,12 +250,12 @@ impl Roster {
     /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine without SSH.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
         self.slice = pod.slice;
-        let mut workers = pod.workers.iter().enumerate();
-        workers
-            .try_for_each(|(number, host)| {
-                self.add_worker(number, host, pod.this_worker == Some(number))
-            })
-            .map_err(InventoryError::at("the TPU pod: "))
+        for (number, host) in pod.workers.iter().enumerate() {
+            let is_this_machine = pod.this_worker == Some(number);
+            let added = self.add_worker(number, host, is_this_machine);
+            added.map_err(InventoryError::at("the TPU pod: "))?;
+        }
+        Ok(())
     }
 
     /// Adds TPU workers from a file with one address per line; `-` is standard input.

@@ -173,12 +173,8 @@ impl Handshake {
     /// Waits for the next frame after the hello.
     pub async fn next_frame(&mut self) -> Result<Box<Frame>, Fault> {
         loop {
-            match self.reader.next_frame() {
-                Some(Received::Frame(frame)) => return Ok(frame),
-                Some(Received::Malformed(malformed)) => {
-                    return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
-                }
-                None => {}
+            if let Some(frame) = next_whole(&mut self.reader)? {
+                return Ok(frame);
             }
             match self.channel.next().await.map_err(close_fault)? {
                 Output::Stdout(bytes) => self.reader.push(bytes),
@@ -251,18 +247,22 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
                 return Err(Fault::new(FaultKind::BadReply, why));
             }
         }
-        match reader.next_frame() {
-            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
-                return Ok(frame);
-            }
-            Some(Received::Frame(frame)) => {
-                return Err(missing_hello_fault(&frame.body, channel.via()));
-            }
-            Some(Received::Malformed(malformed)) => {
-                return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
-            }
+        match next_whole(reader)? {
+            Some(frame) if matches!(frame.body, Body::Hello(_)) => return Ok(frame),
+            Some(frame) => return Err(missing_hello_fault(&frame.body, channel.via())),
             None => {}
         }
+    }
+}
+
+/// Returns the next frame; `None` when more bytes are needed.
+fn next_whole(reader: &mut FrameReader) -> Result<Option<Box<Frame>>, Fault> {
+    match reader.next_frame() {
+        Some(Received::Frame(frame)) => Ok(Some(frame)),
+        Some(Received::Malformed(malformed)) => {
+            Err(Fault::new(FaultKind::BadReply, malformed.to_string()))
+        }
+        None => Ok(None),
     }
 }
 

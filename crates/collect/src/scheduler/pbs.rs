@@ -154,9 +154,9 @@ impl PbsPoller {
             known_nodes: PbsNodes::default(),
             listed: Vec::new(),
             nodes_at: None,
-            jobs: ScheduledQuery::new(),
-            nodes: ScheduledQuery::new(),
-            outcomes: ScheduledQuery::new(),
+            jobs: ScheduledQuery::default(),
+            nodes: ScheduledQuery::default(),
+            outcomes: ScheduledQuery::default(),
             outcome_error: None,
         }
     }

@@ -29,6 +29,13 @@ pub(super) struct ScheduledQuery<T> {
     usual_wait: Duration,
 }
 
+/// A query that is due.
+impl<T: Send + 'static> Default for ScheduledQuery<T> {
+    fn default() -> Self {
+        Self::due_in(Duration::ZERO)
+    }
+}
+
 /// An answer, and how long it took.
 #[derive(Debug)]
 pub(super) struct TimedAnswer<T> {
@@ -59,11 +66,6 @@ impl<T: Send + 'static> ScheduledQuery<Result<T, SchedulerError>> {
 }
 
 impl<T: Send + 'static> ScheduledQuery<T> {
-    /// Returns a query that is due.
-    pub(super) fn new() -> Self {
-        Self::due_in(Duration::ZERO)
-    }
-
     /// Returns a query that is due after a time, or before on request.
     pub(super) fn due_in(wait: Duration) -> Self {
         let now = Instant::now();
@@ -158,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_query_runs_at_a_time_and_the_next_waits_for_its_interval() {
-        let mut query = ScheduledQuery::new();
+        let mut query = ScheduledQuery::default();
         assert!(query.is_due() && !query.is_running());
         query.start(async { 7 });
         assert!(query.is_running() && !query.is_due());
@@ -174,7 +176,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_newer_list_waits_for_the_controller_and_a_refresh_as_long_as_the_last_query_took() {
-        let mut query = ScheduledQuery::<()>::new();
+        let mut query = ScheduledQuery::<()>::default();
         query.on_success(INTERVAL, Duration::from_secs(6));
         query.request();
         tokio::time::advance(Duration::from_secs(50)).await;
@@ -191,7 +193,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waits_grow_with_failures() {
-        let mut query = ScheduledQuery::<()>::new();
+        let mut query = ScheduledQuery::<()>::default();
         for _ in 0..3 {
             query.on_failure(INTERVAL, Duration::ZERO);
         }

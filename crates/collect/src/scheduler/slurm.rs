@@ -118,13 +118,13 @@ impl SlurmPoller {
             list: filter.unanswered_list(&PROFILE, interval),
             names: BTreeMap::new(),
             departed: BTreeMap::new(),
-            queue: ScheduledQuery::new(),
+            queue: ScheduledQuery::default(),
             details: DetailPoll::new(filter.is_narrow()),
             nodes: NodePoll::new(interval, names_partitions),
             node_use: UsePoll::new(interval),
-            addresses: AddressPoll::new(),
-            missing_jobs: MissingJobs::new(),
-            hides_jobs: ScheduledQuery::new(),
+            addresses: AddressPoll::default(),
+            missing_jobs: MissingJobs::default(),
+            hides_jobs: ScheduledQuery::default(),
             filter,
         }
     }

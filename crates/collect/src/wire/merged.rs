@@ -95,17 +95,14 @@ fn update_backend(known: &mut Backend, newer: Backend) {
 
 /// Takes the order and number of the newer devices, and the values that they leave out from the known ones.
 fn update_devices(known: &mut Vec<Device>, newer: Vec<Device>) {
-    let mut before = std::mem::take(known);
-    known.extend(newer.into_iter().map(|device| {
-        let same = before.iter().position(|known| known.uuid == device.uuid);
-        match same.map(|index| before.swap_remove(index)) {
-            Some(mut known) => {
-                update_device(&mut known, device);
-                known
-            }
-            None => device,
+    let mut before = std::mem::replace(known, newer);
+    for device in known {
+        if let Some(index) = before.iter().position(|known| known.uuid == device.uuid) {
+            let mut merged = before.swap_remove(index);
+            update_device(&mut merged, std::mem::take(device));
+            *device = merged;
         }
-    }));
+    }
 }
 
 fn update_device(known: &mut Device, mut newer: Device) {
@@ -125,23 +122,17 @@ fn update_device(known: &mut Device, mut newer: Device) {
 
 fn update_uses(known: &mut Uses, mut newer: Uses) {
     name_devices(&mut newer);
-    let before: BTreeMap<(String, u32), Use> =
+    let mut before: BTreeMap<(String, u32), Use> =
         known.list.drain(..).map(|used| ((used.device.clone(), used.pid), used)).collect();
     (known.at, known.nameless) = (newer.at, newer.nameless);
-    known.list = newer
-        .list
-        .into_iter()
-        .map(|used| match before.get(&(used.device.clone(), used.pid)) {
-            Some(before) => {
-                let mut merged = before.clone();
-                let mut lacks = std::mem::take(&mut merged.lacks);
-                lacks.extend(used.lacks.clone());
-                merged.update(Use { lacks, ..used });
-                merged
-            }
-            None => used,
-        })
-        .collect();
+    known.list = newer.list;
+    for used in &mut known.list {
+        if let Some(mut merged) = before.remove(&(used.device.clone(), used.pid)) {
+            merged.lacks.append(&mut used.lacks);
+            merged.update(std::mem::take(used));
+            *used = merged;
+        }
+    }
 }
 
 /// Fills in the devices that are left out because they are those of the entry before.
@@ -161,17 +152,13 @@ fn update_processes(known: &mut Processes, newer: Processes) {
         known.list.drain(..).map(|process| ((process.pid, process.start), process)).collect();
     known.at = newer.at;
     known.unseen = newer.unseen;
-    known.list = newer
-        .list
-        .into_iter()
-        .map(|process| match before.remove(&(process.pid, process.start)) {
-            Some(mut known) => {
-                known.update(process);
-                known
-            }
-            None => process,
-        })
-        .collect();
+    known.list = newer.list;
+    for process in &mut known.list {
+        if let Some(mut merged) = before.remove(&(process.pid, process.start)) {
+            merged.update(std::mem::take(process));
+            *process = merged;
+        }
+    }
 }
 
 #[cfg(test)]

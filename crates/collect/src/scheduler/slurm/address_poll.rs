@@ -10,7 +10,7 @@ use gtop_model::NodeName;
 use gtop_ssh::SchedulerAddresses;
 
 /// The known addresses, and the query for others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AddressPoll {
     known: Arc<BTreeMap<String, Option<String>>>,
     pub(super) query: ScheduledQuery<BTreeMap<String, Option<String>>>,
@@ -19,10 +19,6 @@ pub(super) struct AddressPoll {
 }
 
 impl AddressPoll {
-    pub(super) fn new() -> Self {
-        Self { known: Arc::default(), query: ScheduledQuery::new(), wanted: BTreeSet::new() }
-    }
-
     /// Sets the nodes that are needed.
     pub(super) fn set_nodes<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeName>) {
         let nodes = nodes.filter(|node| !self.known.contains_key(node.as_str()));
@@ -75,7 +71,7 @@ mod tests {
             let value = names.iter().map(|name| ((*name).to_owned(), None)).collect();
             TimedAnswer { value, took: Duration::ZERO }
         };
-        let mut poll = AddressPoll::new();
+        let mut poll = AddressPoll::default();
         assert!(!poll.is_needed());
         let nodes = [node("n1"), node("n2")];
         poll.set_nodes(nodes.iter());

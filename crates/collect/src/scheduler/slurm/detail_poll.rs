@@ -30,7 +30,7 @@ const MAX_WAIT_FOR_NODES: Duration = Duration::from_secs(1);
 const MAX_LISTS_PER_RETRY: u32 = 32;
 
 /// The known devices of jobs, and the query for others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DetailPoll {
     known: BTreeMap<JobId, KnownDetail>,
     /// Jobs that were queried without an answer, because they start or end.
@@ -43,7 +43,7 @@ pub(super) struct DetailPoll {
     /// A list has arrived since the last query.
     is_wanted: bool,
     /// The nodes' answer is waited for until then.
-    nodes_awaited_until: Instant,
+    nodes_awaited_until: Option<Instant>,
     /// The records of all jobs are more than gtop reads.
     is_all_too_long: bool,
     /// Up to this many jobs are queried one by one.
@@ -92,19 +92,8 @@ impl KnownDetail {
 
 impl DetailPoll {
     pub(super) fn new(lists_one_user: bool) -> Self {
-        Self {
-            known: BTreeMap::new(),
-            unanswered: BTreeMap::new(),
-            doubted: BTreeMap::new(),
-            query: ScheduledQuery::new(),
-            queried: BTreeMap::new(),
-            is_wanted: false,
-            nodes_awaited_until: Instant::now(),
-            is_all_too_long: false,
-            max_single: if lists_one_user { MAX_SINGLE_JOBS_OF_USER } else { MAX_SINGLE_JOBS },
-            has_answered: false,
-            note: None,
-        }
+        let max_single = if lists_one_user { MAX_SINGLE_JOBS_OF_USER } else { MAX_SINGLE_JOBS };
+        Self { max_single, ..Self::default() }
     }
 
     /// Drops the devices of jobs that have ended, were requeued, or moved to other nodes; those of others are queried.
@@ -117,7 +106,7 @@ impl DetailPoll {
             retry.lists = retry.lists.saturating_sub(1);
         }
         self.is_wanted = true;
-        self.nodes_awaited_until = Instant::now() + MAX_WAIT_FOR_NODES;
+        self.nodes_awaited_until = Some(Instant::now() + MAX_WAIT_FOR_NODES);
     }
 
     /// Applies what jobs have on nodes; returns true if that changes what is known of a job.
@@ -198,7 +187,7 @@ impl DetailPoll {
     /// Returns when the next query may be started; `None` if none is wanted.
     pub(super) fn next_due(&self, awaits_nodes: bool) -> Option<Instant> {
         let due = self.query.next_due().filter(|_| self.is_wanted)?;
-        Some(if awaits_nodes { due.max(self.nodes_awaited_until) } else { due })
+        Some(self.nodes_awaited_until.filter(|_| awaits_nodes).map_or(due, |until| due.max(until)))
     }
 
     /// Starts the query that is due, if any, about jobs of the list and `departed` ones. `names` has unescaped names.

@@ -17,7 +17,7 @@ use gtop_model::{Job, JobOutcome};
 const MAX_EXPLAINED: usize = 8;
 
 /// The jobs requested by id that are not in the queue, and why.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct MissingJobs {
     missing: Vec<String>,
     /// By job.
@@ -26,10 +26,6 @@ pub(super) struct MissingJobs {
 }
 
 impl MissingJobs {
-    pub(super) fn new() -> Self {
-        Self { missing: Vec::new(), reasons: BTreeMap::new(), query: ScheduledQuery::new() }
-    }
-
     /// Takes the list of jobs and those that were requested.
     pub(super) fn set_missing(&mut self, wanted: &[String], list: &[Job]) {
         self.missing = find_missing(wanted, list).into_iter().map(str::to_owned).collect();

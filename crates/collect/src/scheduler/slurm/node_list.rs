@@ -11,15 +11,13 @@ use super::gres;
 use super::name_list::{self, MAX_NAME_CHARS, MAX_WORDS, words};
 use super::node_state::node_in_state;
 use super::node_use::NodeUse;
-use super::queue::{self, MAX_NODES, is_empty_value};
+use super::queue::{self, FIELD_SEPARATOR, MAX_NODES, is_empty_value};
 use super::{command, error};
 use crate::scheduler::SchedulerError;
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::{NodeName, SchedulerNode, SchedulerNodes};
 
-/// Precedes each field.
-const FIELD_SEPARATOR: char = '\u{1f}';
 /// Node, partition, state, features, devices, and why it takes no jobs.
 const FIELDS: [&str; 6] = ["%N", "%R", "%T", "%f", "%G", "%E"];
 /// The header of the first field.
@@ -64,7 +62,7 @@ pub(super) async fn fetch(
     now: Timestamp,
 ) -> Result<NodeList, SchedulerError> {
     let boundary = command::random_boundary();
-    let format = format_option(&boundary);
+    let format = queue::format_option(&FIELDS, &boundary);
     let mut words = vec!["--Node", &format];
     words.extend(question.with_hidden.then_some("--all"));
     let answer = command::run_command("sinfo", &words, "").await?;
@@ -83,11 +81,6 @@ pub(super) async fn fetch(
         }
     }
     Ok(list)
-}
-
-fn format_option(boundary: &str) -> String {
-    let fields = FIELDS.map(|field| format!("{FIELD_SEPARATOR}{field}")).concat();
-    format!("--format=\u{1e}{boundary}{fields}\u{1e}{boundary}")
 }
 
 /// Parses the output; an error if it is something else, or ends inside a record although gtop has not cut it.

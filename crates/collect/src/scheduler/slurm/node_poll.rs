@@ -20,7 +20,7 @@ const JOB_LISTS_PER_FULL_NODE_LIST: u32 = 2;
 const LATE: Duration = Duration::from_secs(3);
 
 /// The last list of nodes, and when the next one is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NodePoll {
     pub(super) list: NodeList,
     /// Partitions are named, which may be hidden ones.
@@ -38,15 +38,7 @@ pub(super) struct NodePoll {
 impl NodePoll {
     /// Returns a poll for lists of jobs in this interval.
     pub(super) fn new(job_interval: Duration, names_partitions: bool) -> Self {
-        Self {
-            list: NodeList::default(),
-            names_partitions,
-            interval: job_interval,
-            query: ScheduledQuery::new(),
-            error: None,
-            late_at: None,
-            was_late: false,
-        }
+        Self { names_partitions, interval: job_interval, ..Self::default() }
     }
 
     /// Starts the query if one is due.

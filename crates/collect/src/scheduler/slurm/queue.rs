@@ -28,7 +28,7 @@ const MAX_TEXT_CHARS: usize = 256;
 const MAX_ID_CHARS: usize = 64;
 
 /// Precedes each field.
-const FIELD_SEPARATOR: char = '\u{1f}';
+pub(super) const FIELD_SEPARATOR: char = '\u{1f}';
 /// The fields in order; the name is last. The devices requested on each node follow the number of nodes.
 const FIELDS: [&str; 15] =
     ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D %b", "%N", "%r", "%j"];
@@ -52,15 +52,15 @@ pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<String> {
             words.push(format!("{option}={}", list.join(",")));
         }
     }
-    let mut format = format!("--format=\u{1e}{boundary}");
-    for field in FIELDS {
-        format.push(FIELD_SEPARATOR);
-        format.push_str(field);
-    }
-    format.push('\u{1e}');
-    format.push_str(boundary);
-    words.push(format);
+    words.push(format_option(&FIELDS, boundary));
     words
+}
+
+/// Returns the option for records of these fields, each record between two boundaries.
+pub(super) fn format_option(fields: &[&str], boundary: &str) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|field| format!("{FIELD_SEPARATOR}{field}")).collect();
+    format!("--format=\u{1e}{boundary}{}\u{1e}{boundary}", fields.concat())
 }
 
 /// The parsed output of `squeue`.
