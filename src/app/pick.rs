@@ -1,6 +1,7 @@
 //! `gtop pick`: waits for a complete snapshot, prints the devices that may be used, or runs a command on them.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::app::{AppError, CommandError, ExitReason, print_whole, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 use crate::setting_table::{IntervalSettings, JobSettings};
+use crate::watch::restore_open_files;
 use gtop_collect::inventory::targets_of_nodes;
 use gtop_collect::scheduler::OwnJob;
 use gtop_collect::transport::{Reach, Target};
@@ -25,6 +27,7 @@ use gtop_fleet::insight::pick::{
 };
 use gtop_fleet::{Fleet, Health, Node};
 use gtop_local::fault::Fault;
+use gtop_local::process;
 use gtop_local::text::counted;
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, nodeset};
@@ -203,6 +206,13 @@ impl UserShell {
             && nodes.iter().all(|node| node.reach != Reach::Local);
         Self { jobs: job.ids, is_elsewhere }
     }
+}
+
+/// Becomes a program; returns why that fails.
+fn become_program(program: &OsStr, args: &[OsString], variables: &[(&str, String)]) -> io::Error {
+    process::terminate_programs();
+    restore_open_files();
+    process::replace_by(program, args, variables)
 }
 
 /// Picks from a snapshot.

@@ -62,33 +62,20 @@ impl Questions {
                 self.messages.push(question);
                 Ok(AskResult::Answered)
             }
-            QuestionKind::HostKey => self.ask_and_pass(question, "", true, signals).await,
-            QuestionKind::Confirmation => {
-                self.ask_and_pass(question, " [yes/no] ", true, signals).await
+            QuestionKind::HostKey | QuestionKind::Confirmation => {
+                let is_confirmation = question.kind == QuestionKind::Confirmation;
+                let ending = if is_confirmation { " [yes/no] " } else { "" };
+                match self.ask(question.lines.join("\n") + ending, true, signals).await? {
+                    Ok(answer) => question.answer(&answer).await,
+                    Err(other) => return Ok(other),
+                }
+                Ok(AskResult::Answered)
             }
             QuestionKind::Secret => {
                 self.messages.clear();
                 self.answer_secret(host, question, dialogue, answers, signals).await
             }
         }
-    }
-
-    /// Asks, and passes on what is typed.
-    async fn ask_and_pass(
-        &mut self,
-        question: SshQuestion,
-        ending: &str,
-        is_shown: bool,
-        signals: &mut StopSignals,
-    ) -> io::Result<AskResult> {
-        let prompt = question.lines.join("\n") + ending;
-        Ok(match self.ask(prompt, is_shown, signals).await? {
-            Ok(answer) => {
-                question.answer(&answer).await;
-                AskResult::Answered
-            }
-            Err(other) => other,
-        })
     }
 
     async fn answer_secret(

@@ -8,14 +8,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::app::env::Env;
-use crate::app::pick::{Outcome, PickError, on_node, shortage};
+use crate::app::pick::{Outcome, PickError, become_program, on_node, shortage};
 use crate::app::{AppError, ExitReason};
 use crate::cli::PickOptions;
-use crate::watch::restore_open_files;
 use gtop_fleet::Node;
 use gtop_fleet::advice::shell_quoted;
 use gtop_fleet::insight::pick::{EligibleDevice, PickRequest, Spread, variables};
-use gtop_local::process;
 use gtop_model::{NodeName, TransportKind, nodeset};
 
 /// Options with a file of hosts; the first one stands before `pick`, where it has no other meaning.
@@ -41,7 +39,12 @@ pub(super) fn run_command(
     let mut names = nodes.iter().copied();
     let Some(node) = names.find(|name| !fleet.node(name).is_some_and(|node| is_this_machine(node)))
     else {
-        return Err(become_command(program, args, &variables).into());
+        let error = become_program(program, args, &variables);
+        return Err(if error.kind() == io::ErrorKind::NotFound {
+            PickError::CommandNotFound(command).into()
+        } else {
+            PickError::NotExecutable(command).into()
+        });
     };
     if options.on_node {
         if fleet.node(node).is_some_and(|node| node.via == Some(TransportKind::Step)) {
@@ -114,18 +117,6 @@ fn has_pipe(word: &str) -> bool {
 fn is_pipe(file: &str) -> bool {
     let places = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
     file == "-" || places.iter().any(|place| file.starts_with(place))
-}
-
-/// Becomes the command; returns why that fails.
-fn become_command(program: &OsStr, args: &[OsString], variables: &[(&str, String)]) -> PickError {
-    process::terminate_programs();
-    restore_open_files();
-    let error = process::replace_by(program, args, variables);
-    let command = program.to_string_lossy().into_owned();
-    if error.kind() == io::ErrorKind::NotFound {
-        return PickError::CommandNotFound(command);
-    }
-    PickError::NotExecutable(command)
 }
 
 /// Returns true if a node is the machine that gtop runs on, however it is reached.

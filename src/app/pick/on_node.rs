@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::thread;
 
 use rustix::io::Errno;
@@ -16,10 +15,9 @@ use tokio::sync::mpsc;
 
 use crate::app::env::Env;
 use crate::app::line_prompt::NoEcho;
-use crate::app::pick::PickError;
+use crate::app::pick::{PickError, become_program};
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason, variable, watchdog};
-use crate::watch::restore_open_files;
 use gtop_collect::transport::{AttachedCommand, Target, Transport};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
@@ -52,7 +50,9 @@ pub(super) fn run(
     let channel = match env.runtime.block_on(attaching)? {
         Ok(AttachedCommand::Running(channel)) => channel,
         Ok(AttachedCommand::Program { program, args }) => {
-            return Err(become_program(&program, &args).into());
+            let error = become_program(program.as_os_str(), &args, &[]);
+            let why = format!("cannot start {}: {error}", program.display());
+            return Err(io::Error::new(error.kind(), why).into());
         }
         Err(fault) => return Err(PickError::NotOnNode { node, fault: fault.into() }.into()),
     };
@@ -94,14 +94,6 @@ async fn attach(
         opened = opened => opened,
         reason = signals.next() => Err(reason.into()),
     }
-}
-
-/// Becomes the program that runs the command on the node; returns why that fails.
-fn become_program(program: &Path, args: &[OsString]) -> io::Error {
-    process::terminate_programs();
-    restore_open_files();
-    let error = process::replace_by(program.as_os_str(), args, &[]);
-    io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
 }
 
 /// Returns the line that makes any login shell run the command with these variables, and with its arguments as they are.
