@@ -167,9 +167,9 @@ object! {
         scheduler: Option<SchedulerNodeJson<'a>> =
             node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, nodes.fleet.answered_at(known), now)),
         /// Number of devices of jobs that the scheduler does not show; null if that is not known.
-        hidden_job_devices: Option<u32> = node.holdings.hidden(),
+        hidden_job_devices: Option<u32> = node.holdings.hidden,
         /// Number of devices that jobs have, and of which it is not known which they are.
-        unplaced_devices: u32 = node.holdings.unplaced(),
+        unplaced_devices: u32 = node.holdings.unplaced,
         /// Ids of the jobs on the node.
         jobs: Vec<&'a str> =
             node.holdings.jobs().iter().map(|known| known.job.as_str()).collect(),

@@ -2,14 +2,13 @@
 //!
 //! Structs are listed field by field, so that the compiler asks about each new one.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event_record::EventRecord;
 use crate::holdings::{Claim, DeviceHoldings, Holder, JobHoldings, NodeHoldings, sort_jobs};
 use crate::node::{Host, Node, Process, SourceState, Traffic};
-use crate::{Fleet, NodeHealth, User, Waste};
+use crate::{Fleet, IdleSpan, NodeHealth, User, Waste};
 use gtop_model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
     Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
@@ -46,13 +45,20 @@ impl Anonymizer {
         Arc::new(names.collect())
     }
 
+    /// Anonymizes the waste; that of users who then have one name is added up.
     fn waste(&mut self, waste: &Waste) -> Waste {
-        let anonymizer = RefCell::new(self);
-        waste.renamed(
-            |name| anonymizer.borrow_mut().node_name(name),
-            |user| anonymizer.borrow_mut().user(user),
-            |uuid| anonymizer.borrow_mut().uuid(uuid),
-        )
+        let mut renamed = Waste { since: waste.since, ..Waste::default() };
+        for (name, known) in waste.nodes() {
+            let Some(entry) = renamed.entry(&self.node_name(name)) else { continue };
+            for (user, time) in &known.by_user {
+                entry.add(&self.user(user), *time);
+            }
+            for (uuid, span) in &known.idle {
+                let users = span.users.iter().map(|user| self.user(user)).collect();
+                entry.idle.insert(self.uuid(uuid), IdleSpan { users, ..span.clone() });
+            }
+        }
+        renamed
     }
 
     fn replace(&mut self, kind: &'static str, name: &str) -> Arc<str> {
@@ -708,5 +714,16 @@ mod tests {
         assert_eq!(first.machines().count(), 1);
         let again = anonymizer.anonymize(&fleet());
         assert_eq!(format!("{first:?}"), format!("{again:?}"));
+    }
+    #[test]
+    fn the_waste_of_users_who_get_one_name_is_added_up() {
+        let mut waste = Waste::default();
+        let entry = waste.entry(&NodeName::new("gpu01").unwrap()).unwrap();
+        for number in [1, 2] {
+            entry.add(&User::Number(number), Duration::from_secs(2));
+        }
+        let waste = Anonymizer::default().waste(&waste);
+        let by_user = &waste.nodes().next().unwrap().1.by_user;
+        assert_eq!(by_user.get(&User::Unknown), Some(&Duration::from_secs(4)));
     }
 }

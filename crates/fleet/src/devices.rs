@@ -74,7 +74,10 @@ fn apply_devices(
         device.reject_impossible_memory();
     }
     if has_identities {
-        find_integrated(node);
+        // Integrated devices have the host's memory.
+        for device in node.devices.iter_mut().filter(|device| device.fault.is_none()) {
+            device.has_host_memory |= device.parent.is_none() && device.is_integrated();
+        }
     }
     apply_host_memory(node);
     update_lasting(node, source, sampled_at);
@@ -120,13 +123,6 @@ fn health_event(
 fn health_state(device: &Device) -> HealthState {
     let action = device.details.as_ref().and_then(|details| details.recovery.get());
     (action, device.fault.is_some())
-}
-
-/// Marks integrated devices, which have the host's memory.
-fn find_integrated(node: &mut Node) {
-    for device in node.devices.iter_mut().filter(|device| device.fault.is_none()) {
-        device.has_host_memory |= device.parent.is_none() && device.is_integrated();
-    }
 }
 
 /// Shows the host's memory as that of integrated devices where the driver tells none.

@@ -1,5 +1,6 @@
 //! Finds how sound the devices of a node are.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +29,11 @@ impl UnsoundDevice {
     fn of(node: &Node, device: &Device) -> Option<Self> {
         let own = node.find_reasons(device);
         let mut reasons = own.clone();
-        let whole = device.parent.as_ref().and_then(|parent| node.device(parent));
-        for reason in whole.map(|whole| node.find_reasons(whole)).unwrap_or_default() {
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
+        if let Some(whole) = device.parent.as_ref().and_then(|parent| node.device(parent)) {
+            let of_whole = node.find_reasons(whole).into_iter();
+            reasons.extend(of_whole.filter(|reason| !own.contains(reason)));
+            reasons.sort_by_key(|reason| Reverse(reason.health()));
         }
-        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
         let uuid = Arc::clone(&device.uuid);
         (!reasons.is_empty()).then_some(Self { uuid, reasons, own })
     }
@@ -98,9 +97,7 @@ impl Node {
         if device.fault.is_none() {
             self.add_xids(&mut reasons, device);
         }
-        if reasons.len() > 1 {
-            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
-        }
+        reasons.sort_by_key(|reason| Reverse(reason.health()));
         reasons
     }
 

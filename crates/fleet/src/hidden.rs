@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::node::Node;
-use gtop_model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
+use gtop_model::{Bytes, Device, Reading, Reason, UnseenReason};
 
 /// Users of one device: memory of the visible ones, number of the hidden ones.
 #[derive(Clone, Copy)]
@@ -15,13 +15,9 @@ struct DeviceUsers {
     hidden: Reading<u32>,
 }
 
-impl Default for DeviceUsers {
-    fn default() -> Self {
-        Self { visible_memory: Reading::Known(Bytes(0)), hidden: Reading::Known(0) }
-    }
-}
-
 impl DeviceUsers {
+    const NONE: Self = Self { visible_memory: Reading::Known(Bytes(0)), hidden: Reading::Known(0) };
+
     fn add_memory(&mut self, memory: Reading<Bytes>) {
         let both = self.visible_memory.zip(memory);
         self.visible_memory = both.map(|(sum, more)| Bytes(sum.0.saturating_add(more.0)));
@@ -40,7 +36,7 @@ pub(super) fn count_hidden(node: &mut Node) {
     visible_pids.sort_unstable();
     let unseen: BTreeMap<u32, UnseenReason> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
-    let mut sums = vec![DeviceUsers::default(); node.devices.len()];
+    let mut sums = vec![DeviceUsers::NONE; node.devices.len()];
     for (position, device) in node.devices.iter().enumerate() {
         let parent =
             device.parent.as_ref().and_then(|parent| device_index(&node.devices, parent, None));
@@ -76,8 +72,9 @@ pub(super) fn count_hidden(node: &mut Node) {
             }
         }
     }
-    let has_list: Vec<bool> =
-        node.device_sources.iter().map(|source| has_process_list(node, source)).collect();
+    // Without a backend's process list, no device is known to be unused.
+    let lists = node.device_sources.iter().map(|source| node.process_list(source)?.taken_at);
+    let has_list: Vec<bool> = lists.map(|taken_at| taken_at.is_some()).collect();
     let refused: Vec<Option<Reason>> = node.devices.iter().map(refused_users).collect();
     let devices = node.devices.iter_mut().zip(sums).zip(refused).zip(has_list);
     for (((device, sum), refused), _) in devices.filter(|(_, has_list)| *has_list) {
@@ -101,11 +98,6 @@ fn device_index(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Opt
     near.or_else(|| devices.iter().position(|device| device.uuid == *uuid))
 }
 
-/// Returns true if a backend has reported its process list; without it no device is known to be unused.
-fn has_process_list(node: &Node, source: &Source) -> bool {
-    node.process_list(source).is_some_and(|state| state.taken_at.is_some())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +107,7 @@ mod tests {
     use gtop_local::time::Timestamp;
     use gtop_model::{
         BackendReading, DeviceUse, DevicesReading, Link, NodeName, ProcessKey, ProcessReading,
-        ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
+        ProcessStatics, ProcessesReading, Sample, Source, UnseenProcess, UsesReading,
     };
 
     fn device_use(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {

@@ -219,10 +219,8 @@ impl History {
             .saturating_mul(i64::try_from(self.max_chunks.saturating_add(1)).unwrap_or(i64::MAX));
         if self.series.is_empty() || second - self.base > remembered {
             // All points are older than what is kept.
-            let close_up = self.close_up.take();
-            let (step, max_chunks) = (self.step, self.max_chunks);
-            let empty = Self::new(Duration::ZERO);
-            *self = Self { step, max_chunks, base: second, close_up, ..empty };
+            (self.base, self.last) = (second, 0);
+            (self.series, self.frozen, self.open) = Default::default();
         }
         while second - self.base >= chunk {
             self.base += chunk;

@@ -140,9 +140,9 @@ pub struct NodeHoldings {
     /// The users of those jobs, and of processes, in the order found.
     pub(super) users: Vec<Arc<str>>,
     /// How many devices jobs have that are not listed; `None` if it is not known whether any have.
-    pub(super) hidden: Option<u32>,
+    pub hidden: Option<u32>,
     /// Of how many devices it is known that jobs have them, and not which they are.
-    pub(super) unplaced: u32,
+    pub unplaced: u32,
 }
 
 impl DeviceHoldings {
@@ -194,6 +194,12 @@ impl DeviceHoldings {
 }
 
 impl Claim {
+    /// Returns a claim that is certain, of which a holder shares nothing.
+    pub(super) fn certain(holder: Holder, kind: ClaimKind, evidence: Evidence) -> Self {
+        let certainty = Certainty::Certain;
+        Self { holder, kind, evidence, certainty, may_be_shared: false, is_slight: false }
+    }
+
     /// Returns true if the device belongs to a job of the scheduler, however that is known.
     pub(crate) fn is_allocation(&self) -> bool {
         self.kind != ClaimKind::Used
@@ -245,16 +251,6 @@ impl NodeHoldings {
     /// Returns the names of the users of its jobs and processes.
     pub fn users(&self) -> &[Arc<str>] {
         &self.users
-    }
-
-    /// Returns how many devices jobs have that are not listed; `None` if it is not known whether any have.
-    pub const fn hidden(&self) -> Option<u32> {
-        self.hidden
-    }
-
-    /// Returns of how many devices it is known that jobs have them, and not which they are.
-    pub const fn unplaced(&self) -> u32 {
-        self.unplaced
     }
 
     /// Returns what concerns these devices alone.

@@ -139,15 +139,10 @@ pub(super) fn is_known_idle(device: &Device) -> bool {
     is_idle(device)
         || device.utilization == Reading::Unknown(Reason::Asleep)
         || device.is_open() == Some(false)
-        || is_slice_without_load(device)
-}
-
-/// Returns true if a slice has no load that could be measured, and what its processes have of its memory is known: then
-/// these tell that it is unused.
-fn is_slice_without_load(device: &Device) -> bool {
-    device.parent.is_some()
-        && device.load() == Reading::Unknown(Reason::NotSupported)
-        && device.hidden_memory.get().is_some()
+        // Of a slice whose load cannot be measured, what its processes have of its memory tells that it is unused.
+        || (device.parent.is_some()
+            && device.load() == Reading::Unknown(Reason::NotSupported)
+            && device.hidden_memory.get().is_some())
 }
 
 /// Returns true if processes use the device of a slice, and it is not known on which of its slices they are.

@@ -342,29 +342,8 @@ enum ProblemKey {
     },
 }
 
-/// What to do about a problem.
-#[derive(Clone, Copy)]
-enum Remedy<'a> {
-    Words(&'static str),
-    /// It depends on the fault of the first node.
-    Down(&'a Node, &'a Fault),
-}
-
-impl Remedy<'_> {
-    /// Returns it for the nodes that have the problem.
-    fn text(self, nodes: &str, reader: Reader) -> String {
-        match self {
-            Self::Words(words) => words.to_owned(),
-            Self::Down(node, fault) if node.name.label() == nodes => {
-                advice::for_fault(fault, &Known::of_node(&node.name, reader)).first()
-            }
-            Self::Down(_, fault) => advice::of_alike(fault, nodes, reader).first(),
-        }
-    }
-}
-
 fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProblem> {
-    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, Remedy<'_>)> = BTreeMap::new();
+    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &str)> = BTreeMap::new();
     let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     for (index, node) in fleet.nodes.iter().enumerate() {
         if fleet.is_repeated(node) {
@@ -375,12 +354,21 @@ fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProb
         }
     }
     let all = by_key.into_iter().map(|(key, (indices, remedy))| {
-        let nodes = indices.iter().filter_map(|index| fleet.nodes.get(*index));
-        let nodes = nodeset::fold(nodes.map(|node| node.name.label()).collect::<Vec<_>>());
+        let mut alike = indices.iter().filter_map(|index| fleet.nodes.get(*index));
+        let names: Vec<&str> = alike.clone().map(|node| node.name.label()).collect();
+        let nodes = nodeset::fold(names);
         let is_stale = matches!(key, ProblemKey::Stale { .. });
+        let down = alike.next().and_then(|first| Some((first, first.fault()?)));
+        let remedy = match down {
+            Some((node, fault)) if node.name.label() == nodes => {
+                advice::for_fault(fault, &Known::of_node(&node.name, reader)).first()
+            }
+            Some((_, fault)) => advice::of_alike(fault, &nodes, reader).first(),
+            None => remedy.to_owned(),
+        };
         FleetProblem {
             count: indices.len(),
-            remedy: remedy.text(&nodes, reader),
+            remedy,
             nodes,
             indices,
             severity: if is_stale { Severity::Warning } else { Severity::Error },
@@ -392,46 +380,42 @@ fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProb
     all
 }
 
-/// Returns the problems of a node. That one which needs not let gtop in refuses it is a problem only if no node has.
+/// Returns the problems of a node, each with what to do about it unless the node is down. That one which needs not let gtop
+/// in refuses it is a problem only if no node has.
 fn problem_keys(
     node: &Node,
     any_let_in: bool,
     now: Timestamp,
     reader: Reader,
-) -> Vec<(ProblemKey, Remedy<'_>)> {
+) -> Vec<(ProblemKey, &'static str)> {
     if let Some(fault) = node.fault() {
         let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
         if node.reported().is_some() && !is_login {
             return Vec::new();
         }
-        let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
-        return vec![(key, Remedy::Down(node, fault))];
+        return vec![(ProblemKey::Down(fault.kind, Arc::clone(&fault.detail)), "")];
     }
-    let mut all: Vec<_> = node
-        .sources
-        .iter()
-        .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
+    let of_sources = node.sources.iter().filter_map(|state| {
         // A driver that is being loaded is no problem.
-        .filter(|(_, fault)| fault.is_problem())
-        .map(|(source, fault)| {
-            let remedy = Remedy::Words(advice::source::of_source(fault.kind));
-            (ProblemKey::Source(fault.kind.label(), source.to_string()), remedy)
-        })
-        .collect();
+        let kind = state.fault.as_ref().filter(|fault| fault.is_problem())?.kind;
+        let key = ProblemKey::Source(kind.label(), state.source.to_string());
+        Some((key, advice::source::of_source(kind)))
+    });
+    let mut all: Vec<(ProblemKey, &str)> = of_sources.collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
         let is_page = node.is_read_from_page();
         let words =
             if is_page { advice::source::OLD_PAGE } else { advice::source::of_stale(reader) };
-        all.push((ProblemKey::Stale { is_page }, Remedy::Words(words)));
+        all.push((ProblemKey::Stale { is_page }, words));
     }
     let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
     let faults = worst.filter(|reason| {
         reason.health() == Health::Faulty || **reason == HealthReason::NoPermission
     });
-    let remedies: BTreeMap<String, &'static str> =
-        faults.map(|fault| (problem_label(fault), advice::device::of_health(fault))).collect();
-    let devices = remedies.into_iter();
-    all.extend(devices.map(|(fault, words)| (ProblemKey::Device(fault), Remedy::Words(words))));
+    let remedies: BTreeMap<ProblemKey, &str> = faults
+        .map(|fault| (ProblemKey::Device(problem_label(fault)), advice::device::of_health(fault)))
+        .collect();
+    all.extend(remedies);
     all
 }
 
@@ -481,10 +465,7 @@ mod tests {
         for (fault, remedy) in &faults {
             let key = ProblemKey::Device(HealthReason::from(fault).text());
             assert!(
-                found
-                    .iter()
-                    .any(|(known, text)| *known == key
-                        && text.text("", Reader::Screen).contains(remedy)),
+                found.iter().any(|(known, text)| *known == key && text.contains(remedy)),
                 "{fault:?}"
             );
         }

@@ -302,10 +302,7 @@ impl Value {
 
     /// Returns a text; `None` for anything else.
     pub fn text(self) -> Option<Arc<str>> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Unknown(_) | Self::Number(_) | Self::Integer(_) | Self::Flag(_) => None,
-        }
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 }
 

@@ -37,7 +37,7 @@ pub struct NodeBuilder {
     missing: MissingDevices,
     /// Number of the last record of the kernel's log since the node's boot.
     last_kernel_line: Option<u64>,
-    session: Session,
+    session: SessionSamples,
     /// The subject of the host's own history series: empty.
     host_subject: Arc<str>,
     /// The requested sampling interval.
@@ -50,7 +50,7 @@ pub struct NodeBuilder {
 
 /// What is known from the samples of one session.
 #[derive(Debug, Default)]
-struct Session {
+struct SessionSamples {
     previous_counters: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
@@ -97,7 +97,7 @@ impl NodeBuilder {
             node: Arc::new(Node::new(name, keep)),
             missing: MissingDevices::default(),
             last_kernel_line: None,
-            session: Session::default(),
+            session: SessionSamples::default(),
             host_subject: "".into(),
             interval: Duration::MAX,
             min_interval: Duration::ZERO,
@@ -143,7 +143,7 @@ impl NodeBuilder {
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
             // The counters of the next session start from new values.
-            self.session = Session::default();
+            self.session = SessionSamples::default();
             self.missing.on_session_end(&self.node);
         }
         let node = changed(&mut self.node);
@@ -370,7 +370,7 @@ impl NodeBuilder {
             infiniband: Arc::clone(&host.infiniband),
             disks: Arc::clone(&host.disks),
         };
-        let Session { previous_counters, has_two_samples, repeats, .. } = &mut self.session;
+        let SessionSamples { previous_counters, has_two_samples, repeats, .. } = &mut self.session;
         let before = previous_counters.as_ref();
         match before.and_then(|before| Some((before, node_time.since(before.at)?))) {
             Some((_, span)) if span < MIN_RATE_SPAN => {
@@ -473,7 +473,7 @@ impl NodeBuilder {
     /// Returns true unless the CPU use of all processes needs another sample, and one comes soon: the shell probe reads
     /// processes only as often as their devices.
     fn has_process_rates(&self, hello: &Hello) -> bool {
-        let Session { previous_counters, processes, processes_since, .. } = &self.session;
+        let SessionSamples { previous_counters, processes, processes_since, .. } = &self.session;
         let mut loads = processes.iter().filter_map(|process| process.load).peekable();
         let newest = previous_counters.as_ref().map(|counters| counters.at);
         let waited = processes_since.and_then(|since| newest?.since(since));

@@ -31,7 +31,7 @@ const MAX_SEED_SECONDS: usize = 3_600;
 pub struct Waste {
     /// When the first sample that counts was taken; `None` before it.
     pub since: Option<Timestamp>,
-    nodes: BTreeMap<NodeName, Arc<NodeWaste>>,
+    pub(super) nodes: BTreeMap<NodeName, Arc<NodeWaste>>,
 }
 
 /// The waste on one node.
@@ -51,8 +51,8 @@ pub struct IdleSpan {
     /// It may have begun earlier: nothing is known of the time before.
     pub is_lower_bound: bool,
     /// The last sample at which it was.
-    last: Timestamp,
-    users: BTreeSet<User>,
+    pub(super) last: Timestamp,
+    pub(super) users: BTreeSet<User>,
 }
 
 impl Waste {
@@ -134,29 +134,7 @@ impl Waste {
         self.nodes.get(name).map(|node| &**node)
     }
 
-    /// Returns the same with other names of nodes, users and devices; what then has one name is added up.
-    #[must_use]
-    pub(super) fn renamed(
-        &self,
-        mut name: impl FnMut(&NodeName) -> NodeName,
-        mut user: impl FnMut(&User) -> User,
-        mut uuid: impl FnMut(&str) -> Arc<str>,
-    ) -> Self {
-        let mut renamed = Self { since: self.since, nodes: BTreeMap::new() };
-        for (node, waste) in &self.nodes {
-            let Some(entry) = renamed.entry(&name(node)) else { continue };
-            for (one, time) in &waste.by_user {
-                entry.add(&user(one), *time);
-            }
-            for (device, span) in &waste.idle {
-                let users = span.users.iter().map(&mut user).collect();
-                entry.idle.insert(uuid(device), IdleSpan { users, ..span.clone() });
-            }
-        }
-        renamed
-    }
-
-    fn entry(&mut self, name: &NodeName) -> Option<&mut NodeWaste> {
+    pub(super) fn entry(&mut self, name: &NodeName) -> Option<&mut NodeWaste> {
         if self.nodes.len() >= MAX_NODES && !self.nodes.contains_key(name) {
             return None;
         }
@@ -165,7 +143,7 @@ impl Waste {
 }
 
 impl NodeWaste {
-    fn add(&mut self, user: &User, time: Duration) {
+    pub(super) fn add(&mut self, user: &User, time: Duration) {
         if let Some(sum) = self.by_user.get_mut(user) {
             *sum = sum.saturating_add(time);
         } else if self.by_user.len() < MAX_USERS_PER_NODE {
@@ -518,13 +496,5 @@ mod tests {
             // Only what was watched is wasted.
             assert_eq!(seconds_of(&waste, &alice()), Some(1));
         }
-    }
-
-    #[test]
-    fn users_who_get_one_name_are_added_up() {
-        let idle = |second| node(second, [0.0, 0.0]);
-        let waste = watched(&[idle(0), idle(1), idle(2)], &alice_has(&[0]));
-        let renamed = waste.renamed(NodeName::clone, |_| User::Unknown, |uuid| uuid.into());
-        assert_eq!(seconds_of(&renamed, &User::Unknown), Some(4));
     }
 }

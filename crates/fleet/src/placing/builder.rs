@@ -153,15 +153,9 @@ impl<'a> Builder<'a> {
             let is_certain = placed.certain & unit != 0;
             if is_certain || placed.likely & unit != 0 {
                 let certainty = if is_certain { Certainty::Certain } else { Certainty::Likely };
-                let claim = Claim {
-                    holder: holder.clone(),
-                    kind: ClaimKind::Allocated,
-                    evidence: Evidence::SCHEDULER,
-                    certainty,
-                    may_be_shared: true,
-                    is_slight: false,
-                };
-                self.add_claim(unit, &claim);
+                let (holder, evidence) = (holder.clone(), Evidence::SCHEDULER);
+                let claim = Claim::certain(holder, ClaimKind::Allocated, evidence);
+                self.add_claim(unit, &Claim { certainty, may_be_shared: true, ..claim });
             }
             self.suspect(unit, placed.certainty_of_rest(unit), &holder);
         }
@@ -221,21 +215,13 @@ impl<'a> Builder<'a> {
             let known = device.claims.iter_mut().find(|claim| {
                 claim.holder == holder || (listed.is_some() && claim.holder.job == holder.job)
             });
-            let evidence = if is_of_environment {
-                Evidence::PROCESSES.and(Evidence::ENVIRONMENT)
-            } else {
-                Evidence::PROCESSES
-            };
+            let mut evidence = Evidence::PROCESSES;
+            if is_of_environment {
+                evidence = evidence.and(Evidence::ENVIRONMENT);
+            }
             match known {
                 Some(claim) => claim.evidence = claim.evidence.and(evidence),
-                None => device.claims.push(Claim {
-                    holder,
-                    kind: ClaimKind::Used,
-                    evidence,
-                    certainty: Certainty::Certain,
-                    may_be_shared: false,
-                    is_slight: false,
-                }),
+                None => device.claims.push(Claim::certain(holder, ClaimKind::Used, evidence)),
             }
         }
         for (uuid, of_device) in &bytes {

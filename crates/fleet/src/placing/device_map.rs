@@ -64,10 +64,7 @@ pub(super) struct Meaning {
 impl Meant {
     /// Returns the position of the unit that is certainly meant.
     pub(super) const fn unit(self) -> Option<usize> {
-        match self {
-            Self::Unit(unit) => Some(unit),
-            Self::NotShown | Self::Unknown => None,
-        }
+        if let Self::Unit(unit) = self { Some(unit) } else { None }
     }
 }
 

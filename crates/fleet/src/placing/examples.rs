@@ -51,14 +51,7 @@ impl DeviceHoldings {
     /// Holdings of a device that processes of a user, and of their job if they have one, use.
     pub fn example(user: &str, job: Option<&str>) -> Self {
         let holder = Holder { user: User::Named(user.into()), job: job.and_then(JobId::new) };
-        let claim = Claim {
-            holder,
-            kind: ClaimKind::Used,
-            evidence: Evidence::PROCESSES,
-            certainty: Certainty::Certain,
-            may_be_shared: false,
-            is_slight: false,
-        };
+        let claim = Claim::certain(holder, ClaimKind::Used, Evidence::PROCESSES);
         Self { claims: vec![claim], ..Self::default() }
     }
 }

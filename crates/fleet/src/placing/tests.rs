@@ -732,7 +732,7 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
             known.claims.iter().any(|claim| claim.holder.user == User::NotShown)
         });
         let held: String = held.map(|device| device.uuid.to_string()).collect();
-        (node.holdings.hidden(), held, holdings_text(&node))
+        (node.holdings.hidden, held, holdings_text(&node))
     };
     let own = || vec![job("11", "alice", indices(&[0]))];
     let by_index = listed(|known| {
@@ -1101,7 +1101,7 @@ fn shares_of_jobs_not_shown_may_be_on_the_devices_of_listed_shares() {
         assert_eq!((of("a"), of("b")), (rest, Certainty::Certain), "{devices:?} {hides_jobs:?}");
         assert!(holdings_text(&node).starts_with("11:a certain scheduler,processes"));
         let hidden = (rest == Certainty::Certain).then_some(0);
-        assert_eq!(node.holdings.hidden(), hidden, "{devices:?} {hides_jobs:?}");
+        assert_eq!(node.holdings.hidden, hidden, "{devices:?} {hides_jobs:?}");
     }
 }
 

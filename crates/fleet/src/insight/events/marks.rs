@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::insight::Severity;
-use crate::insight::events::changes::{FleetMoment, ObservedEvent, events_between};
+use crate::insight::events::changes::{EventSummary, FleetMoment, ObservedEvent, events_between};
 use crate::insight::events::rows;
 use crate::insight::node_status::device_label;
 use crate::{EventRecord, Fleet, Node};
@@ -65,14 +65,20 @@ fn mark(event: ObservedEvent, fleet: &Fleet) -> Mark {
     } else {
         format!("{}: {}", place(&nodes, label), summary.text)
     };
+    explained(Mark { nodes: nodes.into(), device, ..plain(at, kind, &text) }, summary)
+}
+
+fn plain(at: Timestamp, kind: MarkKind, text: &str) -> Mark {
+    Mark::plain(at, kind, sanitize_shared(text, MAX_TEXT_LENGTH))
+}
+
+fn explained(mark: Mark, summary: EventSummary) -> Mark {
     Mark {
         severity: summary.severity,
         event: summary.text,
-        nodes: nodes.into(),
-        device,
         meaning: summary.meaning.into(),
         remedy: summary.remedy.into(),
-        ..Mark::plain(at, kind, sanitize_shared(&text, MAX_TEXT_LENGTH))
+        ..mark
     }
 }
 
@@ -88,15 +94,9 @@ fn driver_mark(record: &EventRecord, node: &Node, now: Timestamp) -> Mark {
     let detail = lines.last().map(|line| format!(" · {}", line.text())).unwrap_or_default();
     let place = place(std::slice::from_ref(&node.name), label);
     let text = format!("{place}: {}{detail}", summary.text);
-    Mark {
-        severity: summary.severity,
-        event: summary.text,
-        nodes: [node.name.clone()].into(),
-        device: Some(Arc::clone(&event.device)).filter(|uuid| !uuid.is_empty()),
-        meaning: summary.meaning.into(),
-        remedy: summary.remedy.into(),
-        ..Mark::plain(now, kind, sanitize_shared(&text, MAX_TEXT_LENGTH))
-    }
+    let device = Some(Arc::clone(&event.device)).filter(|uuid| !uuid.is_empty());
+    let nodes = [node.name.clone()].into();
+    explained(Mark { nodes, device, ..plain(now, kind, &text) }, summary)
 }
 
 /// Returns the nodes, with the label of a device.

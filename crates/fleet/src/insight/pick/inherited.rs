@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Fleet, Node};
-use gtop_local::text;
+use gtop_local::text::excerpt;
 use gtop_model::Device;
 
 /// A device: the node's position in the fleet and the device's in the node.
@@ -26,7 +26,8 @@ impl Inherited {
         let mut has_numbers = None;
         for entry in list.split(',').map(entry) {
             if !seen.insert(entry) {
-                let notice = format!("{} is listed twice, so CUDA shows no device", shown(entry));
+                let entry = excerpt(entry, 60);
+                let notice = format!("{entry} is listed twice, so CUDA shows no device");
                 return Self { places: Vec::new(), notice: Some(notice) };
             }
             let is_number = is_number(entry);
@@ -90,12 +91,9 @@ fn is_number(entry: &str) -> bool {
     !entry.is_empty() && entry.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn shown(entry: &str) -> String {
-    text::excerpt(entry, 60)
-}
-
+/// Returns the notice that a list ends before an entry.
 fn end(entry: &str) -> String {
-    let entry = if entry.is_empty() { "an empty entry".to_owned() } else { shown(entry) };
+    let entry = if entry.is_empty() { "an empty entry".to_owned() } else { excerpt(entry, 60) };
     format!(
         "{entry} is neither the index nor the UUID of a device, so the list of -i ends before it; hosts stand before -i"
     )
