@@ -321,7 +321,7 @@ impl Anonymizer {
             is_partial: list.is_partial,
             hides_jobs: list.hides_jobs,
             interval: list.interval,
-            // Who has what is told by the nodes.
+            // The nodes have who holds what.
             proved: Arc::default(),
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,

@@ -125,7 +125,7 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Shows the host's memory as that of integrated devices where the driver tells none.
+/// Shows the host's memory as that of integrated devices for which the driver reports none.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
@@ -155,7 +155,7 @@ fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
         })
 }
 
-/// Merges new devices with those of other sources, in order. Those that the list lacks stay if they are gone; the history of
+/// Merges new devices with those of other sources, in order. Those that are not listed stay if they are gone; the history of
 /// removed ones is dropped.
 fn rebuild_devices(
     node: &mut Node,

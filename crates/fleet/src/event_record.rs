@@ -1,4 +1,4 @@
-//! What is known of one event of a node: a driver and the kernel may both tell of it.
+//! What is known of one event of a node: a driver and the kernel may both report it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct EventRecord {
     pub first_at: Timestamp,
     /// Number of occurrences.
     pub count: u64,
-    /// The last lines of the kernel's log that tell of it, oldest first; none where gtop cannot read that.
+    /// The last lines of the kernel's log about it, oldest first; none where gtop cannot read that.
     pub lines: Vec<Arc<KernelLine>>,
     /// Occurrences that only one source has reported so far.
     unpaired: Unpaired,
@@ -59,7 +59,7 @@ impl EventRecord {
             Unpaired { count: known.count.saturating_add(found.count), ..found }
         };
         let is_newer = newer.event.at >= self.event.at;
-        // Of the same occurrence, the kernel tells more, and its time is the true one.
+        // Of the same occurrence, the kernel reports more, and its time is the true one.
         let is_better = if paired > 0 { newer.event.line.is_some() } else { is_newer };
         let mut lines = [self.lines, newer.lines].concat();
         lines.sort_by_key(|line| line.at);
@@ -78,7 +78,7 @@ impl EventRecord {
         Self { event, lines: Vec::new(), ..self.clone() }
     }
 
-    /// Returns true if the kernel tells of it, and no driver lists the device.
+    /// Returns true if the kernel has logged it, and no driver lists the device.
     pub fn is_of_unlisted_device(&self) -> bool {
         self.event.line.as_ref().is_some_and(|line| line.pci == self.event.device)
     }

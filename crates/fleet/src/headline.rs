@@ -92,8 +92,8 @@ impl DeviceCount {
         }
     }
 
-    /// Returns what devices count as of which only the scheduler's word is known, and how many: those of jobs are in use, and
-    /// all are unknown if the word is old.
+    /// Returns what the devices of a node known from the scheduler alone count as, and how many: those of jobs are in use, and
+    /// all are unknown if the scheduler's answer is old.
     pub(crate) fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
         let all = node.devices.unwrap_or(0);
         let is_old = node.is_old || node.is_count_old;

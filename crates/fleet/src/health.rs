@@ -36,7 +36,7 @@ pub enum HealthReason {
     NeedsReset,
     /// The login may not read it.
     NoPermission,
-    /// The values that tell how sound it is have not come, or the driver cannot read them.
+    /// The values that show how sound it is have not arrived, or the driver cannot read them.
     NotRead(Reason),
     /// The driver does not list it any more, since this time.
     Gone(Timestamp),
@@ -103,18 +103,12 @@ impl HealthReason {
             | Self::NeedsReset
             | Self::Gone(_)
             | Self::Driver(_)
-            | Self::Recovery(
-                RecoveryAction::Reset
-                | RecoveryAction::Reboot
-                | RecoveryAction::DrainAndReset
-                | RecoveryAction::Other(_)
-                | RecoveryAction::None,
-            )
             | Self::RemapFailed
             | Self::SramThreshold => Health::Faulty,
+            Self::Recovery(action) if *action != RecoveryAction::DrainPeers => Health::Faulty,
             Self::Xid { code, .. } if FATAL_XIDS.contains(code) => Health::Faulty,
             Self::Xid { .. }
-            | Self::Recovery(RecoveryAction::DrainPeers)
+            | Self::Recovery(_)
             | Self::RemapPending
             | Self::RetirementPending
             | Self::EccUncorrected(_)
@@ -212,7 +206,7 @@ impl From<&DeviceFault> for HealthReason {
     }
 }
 
-/// The devices of a node that are not sound. Found when first asked, as views and exports ask many times for each sample.
+/// The devices of a node that are not sound. Found on first use, as views and exports read them many times per sample.
 #[derive(Debug, Default)]
 pub struct NodeHealth(OnceLock<Box<[UnsoundDevice]>>);
 
@@ -222,12 +216,12 @@ pub(super) struct UnsoundDevice {
     pub(super) uuid: Arc<str>,
     /// The worst first.
     pub(super) reasons: Vec<HealthReason>,
-    /// The same without what only the device of a slice tells.
+    /// The same without what holds for the device of a slice only.
     pub(super) own: Vec<HealthReason>,
 }
 
 impl NodeHealth {
-    /// Returns them, found by `find` if nobody has asked before.
+    /// Returns them; `find` finds them on first use.
     pub(super) fn or_find(&self, find: impl FnOnce() -> Box<[UnsoundDevice]>) -> &[UnsoundDevice] {
         self.0.get_or_init(find)
     }

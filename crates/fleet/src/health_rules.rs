@@ -18,7 +18,7 @@ const WARNING_XIDS: [u64; 1] = [94];
 /// of the node.
 const MIN_PAGE_FAULTS: u64 = 2;
 const PAGE_FAULT_XID: u64 = 31;
-/// An Xid tells of a device for this long; what lasts is told by the other values of the driver.
+/// An Xid counts for this long; the driver's other values show what lasts.
 const XID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// The values of one sample are taken within this time.
 const SAMPLE_SPAN: Duration = Duration::from_millis(200);

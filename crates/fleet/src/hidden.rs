@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::node::Node;
+use crate::node::{Node, refused_users};
 use gtop_model::{Bytes, Device, Reading, Reason, UnseenReason};
 
 /// Users of one device: memory of the visible ones, number of the hidden ones.
@@ -22,12 +22,6 @@ impl DeviceUsers {
         let both = self.visible_memory.zip(memory);
         self.visible_memory = both.map(|(sum, more)| Bytes(sum.0.saturating_add(more.0)));
     }
-}
-
-/// Returns why the driver does not list the processes of a device.
-fn refused_users(device: &Device) -> Option<Reason> {
-    let reason = device.details.as_ref()?.reports_users.reason()?;
-    (reason != Reason::NotSampled).then_some(reason)
 }
 
 /// Sets the hidden counts, once both the driver's list of processes and the kernel's are known.

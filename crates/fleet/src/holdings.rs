@@ -1,6 +1,6 @@
 //! Who has which device of a node: from what that is known, and how sure it is.
 //!
-//! The one answer for screen, exports, filters, totals, reports and `gtop pick`. What is only assumed is never told as
+//! The one answer for screen, exports, filters, totals, reports and `gtop pick`. What is only assumed is never shown as
 //! certain, and a device that somebody may have is nobody's and not free.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ table! {
     pub fn as_str -> &'static str;
 }
 
-/// From what it is known that somebody has a device; several may tell the same.
+/// From what it is known that somebody has a device; several sources may agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evidence(u8);
 
@@ -79,7 +79,7 @@ pub struct Holder {
 pub enum ClaimKind {
     /// The scheduler gave it to the job.
     Allocated,
-    /// The scheduler gave devices to the job, and only its processes tell that this is one; it may share it.
+    /// The scheduler gave devices to the job, and only its processes show that this is one; it may share it.
     Located,
     /// Processes use it.
     Used,

@@ -92,7 +92,7 @@ pub(crate) fn unexplained_memory(node: &Node, device: &Device) -> Option<Bytes> 
     (hidden.0 >= min_unexplained(device)).then_some(hidden)
 }
 
-/// Returns the device whose memory in use the driver tells: of a partition of AMD, that it is a part of, as the partition's
+/// Returns the device whose memory in use the driver reports: of a partition of AMD, that it is a part of, as the partition's
 /// own is only what its processes have.
 pub(crate) fn memory_owner<'a>(node: &'a Node, device: &'a Device) -> &'a Device {
     let is_amd = device.vendor.get() == Some(Vendor::Amd);
@@ -102,13 +102,13 @@ pub(crate) fn memory_owner<'a>(node: &'a Node, device: &'a Device) -> &'a Device
 
 /// Returns the memory, in bytes, from which what no listed process has is more than what the driver keeps.
 pub(crate) fn min_unexplained(device: &Device) -> u64 {
-    // What the driver reserves is part of the memory in use where it is not told apart.
+    // What the driver reserves is part of the memory in use unless it is reported separately.
     let total = device.memory_total.get().filter(|_| device.memory_reserved.get().is_none());
     let reserved = total.map_or(0, |total| total.0 / RESERVED_PART);
     MIN_HELD_BYTES.saturating_add(reserved)
 }
 
-/// Returns true if how much of its memory is in use could be told, and is not.
+/// Returns true if the driver could report how much of its memory is in use, and does not.
 pub fn is_memory_refused(device: &Device) -> bool {
     match device.memory_used.reason() {
         Some(Reason::NoPermission | Reason::DriverError | Reason::Malformed) => true,
@@ -139,7 +139,7 @@ pub(super) fn is_known_idle(device: &Device) -> bool {
     is_idle(device)
         || device.utilization == Reading::Unknown(Reason::Asleep)
         || device.is_open() == Some(false)
-        // Of a slice whose load cannot be measured, what its processes have of its memory tells that it is unused.
+        // Of a slice whose load cannot be measured, the memory of its processes shows that it is unused.
         || (device.parent.is_some()
             && device.load() == Reading::Unknown(Reason::NotSupported)
             && device.hidden_memory.get().is_some())

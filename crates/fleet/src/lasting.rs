@@ -63,7 +63,7 @@ impl LastingSpan {
         self.until.since(self.since)
     }
 
-    /// Returns the span after a look at `at`; `None` if it has ended.
+    /// Returns the span after a sample at `at`; `None` if it has ended.
     fn next(before: Option<Self>, is_seen: bool, at: Timestamp, max_gap: Duration) -> Option<Self> {
         let going_on = before.filter(|span| at.since(span.until) <= max_gap);
         if !is_seen {
@@ -87,7 +87,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Returns what is remembered after a look at a device.
+    /// Returns what is remembered after a sample of a device.
     fn after(
         mut self,
         device: &Device,
@@ -107,7 +107,7 @@ impl Memory {
     }
 }
 
-/// What is remembered of the devices of a node; nothing of those of which there is nothing to tell.
+/// What is remembered of the devices of a node; devices without anything to remember are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lasting(Arc<BTreeMap<Arc<str>, Memory>>);
 
@@ -121,7 +121,7 @@ impl Lasting {
         })
     }
 
-    /// Returns how long a device has been at full load for nobody, if that is long.
+    /// Returns how long a device has been at full load without a user, if that is long.
     pub(super) fn empty_load(&self, uuid: &str) -> Option<Duration> {
         let span = self.0.get(uuid)?.empty_load?.duration();
         (span >= EMPTY_LOAD_SPAN).then_some(span)
@@ -137,7 +137,7 @@ impl Lasting {
         self.0.get(uuid)?.awake_since
     }
 
-    /// Remembers devices as they are at a time, each with whether it is at full load for nobody.
+    /// Remembers devices as they are at a time, each with whether it is at full load without a user.
     pub(super) fn remember<'a>(
         &mut self,
         devices: impl Iterator<Item = (&'a Device, bool)>,
@@ -204,7 +204,7 @@ fn is_slowed(device: &Device, cause: SlowdownCause, is_slow: bool) -> bool {
         SlowdownCause::Thermal => THERMAL_PERCENT,
         SlowdownCause::PowerBrake | SlowdownCause::Hardware => f32::MIN_POSITIVE,
     };
-    // Counters tell of the whole time; a sample tells of a moment.
+    // Counters cover the whole time; a sample covers a moment.
     counted.map_or(is_reported, |share| share >= min)
 }
 

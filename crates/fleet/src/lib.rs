@@ -121,7 +121,7 @@ impl Fleet {
         self.same_as.get(name).unwrap_or(name)
     }
 
-    /// Returns true if a node tells only what its machine tells under another name.
+    /// Returns true if a node repeats what its machine reports under another name.
     pub fn is_repeated(&self, node: &Node) -> bool {
         node.link == Link::Up && self.same_as.contains_key(&node.name)
     }
@@ -142,7 +142,7 @@ impl Fleet {
     }
 }
 
-/// Returns the other names of machines, as in [`Fleet::same_as`]. `is_scheduled` tells the names that the scheduler knows.
+/// Returns the other names of machines, as in [`Fleet::same_as`]. `is_scheduled`: the scheduler knows the name.
 fn find_other_names(
     nodes: &[Arc<Node>],
     is_scheduled: impl Fn(&Node) -> bool,

@@ -175,7 +175,7 @@ impl MissingDevices {
     }
 }
 
-/// Returns true if the last that was told of a device is that it is gone.
+/// Returns true if the last event about a device is that it is gone.
 pub(super) fn is_told_gone(node: &Node, uuid: &str) -> bool {
     let events = node.events.iter().map(|record| &record.event);
     let told = events.filter(|event| matches!(event.kind, EventKind::Gone | EventKind::Returned));

@@ -25,7 +25,7 @@ const MAX_REPORT_DELAY: Duration = Duration::from_secs(5);
 /// Maximum number of sources per node: a node could otherwise announce new ones without end.
 const MAX_SOURCES: usize = 64;
 
-/// Values of devices that are younger are not said to be old: without persistence mode they come every five seconds.
+/// Younger values of devices are not marked as old: without persistence mode they arrive every five seconds.
 const MIN_UNUSUAL_AGE: Duration = Duration::from_secs(10);
 
 /// The interval of a source that announces none.
@@ -58,7 +58,7 @@ pub struct Node {
     pub has_hidden_devices: bool,
     /// Who has its devices.
     pub holdings: Arc<NodeHoldings>,
-    /// How the scheduler numbers and confines its devices, as the node itself tells; `None` if it has not told.
+    /// How the scheduler numbers and confines its devices, as the node itself reports; `None` until it does.
     pub evidence: Option<Arc<DeviceEvidence>>,
     /// The source of each of `devices`, by position.
     pub device_sources: Arc<[Source]>,
@@ -74,7 +74,7 @@ pub struct Node {
     pub history: History,
     /// What is remembered of its devices, beyond their newest values.
     pub lasting: Lasting,
-    /// How sound its devices are, once that was asked.
+    /// How sound its devices are; found on first use.
     pub health: NodeHealth,
     /// What the probe costs the node; measured in focus only.
     pub probe_cost: Option<ProbeCost>,
@@ -148,6 +148,12 @@ pub struct Process {
     pub running_seconds: Reading<u64>,
 }
 
+/// Returns why the driver does not list the processes of a device.
+pub(super) fn refused_users(device: &Device) -> Option<Reason> {
+    let reason = device.details.as_ref()?.reports_users.reason()?;
+    (reason != Reason::NotSampled).then_some(reason)
+}
+
 impl SourceState {
     /// Returns its freshness: stale after three intervals, at least 3 s.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
@@ -205,7 +211,7 @@ impl Node {
         self.events = events.into_iter().skip(surplus).collect();
     }
 
-    /// Returns how much later than the kernel a driver may report an event: it is asked with each sample.
+    /// Returns how much later than the kernel a driver may report an event: it is polled with each sample.
     fn report_delay(&self) -> Duration {
         let intervals = self.sources.iter().map(|state| state.interval);
         intervals.max().unwrap_or_default().saturating_add(MAX_REPORT_DELAY)
@@ -277,7 +283,7 @@ impl Node {
         if sampled_at.is_some() { Reason::NotOffered } else { Reason::NotSampled }
     }
 
-    /// Returns whether the values that tell of a device's health could not be read; `None` once they have come.
+    /// Returns whether the values of a device's health could not be read; `None` once they have arrived.
     pub(super) fn health_failed(&self, index: usize) -> Option<bool> {
         let owner = self.device_sources.get(index)?;
         let mut unread = self.sources.iter().filter(|state| state.taken_at.is_none());
@@ -363,7 +369,7 @@ impl Node {
         (age > stale_after(interval).max(MIN_UNUSUAL_AGE)).then_some(age)
     }
 
-    /// Returns what identifies its machine; `None` before the probe has told it.
+    /// Returns what identifies its machine; `None` before the hello of the probe.
     pub(crate) fn machine_id(&self) -> Option<MachineId> {
         self.hello.as_ref()?.host.machine_id()
     }
@@ -445,9 +451,7 @@ impl Node {
                 Reading::Unknown(reason) => return Some(reason),
             }
         }
-        let driver_reason =
-            device.details.as_ref().and_then(|details| details.reports_users.reason());
-        if let Some(reason) = driver_reason.filter(|reason| *reason != Reason::NotSampled) {
+        if let Some(reason) = refused_users(device) {
             return Some(reason);
         }
         let users = self.process_list(self.device_sources.get(position)?)?;
@@ -501,12 +505,12 @@ impl Node {
         self.devices.iter().any(|slice| slice.is_slice_of(device))
     }
 
-    /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.
+    /// Returns true if the node has not reported yet how the scheduler that knows it numbers its devices.
     pub fn awaits_evidence(&self) -> bool {
         self.scheduler.is_some() && !self.has_all_evidence()
     }
 
-    /// Returns true if the node has told all that it will tell of how a scheduler numbers its devices.
+    /// Returns true if the node has reported all it can about how a scheduler numbers its devices.
     pub fn has_all_evidence(&self) -> bool {
         let will_tell = self.hello.as_ref().is_some_and(|hello| hello.has_evidence);
         !will_tell || self.evidence.as_ref().is_some_and(|known| known.is_complete)

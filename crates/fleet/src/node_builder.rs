@@ -18,7 +18,7 @@ use gtop_model::{
     Source, SourceFaultKind, max_interval,
 };
 
-/// Once its newest values have come so often again, a node has told what it has to tell.
+/// A node whose newest values were repeated this often sends no others.
 const MIN_REPEATS: u8 = 2;
 /// Seconds by which a process may have started after the host's uptime was last read: the longest interval.
 const MAX_START_SKEW: u64 = 3_700;
@@ -195,7 +195,7 @@ impl NodeBuilder {
         node.probe_cost = None;
     }
 
-    /// Begins again with all that is known, after samples that were missing. Events since a time are told again.
+    /// Begins again with all that is known, after samples that were missing. Events since a time are sent again.
     pub fn restore_readings(&mut self, events_from: Timestamp) {
         self.last_kernel_line = None;
         let node = changed(&mut self.node);
@@ -204,7 +204,7 @@ impl NodeBuilder {
         self.end_partial();
     }
 
-    /// All values of the node are told.
+    /// All values of the node have been sent.
     fn end_partial(&mut self) {
         self.is_partial = false;
         changed(&mut self.node).devices.iter_mut().for_each(|device| device.is_partial = false);
@@ -544,7 +544,7 @@ fn running_time(
     (started_at, uptime.map(|up| up.saturating_sub(start.as_secs())))
 }
 
-/// Returns the time between boot and a start that is told in clock ticks.
+/// Returns the time between boot and a start in clock ticks.
 fn since_boot(ticks: u64, per_second: u32) -> Duration {
     let per_second = u64::from(per_second.max(1));
     let rest = ticks % per_second * 1_000 / per_second;
@@ -566,7 +566,7 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     if fault.is_some_and(|fault| fault != SourceFaultKind::Starting) || state.absent.is_some() {
         return true;
     }
-    // Without devices nothing else is asked.
+    // Without devices nothing else is polled.
     let has_none = !node.device_sources.contains(backend);
     let has_uses = node
         .process_list(backend)

@@ -52,7 +52,7 @@ impl StateReason {
         self.texts().1
     }
 
-    /// Returns it in a word, if nothing else in the row of the device tells.
+    /// Returns its word if nothing else in the row of the device shows it.
     pub const fn word(self) -> Option<&'static str> {
         let word = self.texts().2;
         if word.is_empty() { None } else { Some(word) }

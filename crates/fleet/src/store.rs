@@ -316,7 +316,7 @@ impl MachineNames {
     }
 }
 
-/// What the scheduler lists, and who has which device by it.
+/// What the scheduler lists, and who has which device.
 #[derive(Debug, Default)]
 struct Scheduled {
     /// The jobs as listed.

@@ -293,7 +293,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds a device, or some of its slices. What the driver does not tell of a device is that of its slices.
+    /// Adds a device, or some of its slices. What the driver does not report for a device is that of its slices.
     fn add_device(&mut self, node: &Node, device: &Device, slices: &[&Device]) {
         let has_memory = device.memory_used.zip(device.memory_total).get().is_some();
         for (unit, part) in parts_of(node, device, slices, device.load().get().is_some()) {

@@ -1,4 +1,4 @@
-//! Whose a process is, as far as a node tells.
+//! The owner of a process, as far as a node reports it.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ pub struct NodeWaste {
 /// Since when a device is held by the same users and idle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleSpan {
-    /// The first sample at which it was, as far as the history tells.
+    /// The first sample at which it was, as far as the history reaches.
     pub since: Timestamp,
     /// It may have begun earlier: nothing is known of the time before.
     pub is_lower_bound: bool,
@@ -56,7 +56,7 @@ pub struct IdleSpan {
 }
 
 impl Waste {
-    /// Returns what the histories of machines tell: devices that are idle-held now count from where they became idle, or
+    /// Returns the waste in the histories of machines: devices that are idle-held now count from where they became idle, or
     /// from where their holders began. `jobs` is `None` where it is not known which jobs run.
     pub fn seeded<'a>(
         machines: impl IntoIterator<Item = &'a Arc<Node>>,
@@ -84,7 +84,7 @@ impl Waste {
         sources.any(|source| before.sampled_at(source) != after.sampled_at(source))
     }
 
-    /// Adds what the newest state of a node tells, given the one before. `jobs` is `None` where it is not known which
+    /// Adds the waste between two states of a node. `jobs` is `None` where it is not known which
     /// jobs run: then only what processes hold counts.
     pub fn observe(&mut self, before: &Node, after: &Node, jobs: Option<&JobLookup>) {
         if !Self::concerns(before, after) {

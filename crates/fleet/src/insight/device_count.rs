@@ -5,7 +5,7 @@ use crate::insight::note::Note;
 use gtop_local::time::Timestamp;
 use gtop_model::SourceFaultKind;
 
-/// Says which devices a node lacks; nothing while that is not certain.
+/// Returns the notes on missing devices; none while that is not certain.
 pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
     // A driver that answers and has no devices lists none, whatever keeps others from starting.
     let lists_none = node.has_fault(SourceFaultKind::NoDevices);
@@ -13,7 +13,7 @@ pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
         let fault = state.fault.as_ref().filter(|fault| fault.kind != SourceFaultKind::NoDevices);
         fault.is_some() && !(lists_none && state.absent.is_some())
     });
-    // A session that may see only some devices tells nothing of the others, and of a source that fails its fault is told.
+    // A session that may see only some devices reports nothing of the others, and a source that fails has a note of its own.
     let is_certain = node.is_settled
         && !node.is_confined()
         && !node.has_hidden_devices
@@ -25,7 +25,7 @@ pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
     unlisted(node).into_iter().chain(below_scheduler(node)).collect()
 }
 
-/// Says what the kernel has logged of devices that the node does not show, whyever it does not.
+/// Returns the notes on what the kernel has logged of devices that the node does not show, for whatever reason.
 pub(super) fn kernel_notes(node: &Node) -> impl Iterator<Item = Note> {
     let is_certain = node.is_settled && !node.has_hidden_devices;
     let xids = if is_certain { node.xids_of_unlisted_devices() } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! What is wrong with a device, in a word: the flags of its row.
+//! What is wrong with a device: the flags of its row.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum DeviceFlag {
     NoSlices,
 }
 
-/// Returns true if an Xid alone tells nothing bad of the device: it is mostly the program's, or the driver records what it
+/// Returns true if an Xid alone is no sign of a faulty device: it is mostly the program's, or the driver records what it
 /// has put aside, or that errors were corrected.
 pub const fn is_harmless_xid(code: u64) -> bool {
     matches!(code, 13 | 31 | 43 | 45 | 63 | 92)
@@ -72,7 +72,7 @@ impl DeviceFlag {
         }
         // That a device at work has memory in use is no surprise.
         let unexplained = unexplained_memory(node, device).filter(|_| !is_busy(device));
-        // Of a device with slices, these tell.
+        // A device with slices leaves this to them.
         let unexplained = unexplained.filter(|_| !node.has_slices(device));
         flags.extend(unexplained.map(Self::UnexplainedMemory));
         flags.extend(node.is_without_slices(device).then_some(Self::NoSlices));
@@ -95,7 +95,7 @@ impl DeviceFlag {
         }
     }
 
-    /// Returns the word in the row of the device.
+    /// Returns its text in the row of the device.
     pub fn word(&self) -> String {
         let reason = match self {
             Self::Slowed(SlowdownCause::Thermal) => return "!THERM".to_owned(),
@@ -137,7 +137,7 @@ impl DeviceFlag {
         }
     }
 
-    /// Returns one of each kind that has a word of its own.
+    /// Returns one of each kind that has a text of its own in rows.
     pub fn examples() -> Vec<Self> {
         let reasons = [
             HealthReason::Recovery(RecoveryAction::Reboot),
@@ -169,7 +169,7 @@ impl DeviceFlag {
         matches!(self, Self::Slowed(_))
     }
 
-    /// Returns it in a few words, where only one device is told of.
+    /// Returns it in a few words, for a single device.
     pub fn text(&self) -> String {
         match self {
             Self::Health(reason) => reason.text(),
@@ -193,7 +193,7 @@ impl DeviceFlag {
         }
     }
 
-    /// Returns true if devices with these two flags are told together: counts differ from device to device, and that there
+    /// Returns true if devices with these two flags share a note: counts differ from device to device, and that there
     /// are errors is what matters.
     pub(crate) fn is_told_with(&self, other: &Self) -> bool {
         self.id() == other.id() && self.note() == other.note()
@@ -216,7 +216,7 @@ impl DeviceFlag {
         (self.severity(), rank)
     }
 
-    /// Returns it in the note of a node, after its devices; devices of the same text are told together.
+    /// Returns it in the note of a node, after its devices; devices with the same text share a note.
     pub(crate) fn note(&self) -> String {
         match self {
             // Error counts differ from device to device; that there are errors is what matters.

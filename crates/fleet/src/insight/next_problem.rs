@@ -1,4 +1,4 @@
-//! The nodes that need somebody, those where the problem does most harm first.
+//! The nodes with problems, those where the problem does most harm first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness>
             _ => Illness::OwnDown,
         });
     }
-    // What it told while it let gtop in is old.
+    // Its own values are from the time when it let gtop in.
     if status == NodeStatus::Reported {
         return None;
     }
@@ -67,14 +67,14 @@ fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness>
     }
 }
 
-/// Returns how sick a node is, whatever jobs run there: the worse, the greater. `None` if it needs nobody.
+/// Returns how sick a node is, whatever jobs run there: the worse, the greater. `None` if it has no problem.
 pub fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
     illness(node, &[], now).map(|illness| u8::MAX - illness as u8)
 }
 
 /// Returns the indices in the fleet of the shown nodes with a problem, the sickest first.
 ///
-/// Looks at every shown node, so it is asked on a key press and not in each frame.
+/// Checks every shown node, so it is called on a key press and not in each frame.
 pub fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let own = own_assignments(fleet_view);
     // That a node refuses the login which need not let gtop in is a problem if no node has let it in.
@@ -84,7 +84,7 @@ pub fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let fleet = &fleet_view.fleet;
     let sick = fleet_view.matching.iter().filter_map(|index| {
         let node = fleet.nodes.get(*index)?;
-        // A machine is visited once, unless the filter hides the name under which it counts.
+        // A machine is listed once, unless the filter hides the name under which it counts.
         if fleet.is_repeated(node) && shown.contains(fleet.machine_name(&node.name)) {
             return None;
         }
@@ -112,7 +112,7 @@ fn own_assignments(fleet_view: &FleetView) -> BTreeMap<usize, Vec<&JobHoldings>>
     assignments
 }
 
-/// Returns the position of the device to look at first: one with a fault, else with errors, else slowed down.
+/// Returns the position of the device with the worst problem: one with a fault, else with errors, else slowed down.
 pub fn sick_device(node: &Node) -> Option<usize> {
     let flagged = node.whole_devices().filter_map(|(position, device)| {
         let flags = DeviceFlag::of(node, device);

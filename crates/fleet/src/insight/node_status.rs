@@ -30,7 +30,7 @@ pub enum NodeStatus {
     Stale(Duration),
     /// The connection is down.
     Down,
-    /// It is powered off, or does not let gtop in and needs not; the scheduler's word is all that is known.
+    /// It is powered off, or does not let gtop in and need not; only the scheduler's state of it is known.
     Reported,
 }
 
@@ -142,7 +142,7 @@ fn reported_note(fleet: &Fleet, node: &Node, known: &SchedulerNode, now: Timesta
     Note::ReportedByScheduler { words, said, age: scheduler_age(fleet, known, now), severity }
 }
 
-/// Returns how long ago the scheduler said what the node is.
+/// Returns the age of the scheduler's state of a node.
 fn scheduler_age(fleet: &Fleet, known: &SchedulerNode, now: Timestamp) -> Option<Duration> {
     fleet.answered_at(known).map(|at| now.since(at))
 }
@@ -160,7 +160,7 @@ fn counted_devices(count: u32) -> String {
     format!("{count} {}", if count == 1 { "device" } else { "devices" })
 }
 
-/// Says that the scheduler gives a node no jobs, and why; if it said so long ago, also when.
+/// Says that the scheduler gives a node no jobs, and why; if that is old, also since when.
 fn scheduler_note(fleet: &Fleet, node: &Node, status: NodeStatus, now: Timestamp) -> Option<Note> {
     let known = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
     if status == NodeStatus::Reported {

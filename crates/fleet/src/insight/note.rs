@@ -1,4 +1,4 @@
-//! The short notes on a node: what is said, how serious it is, what it means, and what to do about it, all by the kind of
+//! The short notes on a node: their text, how serious each is, what it means, and what to do about it, all by the kind of
 //! the note.
 
 use std::borrow::Cow;
@@ -58,7 +58,7 @@ pub enum Note {
     DevicesLeftOut { read: usize, more: usize },
     /// Accelerators that gtop cannot read, as texts.
     UnreadableDevices(Vec<String>),
-    /// The scheduler gives it no jobs: its word, and how old that is if it is old.
+    /// The scheduler gives it no jobs: its state, and how old that is if it is old.
     ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> },
     /// What the scheduler says of a node that cannot be reached, and how long ago.
     ReportedByScheduler {

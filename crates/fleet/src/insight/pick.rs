@@ -89,7 +89,7 @@ pub struct EligibleDevice {
     pub memory_utilization: Option<f32>,
     /// How sound it is; never faulty.
     pub health: Health,
-    /// It is busy, or others use it or may, and no limit tells how much they may.
+    /// It is busy, or others use it or may, and no limit says how much they may.
     pub is_shared: bool,
     /// Number of limits that only the tolerance lets it meet.
     pub loosened: u32,

@@ -21,7 +21,7 @@ const START_SLACK: Duration = Duration::from_secs(5);
 /// A run that does not advance for this long, and for twenty batches, is stalled.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 const STALL_BATCHES: f64 = 20.0;
-/// Maximum number of processes that are looked at on one host.
+/// Maximum number of processes that are polled on one host.
 const MAX_PROCESSES: usize = 2_000;
 
 const NOT_ANSWERED: &str = "its host has not answered yet";
@@ -68,7 +68,7 @@ pub enum Liveness {
     Alive,
     /// It is stopped by a signal.
     Stopped,
-    /// The file tells of the end.
+    /// The file records the end.
     Ended,
     /// There is no such process any more.
     Gone,
@@ -80,7 +80,7 @@ pub enum Liveness {
     Unreachable,
     /// Its host is not watched.
     Elsewhere(Arc<str>),
-    /// It cannot be told, for this reason.
+    /// It is not known, for this reason.
     Unknown(&'static str),
 }
 
@@ -144,7 +144,7 @@ enum HostMatch {
     Node(NodeName),
     /// On a host of this name, which is not watched, or is the name of several nodes.
     Elsewhere(Arc<str>),
-    /// Its file does not tell.
+    /// Its file does not name it.
     Unknown,
 }
 
@@ -194,12 +194,12 @@ fn short_name(name: &str) -> &str {
     if is_address { name } else { name.split_once('.').map_or(name, |(short, _)| short) }
 }
 
-/// Returns true if the status of a run depends on its process: nothing has told of its end.
+/// Returns true if the status of a run depends on its process: its file does not record the end.
 fn is_open(progress: &Progress) -> bool {
     matches!(progress.status, Some(RunStatus::Running) | None) && progress.ended_at.is_none()
 }
 
-/// Returns the processes to look at: the pids of runs that are not over, on watched nodes.
+/// Returns the processes to poll: the pids of runs that are not over, on watched nodes.
 pub fn processes_to_watch(list: &RunList, fleet: &Fleet) -> BTreeMap<NodeName, Vec<u32>> {
     let names = NodesByHost::new(fleet, list);
     let mut wanted: BTreeMap<NodeName, Vec<u32>> = BTreeMap::new();
@@ -248,7 +248,7 @@ impl Runs {
         (Bytes(used), self.total_device_memory)
     }
 
-    /// Returns what all processes of the login use on the hosts that are looked at, summed.
+    /// Returns what all processes of the login use on the polled hosts, summed.
     pub fn user_resources(&self) -> impl Iterator<Item = gtop_model::UserResources> + '_ {
         self.list.hosts.iter().filter(|host| host.fault.is_none()).filter_map(|host| host.user)
     }
@@ -311,9 +311,9 @@ impl RunRow {
         self.status == RunStatus::Running
     }
 
-    /// Returns true if its process is still to be looked at.
+    /// Returns true if its process is still to be polled.
     pub fn is_looked_for(&self) -> bool {
-        // CPU use is known from the second look on.
+        // CPU use is known from the second poll on.
         matches!(self.liveness, Liveness::Unknown(NOT_LOOKED_AT | NOT_ANSWERED))
             || (self.liveness == Liveness::Alive && self.resources.cpu_percent.is_none())
     }

@@ -169,7 +169,7 @@ impl Users {
                 }
             }
         }
-        // The driver of a TPU chip tells that it is held, without the process that holds it.
+        // The driver of a TPU chip reports that it is held, without the process that holds it.
         for (_, device) in matching.iter().filter(|(_, device)| device.is_open() == Some(true)) {
             if !node_users.holders.contains_key(&device.uuid) {
                 node_users.add(&User::Hidden, &device.uuid, None);

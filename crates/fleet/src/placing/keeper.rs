@@ -18,7 +18,7 @@ use gtop_model::{JobList, MachineId, NodeName, ProvedIndices};
 #[derive(Clone, Debug, Default)]
 pub struct HoldingsKeeper {
     jobs: JobLookup,
-    /// Counts the job lists that tell something else, and the names of machines.
+    /// Counts the job lists that differ from the one before, and the names of machines.
     generation: u64,
     /// The names of each machine, for lists that have its jobs under any of them, as those of recordings do.
     names: BTreeMap<MachineId, BTreeSet<NodeName>>,
@@ -45,14 +45,14 @@ impl HoldingsKeeper {
             (Some(known), Some(list)) if tells_the_same(known, list) => 0,
             _ => 1,
         };
-        // A recording tells what had been proved before it is read.
+        // A recording has what was proved before it.
         for (name, proved) in list.iter().flat_map(|list| list.proved.iter()) {
             let known = self.nodes.entry(name.clone()).or_default();
             known.learned.restore(proved);
         }
     }
 
-    /// Returns what was proved about the lists of nodes, beyond what the nodes tell at any time.
+    /// Returns what was proved about the lists of nodes, beyond what the nodes report at any time.
     pub fn proved(&self) -> BTreeMap<NodeName, ProvedIndices> {
         let nodes = self.nodes.iter();
         nodes.filter_map(|(name, known)| Some((name.clone(), known.learned.proved()?))).collect()
@@ -149,7 +149,7 @@ fn address<T>(known: Option<&Arc<T>>) -> usize {
     known.map_or(0, |known| Arc::as_ptr(known).addr())
 }
 
-/// Returns true if two lists tell the same about who has which device: most lists are only newer.
+/// Returns true if two lists agree about who has which device: most lists are only newer.
 fn tells_the_same(one: &JobList, other: &JobList) -> bool {
     let [counted_at, new_counted_at] = [one, other].map(|list| list.nodes.counted_at());
     one.at.is_some() == other.at.is_some()

@@ -1,7 +1,7 @@
 //! What was proved about the scheduler's list of the devices of a node, and for which jobs it holds.
 //!
-//! A daemon makes its list when it starts, and again when it is told to read its configuration again, which it does not
-//! tell. So its list is that of the files only while they have not changed since it started; a job that began since they
+//! A daemon makes its list when it starts, and again when it has to read its configuration again, which it does not
+//! report. So its list is that of the files only while they have not changed since it started; a job that began since they
 //! were last looked at may have been placed by another list.
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::placing::numbering::NodeUnits;
 use gtop_local::time::Timestamp;
 use gtop_model::{ConfigurationState, Job, ProvedIndices, SchedulerNode};
 
-/// A daemon whose start the scheduler and the node tell this much apart is the same: their clocks differ.
+/// Starts that the scheduler and the node report this much apart are the same: their clocks differ.
 const SAME_START: Duration = Duration::from_secs(60);
-/// The node tells the start of its daemon to this precision.
+/// The node reports the start of its daemon to this precision.
 const NODE_ROUNDING: Duration = Duration::from_secs(2);
 /// Schedulers report whole seconds.
 pub(super) const START_ROUNDING: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) struct ListIdentity {
     /// When the daemon started, by the clock of the scheduler, and by that of the node.
     started_at: Option<Timestamp>,
     node_started_at: Option<Timestamp>,
-    /// When its configuration last changed, when that was looked at, and whether the daemon writes it itself.
+    /// When its configuration last changed, when that was checked, and whether the daemon writes it itself.
     changed_at: Option<Timestamp>,
     checked_at: Option<Timestamp>,
     is_cached: bool,
@@ -42,13 +42,13 @@ pub(super) struct ListIdentity {
     is_outdated: bool,
 }
 
-/// What happened to a daemon's list between two looks.
+/// What happened to a daemon's list between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListChange {
     None,
-    /// The scheduler tells of the start of which the node has told.
+    /// The scheduler reports the start that the node has reported.
     ToldByScheduler,
-    /// The node tells of the start of which the scheduler has told.
+    /// The node reports the start that the scheduler has reported.
     ToldByNode,
     Anew,
 }
@@ -68,7 +68,7 @@ pub(super) struct LearnedMap {
     map: Option<DeviceMap>,
     /// Something contradicted what had been proved.
     is_contradicted: bool,
-    /// It follows the daemon's own list, which the node tells again.
+    /// It follows the daemon's own list, which the node sends again.
     is_listed: bool,
     /// What was proved before the daemon made its list anew, for jobs from that time.
     earlier: Option<EarlierMap>,
@@ -121,7 +121,7 @@ impl ListIdentity {
         let is_other = !has_pair && is_far(self.any_start(), before.any_start(), SAME_START);
         let is_rewritten = self.is_cached
             && self.changed_at.zip(before.changed_at).is_some_and(|(one, other)| one != other);
-        // The other of the two has told of the same start before.
+        // The other of the two has reported the same start before.
         let is_told_again = is_far(before.started_at, before.node_started_at, SAME_START)
             && !is_far(self.started_at, self.node_started_at, SAME_START);
         match (is_told_by_scheduler, is_told_by_node) {
@@ -137,7 +137,7 @@ impl ListIdentity {
         self.started_at.or(self.node_started_at)
     }
 
-    /// Returns when the daemon started last: the scheduler and the node tell of a start at different times.
+    /// Returns when the daemon started last: the scheduler and the node report a start at different times.
     fn last_start(&self) -> Option<Timestamp> {
         self.started_at.max(self.node_started_at)
     }
@@ -196,14 +196,14 @@ impl LearnedMap {
             self.identity = identity.following(before, ListChange::Anew);
             return;
         }
-        // The scheduler, or the node, may not tell for a while.
+        // The scheduler, or the node, may not report it for a while.
         let started_at = identity.started_at.or(before.started_at);
         let node_started_at = identity.node_started_at.or(before.node_started_at);
         let identity = ListIdentity { started_at, node_started_at, ..identity };
         let change = identity.change_since(before);
         match change {
             ListChange::None | ListChange::ToldByScheduler => {}
-            // The list that the node told until now is that of the daemon before.
+            // The list that the node has sent until now is that of the daemon before.
             ListChange::ToldByNode => (self.map, self.is_contradicted) = (None, false),
             ListChange::Anew => {
                 let (since, until) = (before.since(), before.until());
@@ -244,7 +244,7 @@ impl LearnedMap {
         self.identity.is_outdated || !self.is_since_list(job)
     }
 
-    /// Returns true if the daemon has the list that its files describe now, and they were looked at since it started.
+    /// Returns true if the daemon has the list that its files describe now, and they were checked since it started.
     pub(super) fn is_list_confirmed(&self) -> bool {
         let is_checked = self.identity.checked_at >= self.identity.last_start();
         self.is_list_current() && (is_checked || self.identity.is_cached)

@@ -183,7 +183,7 @@ impl<'a> NodeUnits<'a> {
 
     /// Returns what the indices of a list of this many devices likely mean.
     pub(super) fn likely(&self, indices: usize) -> Option<Vec<Option<usize>>> {
-        // What the node will tell in a moment is not guessed before.
+        // What the node is about to report is not guessed.
         if self.node.awaits_evidence() {
             return None;
         }
@@ -297,14 +297,12 @@ impl<'a> NodeUnits<'a> {
     }
 }
 
-/// Returns configured devices in the order in which the scheduler is told of their types; `None` if their types are several
-/// and it is told of as many without their names.
+/// Returns configured devices in the order in which the scheduler knows their types; `None` if they have several types
+/// and it knows as many without their names.
 fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Option<Vec<ListedDevice>> {
     let named: Vec<&Arc<str>> = types.iter().filter_map(|known| known.name.as_ref()).collect();
-    let has_several = devices.windows(2).any(|pair| match pair {
-        [one, other] => one.kind != other.kind,
-        _ => false,
-    });
+    let mut pairs = devices.iter().zip(devices.iter().skip(1));
+    let has_several = pairs.any(|(device, next)| device.kind != next.kind);
     if has_several && types.len() > 1 && named.is_empty() {
         return None;
     }

@@ -31,7 +31,7 @@ pub(super) struct Placement<'a> {
 struct WholeNode {
     indices: usize,
     units: UnitSet,
-    /// The driver tells that there are no others, which might be meant instead of one of them.
+    /// The driver lists no others, which might be meant instead of one of them.
     is_certain: bool,
 }
 
@@ -66,7 +66,7 @@ impl Placement<'_> {
         });
         let mut placed: Vec<Placed> = placed.collect();
         self.dispute(&mut placed, &proofs, &numbering);
-        // Processes tell where jobs are that are not listed.
+        // Processes show where jobs are that are not listed.
         let unlisted =
             proofs.iter().filter(|(id, _)| self.listed.iter().all(|(job, _)| job.id != **id));
         let seen = union(unlisted.map(|(_, proof)| proof.certain(None)));
@@ -113,7 +113,7 @@ impl Placement<'_> {
         union(placed.iter().filter(|known| known.may_share).map(Placed::known))
     }
 
-    /// Returns true if jobs may have devices here of which neither the scheduler's count nor its list of jobs tells: the
+    /// Returns true if jobs may have devices here that neither the scheduler's count nor its list of jobs has: the
     /// count is old, or a job is ending that is not listed.
     fn may_lack_jobs(&self) -> bool {
         let Some(scheduler) = self.scheduler else { return false };
@@ -244,7 +244,7 @@ impl Placement<'_> {
         }
     }
 
-    /// Marks jobs that processes contradict: of those, only what processes use is told.
+    /// Marks jobs that processes contradict: they keep only what processes use.
     fn dispute(
         &self,
         placed: &mut [Placed],
@@ -340,7 +340,7 @@ impl Placement<'_> {
         }
     }
 
-    /// Returns the same where the scheduler tells the indices that are allocated.
+    /// Returns the same if the scheduler lists the allocated indices.
     fn hidden_among(
         &self,
         mut left: BTreeSet<usize>,
@@ -454,7 +454,7 @@ struct ListedUnits {
 }
 
 impl ListedUnits {
-    /// Returns what is said of a job that certainly has the units in `seen`.
+    /// Returns what the list says of a job that certainly has the units in `seen`.
     fn of(
         job: &Job,
         indices: &BTreeSet<usize>,
@@ -467,18 +467,18 @@ impl ListedUnits {
         let at_start = earlier.or(now.filter(|_| learned.is_of_list(job)));
         let unknown = Meaning { certain: 0, possible: UnitSet::MAX };
         let Meaning { certain, possible } = at_start.unwrap_or(unknown);
-        if !learned.may_have_moved(job) && learned.is_sure() {
-            return Self { proved: certain, supposed: 0, possible, may_move: false };
+        let may_move = learned.may_have_moved(job);
+        if !may_move && learned.is_sure() {
+            return Self { proved: certain, supposed: 0, possible, may_move };
         }
         let held = seen | certain;
         let is_same = learned.is_list_confirmed()
             && count_ones(held) == indices.len()
             && now.is_some_and(|now| now.certain == held);
-        if learned.may_have_moved(job) && is_same {
+        if may_move && is_same {
             return Self { proved: held, supposed: 0, possible: held, may_move: false };
         }
         // Where it cannot be seen whether the daemon has made its list anew, what was proved before is only likely.
-        let may_move = learned.may_have_moved(job);
         Self { proved: 0, supposed: certain, possible: UnitSet::MAX, may_move }
     }
 }
@@ -519,13 +519,13 @@ fn job_proofs(proof: Option<&JobProof>, indices: usize) -> Vec<(UnitSet, ProofKi
     found
 }
 
-/// Returns the indices of an allocation; `None` if the scheduler does not tell them.
+/// Returns the indices of an allocation; `None` if the scheduler does not list them.
 fn indices(allocation: &Allocation) -> Option<BTreeSet<usize>> {
     let indices = allocation.devices.indices().filter(|_| has_indices(allocation))?;
     Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()).collect())
 }
 
-/// Returns true if the scheduler tells the indices of an allocation.
+/// Returns true if the scheduler lists the indices of an allocation.
 fn has_indices(allocation: &Allocation) -> bool {
     matches!(allocation.devices, DeviceAllocation::Indices(_) | DeviceAllocation::Shares(_))
 }

@@ -11,7 +11,7 @@ use gtop_model::{DeviceEvidence, JobId};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobProof {
     /// What its control group lets it open, if that is not everything. Of a device with slices these are all of them, and
-    /// devices that the scheduler was not told of are open to every job.
+    /// devices that the scheduler does not know are open to every job.
     pub(super) opens: Option<UnitSet>,
     /// Those of the scheduler's that one of its steps can open, which may have fewer than the job.
     pub(super) step: UnitSet,
@@ -41,7 +41,7 @@ impl JobProof {
         if Some(count_ones(self.step)) <= count { self.step } else { 0 }
     }
 
-    /// Returns what tells that the job has a unit.
+    /// Returns what shows that the job has a unit.
     pub(super) fn evidence(&self, unit: UnitSet) -> Evidence {
         let kinds = [
             (self.opens.unwrap_or_default() | self.step, Evidence::CGROUP),
@@ -53,7 +53,7 @@ impl JobProof {
     }
 }
 
-/// What jobs can open. Devices that the scheduler was not told of are open to every job.
+/// What jobs can open. Devices that the scheduler does not know are open to every job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobBounds {
     /// Jobs can open no devices of others; `None` if that is not known.
@@ -92,7 +92,7 @@ pub(super) fn proofs_of(
     let Some(evidence) = evidence else { return proofs };
     for files in evidence.job_devices.iter() {
         let Some(minors) = files.minors.as_deref() else { continue };
-        // A device that is not shown leaves its place to one that the scheduler was not told of.
+        // A device that is not shown leaves its place to one that the scheduler does not know.
         let is_exact = bounds.managed == bounds.manageable
             || minors.iter().all(|minor| units.on_minors(&[*minor]) != 0);
         if is_exact && is_confining(units, evidence, minors) {

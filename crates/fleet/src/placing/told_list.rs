@@ -1,4 +1,4 @@
-//! The list of devices of a scheduler's daemon as its node tells it, and which devices of it jobs are given.
+//! The list of devices of a scheduler's daemon as its node reports it, and which of them jobs are given.
 
 use crate::placing::device_map::{Meant, UnitSet, union};
 use crate::placing::learned::{LearnedMap, ListIdentity};
@@ -6,12 +6,12 @@ use crate::placing::numbering::{NodeUnits, bit};
 use crate::placing::proofs::JobBounds;
 use gtop_model::SchedulerNode;
 
-/// The list of the daemon, as far as it is told.
+/// The list of the daemon, as far as it is known.
 #[derive(Debug)]
 pub(super) struct ToldList {
     /// Number of its devices.
     pub(super) count: usize,
-    /// What they mean; `None` if the daemon does not tell, or may have made another list since.
+    /// What they mean; `None` if the daemon does not report it, or may have made another list since.
     pub(super) meant: Option<Vec<Meant>>,
     /// The readable configuration does not name all units, or names something else.
     pub(super) has_other_config: bool,

@@ -48,25 +48,25 @@ pub trait SettingField {
     fn to_setting(&self) -> Option<SettingValue>;
 }
 
-/// A type each value of which has a word in settings.
+/// A type each value of which has a name in settings.
 pub trait Choice: Copy + Default + PartialEq + 'static {
-    /// The values with their words, in the order of help. The first is the default, unless the declaration has another.
+    /// The values with their names, in the order of help. The first is the default, unless the declaration has another.
     const CHOICES: &'static [(ChoiceValue, Self)];
 
-    /// Returns the value of a word.
+    /// Returns the value with this name.
     fn of_word(word: &str) -> Option<Self> {
         let found = Self::CHOICES.iter().find(|(choice, _)| choice.name == word);
         found.map(|(_, value)| *value)
     }
 
-    /// Returns the word of a value.
+    /// Returns the name of a value.
     fn word(self) -> &'static str {
         let found = Self::CHOICES.iter().find(|(_, value)| *value == self);
         found.map_or("", |(choice, _)| choice.name)
     }
 }
 
-/// Returns the words of a type.
+/// Returns the names of a type's values.
 pub(super) fn choice_values<T: Choice>() -> Vec<ChoiceValue> {
     T::CHOICES.iter().map(|(choice, _)| *choice).collect()
 }

@@ -1,4 +1,4 @@
-//! Key bindings of a file, as text, and what those who know the actions say of them.
+//! Key bindings of a file, as text, and the result of checking them.
 
 /// An action and the keys bound to it, as in `[keys]`; no keys unbind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use gtop_model::{
 
 /// Stands for the nodes in a remedy, so that equal events of many nodes are one.
 pub(super) const HOST: &str = "HOST";
-/// What a reboot means for who watches.
+/// What a reboot means for its processes.
 const REBOOTED: &str = "the node has started anew: what ran there before has ended";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ pub fn events_between<'a>(
     });
     let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
         let lists = [before, after].into_iter().filter_map(|moment| moment.fleet.jobs.as_ref());
-        // The end of a job that has left the list is told by the list, once.
+        // The end of a job that has left the list is reported from the list, once.
         lists
             .flat_map(|list| {
                 let left = list.awaiting_outcome.iter().chain(&list.jobs).map(|job| &job.id);
@@ -278,7 +278,7 @@ impl ChangeDetector {
         }
     }
 
-    /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
+    /// Reports the start and end of jobs that no scheduler lists, as their processes show them.
     fn compare_unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
         let have_lists = [old, new].iter().all(|node| {
             let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
@@ -365,7 +365,7 @@ fn has_run(job: &Job) -> bool {
     matches!(job.state, JobState::Running | JobState::Suspended | JobState::Ending)
 }
 
-/// Returns the events of drivers that tell of a reason; `None` if it is told of in another way.
+/// Returns the events of drivers that report a reason; `None` if it is reported in another way.
 const fn reported_as(reason: &HealthReason) -> Option<&'static [EventKind]> {
     match reason {
         HealthReason::Lost | HealthReason::NeedsReset | HealthReason::Driver(_) => {

@@ -1,4 +1,4 @@
-//! Marks of a recording: what happens between two snapshots of the live fleet, so that a replay tells the same however one
+//! Marks of a recording: what happens between two snapshots of the live fleet, so that a replay shows the same however one
 //! gets to a moment of it.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use gtop_local::time::Timestamp;
 use gtop_model::nodeset;
 use gtop_model::{Mark, MarkKind, NodeName};
 
-/// What is told later than this happened before gtop watched: the kernel's log goes back to the boot.
+/// Events reported later than this happened before gtop watched: the kernel's log goes back to the boot.
 const MAX_TELLING_DELAY: Duration = Duration::from_secs(30);
 /// Maximum length of a mark's text.
 const MAX_TEXT_LENGTH: usize = 200;
@@ -82,7 +82,7 @@ fn explained(mark: Mark, summary: EventSummary) -> Mark {
     }
 }
 
-/// Returns the mark of what a node tells of a device.
+/// Returns the mark of an event that a node reports.
 fn driver_mark(record: &EventRecord, node: &Node, now: Timestamp) -> Mark {
     let EventRecord { event, lines, .. } = record;
     let summary = rows::summary(event);

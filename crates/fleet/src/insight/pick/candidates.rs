@@ -143,13 +143,12 @@ impl NodeRules<'_> {
     ) -> Result<EligibleDevice, String> {
         let index = known("index", device.index)?;
         let (free, used) = self.memory(device)?;
-        let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
         Ok(EligibleDevice {
             node: self.node.name.clone(),
             vendor,
             uuid: Arc::clone(&device.uuid),
             index,
-            whole_index: whole.and_then(|whole| whole.index.get()).unwrap_or(index),
+            whole_index: self.node.whole(device).index.get().unwrap_or(index),
             is_slice: device.parent.is_some(),
             is_renumbered: self.node.devices.iter().any(|other| other.gone_since().is_some()),
             name: device.name.known().cloned(),
@@ -243,7 +242,7 @@ impl NodeRules<'_> {
 
     /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
     fn memory(&self, device: &Device) -> Result<(u64, u64), String> {
-        // nvidia-smi does not tell what is free of a slice.
+        // nvidia-smi does not report the free memory of a slice.
         let rest = device.memory_total.get().zip(device.memory_used.get());
         let rest = rest.filter(|_| device.parent.is_some());
         let free = match (device.memory_free.get(), rest) {
@@ -292,7 +291,7 @@ impl NodeRules<'_> {
 }
 
 /// Returns the memory in use of the device at this position that no listed process has, unless listed ones have as much:
-/// programs need a little more than the driver tells. Of a device with slices, these tell.
+/// programs need a little more than the driver reports. A device with slices has none of its own.
 ///
 /// Processes that are not listed, because they have no pid or because the list is refused, explain nothing.
 pub fn memory_of_nobody(node: &Node, position: usize) -> Option<Bytes> {

@@ -11,14 +11,14 @@ pub(super) struct HeldDevices<'a> {
     node: &'a Node,
     /// The job whose devices alone may be picked.
     own_job: Option<OwnJob<'a>>,
-    /// Why the scheduler does not tell who has the devices.
+    /// Why it is not known from the scheduler who has the devices.
     silence: Option<String>,
 }
 
 /// The job that gtop runs in, or whose allocation it picks from.
 struct OwnJob<'a> {
     id: &'a JobId,
-    /// What it has on the node; `None` if nothing tells.
+    /// What it has on the node; `None` if that is not known.
     holdings: Option<&'a JobHoldings>,
     /// gtop runs in it on the node.
     is_inside: bool,
@@ -40,7 +40,7 @@ impl<'a> HeldDevices<'a> {
         Self { fleet, node, own_job, silence: silence(fleet, node) }
     }
 
-    /// Returns why the scheduler does not tell who has the node's devices; `None` if it does, or if there is none.
+    /// Returns why it is not known from the scheduler who has the node's devices; `None` if it is, or without a scheduler.
     pub(super) fn silence(&self) -> Option<&str> {
         self.silence.as_deref()
     }
@@ -69,22 +69,18 @@ impl<'a> HeldDevices<'a> {
         if let Some(silence) = &self.silence {
             return Some(silence.clone());
         }
-        match holdings.rest {
-            Certainty::Certain => self.uncertain_own(holdings),
-            Certainty::Likely | Certainty::Disputed | Certainty::Unknown => {
-                Some(self.suspicion(holdings, holdings.rest))
-            }
+        if holdings.rest == Certainty::Certain {
+            return self.uncertain_own(holdings);
         }
+        Some(self.suspicion(holdings))
     }
 
     /// Returns why a device is refused that somebody else may have.
-    fn suspicion(&self, holdings: &DeviceHoldings, rest: Certainty) -> String {
-        let holder = match &holdings.suspect {
-            Some(holder) => self.name(holder),
-            None => "a job".to_owned(),
-        };
+    fn suspicion(&self, holdings: &DeviceHoldings) -> String {
+        let suspect = holdings.suspect.as_ref();
+        let holder = suspect.map_or_else(|| "a job".to_owned(), |holder| self.name(holder));
         let is_shared = holdings.claims.iter().any(|claim| claim.may_be_shared);
-        let why = match rest {
+        let why = match holdings.rest {
             Certainty::Certain | Certainty::Likely => "which devices it has is only likely",
             Certainty::Disputed => "what is known of its devices contradicts itself",
             Certainty::Unknown if is_shared => "several jobs may have shares of it",
@@ -102,7 +98,7 @@ impl<'a> HeldDevices<'a> {
         let is_claimed = !own_claims.is_empty();
         let is_certain = own_claims.iter().any(|claim| is_sure(claim, holdings));
         if !is_certain && own_claims.iter().any(|claim| is_certain_allocation(claim)) {
-            return Some(self.suspicion(holdings, holdings.rest));
+            return Some(self.suspicion(holdings));
         }
         let is_unlisted = own.holdings.is_none() && own.is_inside;
         if is_certain || (is_unlisted && self.opens(device)) {
@@ -126,8 +122,7 @@ impl<'a> HeldDevices<'a> {
     fn opens(&self, device: &Device) -> bool {
         let Some(evidence) = self.node.evidence.as_deref() else { return false };
         let Some(minors) = &evidence.openable else { return false };
-        let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
-        let statics = whole.unwrap_or(device).statics.as_ref();
+        let statics = self.node.whole(device).statics.as_ref();
         let minor = statics.and_then(|statics| statics.minor.get());
         minor.is_some_and(|minor| minors.contains(&minor))
             && evidence.driver_devices.iter().any(|known| !minors.contains(&known.minor))
@@ -164,11 +159,7 @@ impl<'a> HeldDevices<'a> {
     /// Returns true if a job of somebody else has it.
     fn is_foreign(&self, claim: &Claim) -> bool {
         let is_of_job = claim.is_allocation() || claim.holder.job.is_some();
-        let is_of_user = match &claim.holder.user {
-            User::Named(name) => is_own(self.node, name),
-            User::Number(_) | User::Unknown | User::Hidden | User::NotShown => false,
-        };
-        is_of_job && !is_of_user
+        is_of_job && !matches!(&claim.holder.user, User::Named(name) if is_own(self.node, name))
     }
 
     fn listed(&self, id: &JobId) -> Option<&gtop_model::Job> {
@@ -200,7 +191,7 @@ impl<'a> HeldDevices<'a> {
     }
 }
 
-/// Returns why the scheduler of a node does not tell who has its devices; `None` if it does, or if nothing shows one there.
+/// Returns why it is not known from the scheduler who has a node's devices; `None` if it is, or without a scheduler there.
 fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
     if !node.is_scheduled() {
         return None;

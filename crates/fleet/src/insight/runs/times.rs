@@ -8,7 +8,7 @@ use gtop_model::{Estimate, Progress};
 
 /// Returns the times of a run that has ended at `end`, or goes on. Nothing is negative, and nothing is guessed: without
 /// a total, or before the first batch, the remaining time is unknown. `seen_rate` are the batches per second by which
-/// the run was seen to advance, which count where its file does not tell.
+/// the run was seen to advance, which count if its file has no rate.
 pub fn times(
     progress: &Progress,
     seen_rate: Option<f64>,
@@ -72,7 +72,7 @@ impl<'a> Phase<'a> {
         Self { is_validation: false, batch, total, estimate: &progress.training }
     }
 
-    /// Returns the batches per second: as the file tells them, or as they were on average.
+    /// Returns the batches per second: those in the file, or the average.
     fn rate(&self, elapsed: Option<Duration>) -> Option<f64> {
         let told = self.estimate.rate.filter(|rate| *rate > 0.0 && rate.is_finite());
         told.or_else(|| {
@@ -111,7 +111,7 @@ fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Returns the elapsed time that the file tells; zero means that the part has not begun.
+/// Returns the elapsed time in the file; zero means that the part has not begun.
 fn begun(estimate: &Estimate) -> Option<Duration> {
     estimate.elapsed.filter(|elapsed| *elapsed > 0.0).and_then(seconds)
 }
