@@ -1,41 +1,47 @@
-//! Prints each device that is held and has done nothing for MINUTES, once.
+//! Prints each device that is held and has done nothing for MINUTES, once, and who has it; asynchronously.
 //!
 //!     cargo run --example alert_on_idle -- 10 --slurm
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gtop::api::{ApiError, Monitor, Node};
+use gtop::{Device, DeviceState, Error, Holder, Monitor};
 
+#[tokio::main(flavor = "current_thread")]
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a small program, not gtop")]
-fn main() -> Result<(), ApiError> {
+async fn main() -> Result<(), Error> {
     let mut args = std::env::args_os().skip(1).peekable();
     let minutes = args.next_if(|arg| arg.to_str().is_some_and(|arg| arg.parse::<u64>().is_ok()));
     let minutes = minutes.and_then(|arg| arg.to_str()?.parse().ok()).unwrap_or(10);
     let limit = Duration::from_secs(60 * minutes);
-    let mut monitor = Monitor::start(args)?;
+    let monitor = Monitor::start(args)?;
     // Since when each device is idle, and whether it was printed.
     let mut idle: BTreeMap<String, (Instant, bool)> = BTreeMap::new();
-    while let Some(snapshot) = monitor.next_snapshot() {
-        for device in snapshot.nodes().flat_map(Node::devices) {
-            match device.is_idle_held() {
-                Some(true) => {
-                    let (since, is_printed) =
-                        idle.entry(device.uuid().to_owned()).or_insert((Instant::now(), false));
-                    if since.elapsed() >= limit && !*is_printed {
-                        *is_printed = true;
-                        let index =
-                            device.index().map_or("?".to_owned(), |index| index.to_string());
-                        println!(
-                            "{} device {index} is held and idle for {minutes} min",
-                            device.node().name()
-                        );
-                    }
-                }
+    let mut fleets = monitor.stream();
+    while let Some(fleet) = fleets.next().await {
+        for device in fleet.devices() {
+            if device.state() != Some(DeviceState::IdleHeld) {
                 // Either it works, or nothing is known of it now.
-                Some(false) | None => drop(idle.remove(device.uuid())),
+                idle.remove(device.uuid());
+                continue;
+            }
+            let (since, is_printed) =
+                idle.entry(device.uuid().to_owned()).or_insert((Instant::now(), false));
+            if since.elapsed() >= limit && !*is_printed {
+                *is_printed = true;
+                println!("{} is held and idle for {minutes} min{}", label(device), users(device));
             }
         }
     }
     Ok(())
+}
+
+fn label(device: Device<'_>) -> String {
+    let index = device.index().map_or("?".to_owned(), |index| index.to_string());
+    format!("{} device {index}", device.node().name())
+}
+
+fn users(device: Device<'_>) -> String {
+    let users: Vec<String> = device.holders().filter_map(Holder::user).collect();
+    if users.is_empty() { String::new() } else { format!(", by {}", users.join(", ")) }
 }

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use gtop::api::{ApiError, Monitor};
+use gtop::{Error, Monitor};
 
 #[expect(clippy::print_stdout, reason = "a small program, not gtop")]
-fn main() -> Result<(), ApiError> {
-    let mut monitor = Monitor::start(std::env::args_os().skip(1))?;
-    let snapshot = monitor.complete_snapshot(Duration::from_secs(20));
-    let busiest = snapshot
+fn main() -> Result<(), Error> {
+    let monitor = Monitor::start(std::env::args_os().skip(1))?;
+    let fleet = monitor.complete_blocking(Duration::from_secs(20));
+    let busiest = fleet
         .jobs()
         .filter_map(|job| Some((job.utilization()?, job)))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -25,7 +25,7 @@ fn main() -> Result<(), ApiError> {
         return Ok(());
     }
     println!("no job has a device whose utilization is known");
-    for node in snapshot.nodes() {
+    for node in fleet.nodes() {
         if let Some(fault) = node.fault() {
             println!("{}: {fault}", node.name());
         }

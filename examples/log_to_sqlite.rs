@@ -1,4 +1,4 @@
-//! Appends the devices of each snapshot to a table of a file of `SQLite`, until it is interrupted or has written COUNT.
+//! Appends the devices of each fleet to a table of a file of `SQLite`, until it is interrupted or has written COUNT.
 //!
 //!     cargo run --example log_to_sqlite -- fleet.db 60 --slurm --interval=10
 //!     sqlite3 fleet.db 'SELECT node, avg(utilization_percent) FROM devices GROUP BY node'
@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use gtop::api::{Monitor, Node};
+use gtop::{DeviceMetric, Monitor};
 use rusqlite::{Connection, params};
 
 /// An unknown value is NULL, never 0.
@@ -20,7 +20,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS devices (
     power_watts REAL
 )";
 const INSERT: &str = "INSERT INTO devices VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-/// At most one snapshot in this time.
+/// At most one fleet in this time.
 const EVERY: Duration = Duration::from_secs(1);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,32 +30,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let count = count.and_then(|arg| arg.to_str()?.parse::<u64>().ok()).unwrap_or(u64::MAX);
     let mut database = Connection::open(file)?;
     database.execute(TABLE, [])?;
-    let mut monitor = Monitor::start(args)?;
-    let mut snapshot = monitor.complete_snapshot(Duration::from_secs(20));
-    let mut written = 0;
-    loop {
-        let at = snapshot.time();
-        let seconds = at.duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64();
+    let monitor = Monitor::start(args)?;
+    let (mut written, mut next) = (0, SystemTime::UNIX_EPOCH);
+    monitor.complete_blocking(Duration::from_secs(20));
+    for fleet in monitor.fleets() {
+        if fleet.time() < next {
+            continue;
+        }
+        next = fleet.time() + EVERY;
+        let seconds = fleet.time().duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64();
         let transaction = database.transaction()?;
-        for device in snapshot.nodes().flat_map(Node::devices) {
+        for device in fleet.devices() {
             transaction.prepare_cached(INSERT)?.execute(params![
                 seconds,
                 device.node().name(),
                 device.uuid(),
                 device.index(),
-                device.number("util"),
-                device.number("mem"),
-                device.number("power"),
+                device.number(DeviceMetric::UtilizationPercent),
+                device.number(DeviceMetric::MemoryUsedBytes),
+                device.number(DeviceMetric::PowerWatts),
             ])?;
         }
         transaction.commit()?;
         written += 1;
         if written >= count {
-            return Ok(());
-        }
-        while snapshot.time() < at + EVERY {
-            let Some(next) = monitor.next_snapshot() else { return Ok(()) };
-            snapshot = next;
+            break;
         }
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gtop::api::{ApiError, Recording};
+use gtop::{DeviceMetric, Error, Recording};
 
 /// Sums of a node: utilization, power, and how many devices and snapshots they are of.
 #[derive(Default)]
@@ -18,21 +18,21 @@ struct Sums {
 }
 
 #[expect(clippy::print_stdout, reason = "a small program, not gtop")]
-fn main() -> Result<(), ApiError> {
+fn main() -> Result<(), Error> {
     let mut args = std::env::args_os().skip(1).peekable();
     let seconds = args.next_if(|arg| arg.to_str().is_some_and(|arg| arg.parse::<u64>().is_ok()));
     let seconds = seconds.and_then(|arg| arg.to_str()?.parse().ok()).unwrap_or(10);
     let recording = Recording::open(args)?;
     let mut nodes: BTreeMap<String, Sums> = BTreeMap::new();
-    for snapshot in recording.snapshots(Duration::from_secs(seconds)) {
-        for device in snapshot.nodes().flat_map(gtop::api::Node::devices) {
+    for fleet in recording.fleets(Duration::from_secs(seconds)) {
+        for device in fleet.devices() {
             let sums = nodes.entry(device.node().name().to_owned()).or_default();
             // Neither counts while it is unknown or old.
-            if let Some(share) = device.number("util") {
+            if let Some(share) = device.number(DeviceMetric::UtilizationPercent) {
                 sums.utilization += share;
                 sums.utilization_count += 1;
             }
-            if let Some(watts) = device.number("power") {
+            if let Some(watts) = device.number(DeviceMetric::PowerWatts) {
                 sums.watts += watts;
                 sums.power_count += 1;
             }

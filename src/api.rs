@@ -1,89 +1,59 @@
-//! gtop as a library: watch nodes, or open a recording, and read what they report.
+//! The library: watch nodes, or open a recording, and read what they report.
 //!
-//! A [`Monitor`] watches nodes in the background, with the user's SSH configuration, or what the arguments of the command
-//! name, with the user's settings, too; a `Recording` (feature `record`) has what was watched before. Their [`Snapshot`]s
-//! do not change. Values are read by the words that filters and columns have; docs/metrics.md lists them with their units. A
-//! value that is unknown, or older than a few sampling intervals, is `None`, never zero.
-//!
-//! ```no_run
-//! # fn main() -> Result<(), gtop::api::ApiError> {
-//! let mut monitor = gtop::api::Monitor::builder().nodes(["gpu[01-16]"]).start()?;
-//! for node in monitor.complete_snapshot(std::time::Duration::from_secs(20)).nodes() {
-//!     println!("{}: {} devices", node.name(), node.devices().count());
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! What a program sees is here and in the files below, and the crate shows it as its own; `src/lib.rs` says what it is for.
 
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use crate::watch::{Discovery, MonitorOptions, Watcher, raise_open_files};
-use gtop_collect::inventory::{JobTargets, Roster, user_groups};
-use gtop_collect::scheduler::{JobFilter, Scheduler, SchedulerKind, own_uid};
-use gtop_collect::transport::{Options, Transport};
+use crate::watch::is_complete;
+use gtop_fleet as fleet;
+use gtop_fleet::advice::{Known, Reader, for_fault};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobEntry;
-use gtop_fleet::metrics::{HOST, Value, device_fields, is_slow_host_metric};
+use gtop_fleet::metrics::{HostMetric, is_slow_host_metric};
 use gtop_fleet::query::DisplaySelection;
-use gtop_fleet::{self as fleet, DeviceState, Fleet};
-use gtop_local::time::{Clock, Timestamp};
+use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
+pub use device::{Holder, Process, Reason};
+pub use error::{Error, Fault};
+pub use monitor::{Fleets, Monitor, MonitorBuilder};
+pub use pick::{PickRequest, Picks, Refusal};
 #[cfg(feature = "record")]
 pub use recording::Recording;
+pub use value::{Unknown, Value};
 
+mod device;
+mod error;
+mod job;
+mod monitor;
+mod pick;
 #[cfg(feature = "record")]
 mod recording;
+mod value;
 
-/// Limits of the time between samples, as of the setting.
-const MIN_INTERVAL: Duration = Duration::from_millis(50);
-const MAX_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// Time between two queries to the scheduler.
-const SCHEDULER_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Watches nodes in the background until it is dropped.
+/// All nodes and jobs at one moment, which does not change.
 ///
-/// The limit of open files of the process is raised to what it may be. When it is killed by SIGKILL, what runs on the
-/// nodes ends by itself; a local command of `--exec` or `ProxyCommand` that does not read its input may stay.
-pub struct Monitor(Watcher);
-
-/// What to watch, and how.
-#[derive(Clone, Debug, Default)]
-pub struct MonitorBuilder {
-    nodes: Vec<String>,
-    is_local: bool,
-    has_jobs: bool,
-    #[cfg(feature = "demo")]
-    demo: Option<u16>,
-    options: MonitorOptions,
+/// A monitor, a recording and a simulation give the same. With the feature `serde` it is serialised to what `gtop --json`
+/// prints.
+pub struct Fleet {
+    data: fleet::Fleet,
+    at: Timestamp,
+    source: Arc<str>,
+    /// What is concluded of all nodes together, once it is asked for.
+    view: OnceLock<FleetView>,
 }
 
-/// The arguments are wrong, watching could not start, or a file cannot be read; the text says which and what to do.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ApiError(String);
-
-impl std::fmt::Debug for ApiError {
-    /// Writes the text, which a `main` that returns the error prints.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// All nodes and jobs at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot(FleetView);
-
-/// A node of a snapshot.
-#[derive(Clone, Copy, Debug)]
+/// A node of a fleet.
+#[derive(Clone, Copy)]
 pub struct Node<'a> {
-    view: &'a FleetView,
+    fleet: &'a Fleet,
     node: &'a fleet::Node,
 }
 
-/// A device of a node.
-#[derive(Clone, Copy, Debug)]
+/// A device of a node: an accelerator, or a slice of one.
+#[derive(Clone, Copy)]
 pub struct Device<'a> {
     node: Node<'a>,
     position: usize,
@@ -91,178 +61,92 @@ pub struct Device<'a> {
 }
 
 /// A job with nodes: listed by the scheduler, or seen in the processes of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Job<'a> {
-    view: &'a FleetView,
+    fleet: &'a Fleet,
     entry: &'a JobEntry,
 }
 
-impl std::fmt::Debug for Monitor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Monitor").finish_non_exhaustive()
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<Node<'_>> = self.nodes().collect();
+        f.debug_struct("Fleet").field("time", &self.time()).field("nodes", &nodes).finish()
     }
 }
 
-impl Monitor {
-    /// Returns what to watch and how, to be filled in.
-    pub fn builder() -> MonitorBuilder {
-        MonitorBuilder::default()
-    }
-
-    /// Starts watching. The arguments are those of the command: hosts, `--job`, `--demo`, `--interval=2`, …
-    ///
-    /// # Errors
-    ///
-    /// If an argument is wrong, a file cannot be read, or the machine refuses a thread.
-    #[cfg(feature = "cli")]
-    pub fn start<I>(args: I) -> Result<Self, ApiError>
-    where
-        I: IntoIterator,
-        I::Item: Into<std::ffi::OsString>,
-    {
-        let args = args.into_iter().map(Into::into).collect();
-        crate::app::watch_args(args).map(Self).map_err(ApiError)
-    }
-
-    /// Returns the latest snapshot; nodes that have not answered yet have no devices.
-    pub fn snapshot(&self) -> Snapshot {
-        snapshot_of(self.0.fleet(), self.0.now())
-    }
-
-    /// Waits until every node has answered or is down, at most for `limit`, and returns the snapshot.
-    pub fn complete_snapshot(&mut self, limit: Duration) -> Snapshot {
-        self.0.wait_until_complete(limit);
-        self.snapshot()
-    }
-
-    /// Waits for the next change and returns the snapshot; `None` if none comes any more.
-    pub fn next_snapshot(&mut self) -> Option<Snapshot> {
-        self.0.wait_for_next().then(|| self.snapshot())
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.name()).finish()
     }
 }
 
-impl MonitorBuilder {
-    /// Adds nodes: host names, node sets such as `gpu[01-16]`, groups such as `@gpu`, or pages of exporters.
-    #[must_use]
-    pub fn nodes<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
-        self.nodes.extend(nodes.into_iter().map(Into::into));
-        self
-    }
-
-    /// Adds this machine, which is watched without it, too, if nothing else is.
-    #[must_use]
-    pub fn local(self) -> Self {
-        Self { is_local: true, ..self }
-    }
-
-    /// Adds the nodes of your running jobs, updated as jobs start and end, by the scheduler on this machine.
-    #[must_use]
-    pub fn own_jobs(self) -> Self {
-        Self { has_jobs: true, ..self }
-    }
-
-    /// Watches this many simulated nodes, and nothing else.
-    #[cfg(feature = "demo")]
-    #[must_use]
-    pub fn demo(self, nodes: u16) -> Self {
-        Self { demo: Some(nodes), ..self }
-    }
-
-    /// Sets the time between samples, 50 ms to an hour; default: a second.
-    #[must_use]
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.options.interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
-        self
-    }
-
-    /// Starts watching, with the user's SSH configuration and without settings of gtop.
-    ///
-    /// # Errors
-    ///
-    /// If a node cannot be named so, no scheduler's program is here to ask for your jobs, or the machine refuses a thread.
-    ///
-    /// # Panics
-    ///
-    /// Within an asynchronous runtime, as it waits for the first answer of the scheduler: call it, and what else waits, from
-    /// a thread of its own.
-    pub fn start(self) -> Result<Monitor, ApiError> {
-        raise_open_files();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(to_api_error)?;
-        let mut options = Options::of_this_process();
-        // Children of the program's own binary would be another program.
-        options.ssh.parent_guard = None;
-        let clock = Clock::system();
-        let discovery = self.discovery(&clock)?;
-        let watcher =
-            Watcher::start(runtime, Transport::new(options), discovery, self.options, clock);
-        watcher.map(Monitor).map_err(to_api_error)
-    }
-
-    fn discovery(&self, clock: &Clock) -> Result<Discovery, ApiError> {
-        #[cfg(feature = "demo")]
-        if let Some(nodes) = self.demo {
-            let simulated = crate::watch::simulate(nodes, 1, clock.clone());
-            return simulated.map(|(discovery, _)| discovery).map_err(to_api_error);
-        }
-        let mut roster = Roster::with_groups(user_groups());
-        roster.add_arguments(&self.nodes).map_err(to_api_error)?;
-        if self.is_local || (roster.targets.is_empty() && !self.has_jobs) {
-            roster.add_local();
-        }
-        if !self.has_jobs {
-            return Ok(Discovery::from_roster(Roster::new(roster.targets)));
-        }
-        let kind = SchedulerKind::here().ok_or_else(|| {
-            let programs = SchedulerKind::ALL.map(|kind| kind.profile().program);
-            ApiError(format!(
-                "no scheduler is here: its {} is not on the PATH",
-                programs.join(" or ")
-            ))
-        })?;
-        let filter = JobFilter { users: vec![own_uid()], ..JobFilter::default() };
-        let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
-        let scheduler = Scheduler::new(kind, filter, SCHEDULER_INTERVAL, fixed);
-        let jobs = JobTargets::new(scheduler, roster.targets);
-        Discovery::scheduler(jobs, clock.clone()).map_err(to_api_error)
+impl fmt::Debug for Device<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(&self.node.name()).field(&self.uuid()).finish()
     }
 }
 
-fn to_api_error(error: impl std::fmt::Display) -> ApiError {
-    ApiError(error.to_string())
+impl fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Job").field(&self.id()).finish()
+    }
 }
 
-fn snapshot_of(fleet: Fleet, at: Timestamp) -> Snapshot {
-    Snapshot(FleetView::printed(fleet, at, &DisplaySelection::default()))
+#[cfg(feature = "serde")]
+impl serde::Serialize for Fleet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        crate::export::serialize_fleet(&self.data, self.at, &self.source, serializer)
+    }
 }
 
 fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(at.as_micros().unsigned_abs())
 }
 
-impl Snapshot {
+impl Fleet {
+    fn new(data: fleet::Fleet, at: Timestamp, source: &Arc<str>) -> Arc<Self> {
+        Arc::new(Self { data, at, source: Arc::clone(source), view: OnceLock::new() })
+    }
+
+    fn view(&self) -> &FleetView {
+        self.view.get_or_init(|| {
+            FleetView::printed(self.data.clone(), self.at, &DisplaySelection::default())
+        })
+    }
+
     /// Returns its time, by the clock of this machine; of a recording, by the one of the recorder.
     pub fn time(&self) -> SystemTime {
-        system_time(self.0.now)
+        system_time(self.at)
+    }
+
+    /// Returns what is watched, as text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns true if every node has answered or is down, and the scheduler has answered if one is asked.
+    pub fn is_complete(&self) -> bool {
+        is_complete(&self.data)
     }
 
     /// Returns the nodes, in the order in which they were named.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
-        self.0.fleet.nodes.iter().map(|node| Node { view: &self.0, node })
+        self.data.nodes.iter().map(|node| Node { fleet: self, node })
     }
 
-    /// Returns the snapshot as JSON, as `gtop --json` prints it, without a title.
-    #[cfg(feature = "serde")]
-    pub fn to_json(&self) -> String {
-        let mut text = Vec::new();
-        // Nothing fails that writes to memory.
-        crate::export::write_json(&mut text, &self.0.fleet, self.0.now, "").ok();
-        String::from_utf8(text).unwrap_or_default()
+    /// Returns the node of this name, as it was given.
+    pub fn node(&self, name: &str) -> Option<Node<'_>> {
+        self.nodes().find(|node| node.name() == name)
+    }
+
+    /// Returns the devices of all nodes, those of a machine with several names once.
+    pub fn devices(&self) -> impl Iterator<Item = Device<'_>> {
+        self.nodes().filter(|node| node.same_as().is_none()).flat_map(Node::devices)
     }
 
     /// Returns the jobs that have nodes.
     pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
-        self.0.job_index().entries.iter().map(|entry| Job { view: &self.0, entry })
+        self.view().job_index().entries.iter().map(|entry| Job { fleet: self, entry })
     }
 }
 
@@ -274,30 +158,41 @@ impl<'a> Node<'a> {
 
     /// Returns the name under which the same machine counts, if that is another one: its devices are listed there, too.
     pub fn same_as(self) -> Option<&'a str> {
-        self.view.fleet.same_as.get(&self.node.name).map(NodeName::label)
+        self.fleet.data.same_as.get(&self.node.name).map(NodeName::label)
     }
 
     /// Returns why the node does not answer; `None` if it does, or has not been tried yet.
-    pub fn fault(self) -> Option<String> {
-        self.node.fault().map(gtop_model::Fault::message)
+    pub fn fault(self) -> Option<Fault> {
+        self.node.fault().map(|fault| {
+            let advice = for_fault(fault, &Known::of_node(&self.node.name, Reader::Program));
+            Fault { kind: fault.kind.label(), text: fault.message(), remedy: advice.text() }
+        })
     }
 
     /// Returns the age of the newest sample; `None` if there is none.
     pub fn age(self) -> Option<Duration> {
-        self.node.taken_at().map(|at| self.view.now.since(at))
+        self.node.taken_at().map(|at| self.fleet.at.since(at))
     }
 
-    /// Returns the number of a metric of its host, such as `"cpu"` in percent; `None` if it is unknown or old, or if
-    /// no metric has this word.
-    pub fn number(self, metric: &str) -> Option<f64> {
-        let field = HOST.iter().find(|field| field.alias == metric || field.id == metric)?;
-        let now = self.view.now;
-        let freshness = if is_slow_host_metric(field.id) {
+    /// Returns a value of its host.
+    ///
+    /// # Errors
+    ///
+    /// If it is not known, or old.
+    pub fn value(self, metric: HostMetric) -> Result<Value, Unknown> {
+        let now = self.fleet.at;
+        let freshness = if is_slow_host_metric(metric.id()) {
             self.node.slow_host_freshness(now)
         } else {
             self.node.host_freshness(now)
         };
-        freshness.is_fresh().then(|| (field.read)(self.node))?.double()
+        Unknown::of_freshness(freshness)?;
+        Value::of(metric.reader()(self.node), gtop_model::Reason::NotSampled)
+    }
+
+    /// Returns the number of a metric of its host; `None` if it is unknown or old, or a text.
+    pub fn number(self, metric: HostMetric) -> Option<f64> {
+        self.value(metric).ok()?.number()
     }
 
     /// Returns the devices, slices after the device they are part of.
@@ -307,94 +202,21 @@ impl<'a> Node<'a> {
     }
 }
 
-impl<'a> Device<'a> {
-    /// Returns the node it is in.
-    pub fn node(self) -> Node<'a> {
-        self.node
-    }
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
 
-    /// Returns the index that the driver gives it.
-    pub fn index(self) -> Option<u32> {
-        self.readings.index.get()
-    }
-
-    /// Returns the UUID.
-    pub fn uuid(self) -> &'a str {
-        &self.readings.uuid
-    }
-
-    /// Returns true if its values are at most a few sampling intervals old.
-    pub fn is_fresh(self) -> bool {
-        self.node.node.device_freshness(self.position, self.node.view.now).is_fresh()
-    }
-
-    /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old or not enough is known.
-    pub fn is_idle_held(self) -> Option<bool> {
-        let node = self.node.node;
-        let state = DeviceState::of(node, self.position, self.readings);
-        let is_known =
-            self.is_fresh() && !matches!(state, DeviceState::Unknown | DeviceState::InUse);
-        is_known.then_some(state == DeviceState::IdleHeld)
-    }
-
-    /// Returns the number of a metric, such as `"util"` in percent; `None` if it is unknown or old, or if no
-    /// metric has this word.
-    pub fn number(self, metric: &str) -> Option<f64> {
-        self.value(metric)?.double()
-    }
-
-    /// Returns whether a metric is on, such as `"mig"`; `None` if it is unknown or old, or if no metric has this word.
-    pub fn flag(self, metric: &str) -> Option<bool> {
-        match self.value(metric)? {
-            Value::Flag(is_on) => Some(is_on),
-            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Text(_) => None,
+    /// What `gtop --json` prints of a live and of a simulated fleet; tests/api.rs compares recordings with the command.
+    #[test]
+    fn a_fleet_is_serialised_to_what_is_printed() {
+        let limit = Duration::from_secs(120);
+        for builder in [Monitor::builder().local(), Monitor::builder().demo(12)] {
+            let fleet = builder.start().unwrap().complete_blocking(limit);
+            let mut printed = Vec::new();
+            crate::export::write_json(&mut printed, &fleet.data, fleet.at, &fleet.source).unwrap();
+            let printed: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+            assert_eq!(serde_json::to_value(&*fleet).unwrap(), printed);
+            assert_ne!(printed["source"], "");
         }
-    }
-
-    /// Returns the text of a metric, such as `"name"`; `None` if it is unknown or old, or if no metric has this
-    /// word.
-    pub fn text(self, metric: &str) -> Option<String> {
-        self.value(metric)?.text().map(|text| text.to_string())
-    }
-
-    fn value(self, metric: &str) -> Option<Value> {
-        let field = device_fields().find(|field| field.alias == metric || field.id == metric)?;
-        self.is_fresh().then(|| (field.read)(self.readings))
-    }
-}
-
-impl<'a> Job<'a> {
-    /// Returns the id, as the scheduler prints it.
-    pub fn id(self) -> &'a str {
-        &self.entry.job.shown_id
-    }
-
-    /// Returns the name; empty if only processes show the job.
-    pub fn name(self) -> &'a str {
-        &self.entry.job.name
-    }
-
-    /// Returns the user; empty if unknown.
-    pub fn user(self) -> &'a str {
-        &self.entry.job.user
-    }
-
-    /// Returns its devices on the watched nodes, as far as they are known.
-    pub fn devices(self) -> impl Iterator<Item = Device<'a>> {
-        self.entry.nodes.iter().flat_map(move |job_node| {
-            let node = job_node.node_index.and_then(|index| self.view.fleet.nodes.get(index));
-            let uuids = &job_node.holdings.devices;
-            let node = node.map(|node| Node { view: self.view, node });
-            node.into_iter()
-                .flat_map(Node::devices)
-                .filter(move |device| uuids.contains(&device.readings.uuid))
-        })
-    }
-
-    /// Returns the mean utilization of its devices in percent; `None` if no device has a fresh one.
-    pub fn utilization(self) -> Option<f64> {
-        let known = self.devices().filter_map(|device| device.number("util"));
-        let (sum, count) = known.fold((0.0, 0.0), |(sum, count), util| (sum + util, count + 1.0));
-        (count > 0.0).then(|| sum / count)
     }
 }

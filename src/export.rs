@@ -5,7 +5,7 @@ pub use csv::{write_csv, write_csv_header};
 pub use exposition::{CompatNames, ExpositionOptions, MetricChoice, UnknownMetric, exposition};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
-pub use json::{write_chosen_json, write_json, write_json_schema};
+pub use json::{serialize_fleet, write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 pub use python::write_python_module;

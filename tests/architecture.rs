@@ -98,6 +98,7 @@ const CRATE_USERS: &[(&[&str], &[&str])] = &[
             "runs",
             "training",
             "sim",
+            "api",
         ],
     ),
     (&["serde"], &["config"]),

@@ -43,7 +43,7 @@ fn a_type_name_is_used_for_one_thing() {
     let mut declared_in: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     for path in rust_files(root) {
         // The bodies of frames have the names of what they are decoded to, and are read as `body::Device`; the
-        // library shows the same things to other programs, as `api::Device`. Without recordings, a type of the same
+        // library shows the same things to other programs, as `gtop::Device`. Without recordings, a type of the same
         // name replaces the recorder.
         let name = path.to_string_lossy();
         let is_apart = ["/wire/body", "src/api", "/no_record.rs"];

@@ -1,15 +1,20 @@
-//! Recordings, for a program that uses the library.
+//! Recordings.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::api::{ApiError, Snapshot, snapshot_of, system_time};
+use crate::api::{Error, Fleet, system_time};
+use crate::watch::MonitorOptions;
 use gtop_collect::source::replay::Recordings;
 use gtop_local::time::Timestamp;
 
 /// What `gtop record` has written: one file or several, each with its older parts.
 #[derive(Debug)]
-pub struct Recording(Recordings);
+pub struct Recording {
+    files: Recordings,
+    title: Arc<str>,
+}
 
 impl Recording {
     /// Opens files, which are read as one.
@@ -17,29 +22,33 @@ impl Recording {
     /// # Errors
     ///
     /// If a file cannot be read or is not a recording.
-    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ApiError> {
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, Error> {
         let paths: Vec<P> = paths.into_iter().collect();
         if paths.is_empty() {
-            return Err(ApiError("no file given; gtop record makes one".to_owned()));
+            return Err(Error::NoRecording);
         }
-        let opened = Recordings::open(paths.iter().map(AsRef::as_ref));
-        opened.map(Self).map_err(|error| ApiError(error.to_string()))
+        let files = Recordings::open(paths.iter().map(AsRef::as_ref));
+        let files = files.map_err(|error| Error::Recording(error.into()))?;
+        Ok(Self { title: files.title().into(), files })
     }
 
     /// Returns the recorded times, from and to, in rising order; between them nothing was recorded.
     pub fn spans(&self) -> Vec<(SystemTime, SystemTime)> {
-        self.0.spans().into_iter().map(|(from, to)| (system_time(from), system_time(to))).collect()
+        let spans = self.files.spans().into_iter();
+        spans.map(|(from, to)| (system_time(from), system_time(to))).collect()
     }
 
-    /// Returns the snapshot at a time, as far as it is recorded. A node that was silent then has old values.
-    pub fn snapshot_at(&self, at: SystemTime) -> Snapshot {
+    /// Returns the fleet at a time, as `gtop replay` shows it, as far as it is recorded. A node that was silent then has old
+    /// values.
+    pub fn fleet_at(&self, at: SystemTime) -> Arc<Fleet> {
         let at = timestamp(at);
-        snapshot_of(self.0.fleet_at(at, Duration::ZERO), at)
+        let fleet = self.files.fleet_at(at, MonitorOptions::default().history);
+        Fleet::new(fleet, at, &self.title)
     }
 
-    /// Returns snapshots this far apart, from the first recorded time to the last, without the gaps.
-    pub fn snapshots(&self, every: Duration) -> impl Iterator<Item = Snapshot> {
-        self.0.snapshots(every).map(|(at, fleet)| snapshot_of(fleet, at))
+    /// Returns the fleet at times this far apart, from the first recorded time to the last, without the gaps.
+    pub fn fleets(&self, every: Duration) -> impl Iterator<Item = Arc<Fleet>> {
+        self.files.snapshots(every).map(|(at, fleet)| Fleet::new(fleet, at, &self.title))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::doctor::{
     Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler, report_on_pod, write_json,
     write_text,
 };
+use crate::watch::with_local;
 use gtop_collect::scheduler::{JobFilter, SchedulerKind};
 use gtop_collect::transport::Target;
 use gtop_model::NodeName;
@@ -47,7 +48,7 @@ impl DoctorTargets {
             let roster = targets::named_roster_with_pod(env, hosts, found)?;
             // With jobs the targets are the nodes of the jobs, so this machine is not added.
             let is_of_jobs = jobs.is_some() && roster.targets.is_empty() && !is_local;
-            if is_of_jobs { Vec::new() } else { targets::with_local(roster, is_local).0 }
+            if is_of_jobs { Vec::new() } else { with_local(roster, is_local).0 }
         };
         Ok(Self { targets, first: pod.into_iter().collect(), jobs })
     }

@@ -15,7 +15,7 @@ use crate::app::env::Env;
 use crate::app::{AppError, CommandError};
 use crate::cli::{Cli, CliCommand};
 use crate::setting_table::{JobSettings, TransportChoice};
-use crate::watch::Discovery;
+use crate::watch::{Discovery, folded_names, with_local};
 use gtop_collect::inventory::{
     InventoryError, JobTargets, Pod, PodEnv, PodError, Roster, find_pod,
 };
@@ -23,7 +23,7 @@ use gtop_collect::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind}
 use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;
-use gtop_model::{NodeName, SchedulerWords, nodeset};
+use gtop_model::{JobId, NodeName, SchedulerWords};
 
 /// Why there are no nodes.
 #[derive(Debug, thiserror::Error)]
@@ -126,28 +126,6 @@ fn pod_file(name: &Path) -> PathBuf {
         file.push(".txt");
     }
     home.join(file)
-}
-
-/// Adds this machine if `is_local`, or if there are no other targets.
-pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
-    let mut title = folded_names(&roster.targets);
-    if let Some(slice) = roster.slice {
-        title = format!("{title}, {}", slice.text());
-    }
-    if is_local || roster.targets.is_empty() {
-        roster.add_local();
-        title = if title.is_empty() {
-            "this machine".to_owned()
-        } else {
-            format!("{title} and this machine")
-        };
-    }
-    (roster.targets, title)
-}
-
-/// Returns the names of the targets as a node set.
-fn folded_names(targets: &[Target]) -> String {
-    nodeset::fold(targets.iter().map(|target| target.name.label()))
 }
 
 /// Returns the number of targets that are reached by SSH.

@@ -19,7 +19,7 @@ use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
 use gtop_fleet::advice::{self, Known, Reader, Step};
 use gtop_fleet::insight::node_status::fleet_notes;
 use gtop_fleet::insight::note::Note;
-use gtop_fleet::metrics::Usage;
+use gtop_fleet::metrics::{Usage, measured_digits};
 use gtop_fleet::{
     DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, StateReason, Totals, Traffic,
 };
@@ -43,6 +43,16 @@ pub fn write_json(
     source: &str,
 ) -> io::Result<()> {
     write_snapshot(out, fleet, now, source, None)
+}
+
+/// Serialises what [`write_json`] writes.
+pub fn serialize_fleet<S: Serializer>(
+    fleet: &Fleet,
+    now: Timestamp,
+    source: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    Snapshot::of(fleet, now, source, None).serialize(serializer)
 }
 
 /// Same as [`write_json`], but with only these fields of each device.
@@ -626,7 +636,7 @@ object! {
         /// Total memory.
         memory_total_bytes: Option<u64> = core.memory_total.map(|Bytes(bytes)| bytes),
         /// Utilization.
-        utilization_percent: Option<f32> = core.utilization.map(Percent::get),
+        utilization_percent: Option<f64> = core.utilization.map(Percent::get).map(measured_digits),
     }
 }
 
@@ -698,15 +708,15 @@ object! {
         /// The cards and chips that the nodes have: devices that are no slices.
         physical_devices: usize = totals.physical_devices,
         /// Mean utilization of the physical devices that report it, themselves or by their slices.
-        utilization_percent: Option<f32> = totals.utilization.map(Percent::get),
+        utilization_percent: Option<f64> = totals.utilization.map(Percent::get).map(measured_digits),
         /// Memory in use on the physical devices that report it, themselves or by their slices.
         memory_used_bytes: Option<u64> = totals.memory_used.map(|Bytes(bytes)| bytes),
         /// Total memory of those devices.
         memory_total_bytes: Option<u64> = totals.memory_total.map(|Bytes(bytes)| bytes),
         /// Power drawn by the physical devices that report it.
-        power_watts: Option<f32> = totals.power.map(Watts::get),
+        power_watts: Option<f64> = totals.power.map(Watts::get).map(measured_digits),
         /// Power limit of those devices.
-        power_limit_watts: Option<f32> = totals.power_limit.map(Watts::get),
+        power_limit_watts: Option<f64> = totals.power_limit.map(Watts::get).map(measured_digits),
     }
 }
 

@@ -2,8 +2,8 @@
 //! sessions wait for it.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use tokio::time::{Instant, MissedTickBehavior, timeout};
 use gtop_collect::inventory::{JobTargets, Roster};
 use gtop_collect::scheduler::PollRequest;
 use gtop_collect::transport::Target;
+use gtop_local::lock::lock;
 use gtop_local::time::Clock;
-use gtop_model::{JobId, JobList};
+use gtop_model::{JobId, JobList, nodeset};
 
 /// Maximum wait for the scheduler before the screen starts.
 pub const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,7 +39,7 @@ pub struct Discovery {
 #[derive(Debug)]
 struct Worker {
     stop: oneshot::Sender<()>,
-    stopped: Receiver<()>,
+    stopped: Mutex<Receiver<()>>,
 }
 
 impl Discovery {
@@ -95,7 +96,11 @@ impl Discovery {
             // Fails if the shutdown no longer waits; that is fine.
             stopped_sender.send(()).ok();
         })?;
-        Ok(Self { rosters, poll_request, worker: Some(Worker { stop, stopped }) })
+        Ok(Self {
+            rosters,
+            poll_request,
+            worker: Some(Worker { stop, stopped: Mutex::new(stopped) }),
+        })
     }
 
     /// Returns a receiver of the newest roster.
@@ -136,6 +141,28 @@ impl Drop for Discovery {
         let Some(Worker { stop, stopped }) = self.worker.take() else { return };
         // Fails if the thread has ended already.
         stop.send(()).ok();
-        stopped.recv_timeout(SHUTDOWN_TIMEOUT).ok();
+        lock(&stopped).recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
+}
+
+/// Returns the named nodes, and what they are called together; this machine is added if `is_local`, or if there are none.
+pub fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
+    let mut title = folded_names(&roster.targets);
+    if let Some(slice) = roster.slice {
+        title = format!("{title}, {}", slice.text());
+    }
+    if is_local || roster.targets.is_empty() {
+        roster.add_local();
+        title = if title.is_empty() {
+            "this machine".to_owned()
+        } else {
+            format!("{title} and this machine")
+        };
+    }
+    (roster.targets, title)
+}
+
+/// Returns the names of the targets as a node set.
+pub fn folded_names(targets: &[Target]) -> String {
+    nodeset::fold(targets.iter().map(|target| target.name.label()))
 }

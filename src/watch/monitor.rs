@@ -1,8 +1,8 @@
 //! Runs the collection, sessions to publishing, on its own thread, so that it never blocks the screen.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use gtop_collect::source::live;
 use gtop_collect::transport::Transport;
 use gtop_fleet::insight::events::MarkObserver;
 use gtop_fleet::{FleetReader, FleetStore};
+use gtop_local::lock::lock;
 use gtop_local::time::Clock;
 use gtop_model::{Focus, JobId};
 
@@ -54,7 +55,7 @@ pub struct Monitor {
     discovery: Discovery,
     /// Where sessions run: connections that are opened elsewhere would stop with a slow terminal.
     sessions: Handle,
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Monitor {
@@ -86,7 +87,7 @@ impl Monitor {
             // Fails if the shutdown no longer waits; that is fine.
             ended_sender.send(()).ok();
         })?;
-        Ok(Self { store, config, node_client, discovery, sessions, ended })
+        Ok(Self { store, config, node_client, discovery, sessions, ended: Mutex::new(ended) })
     }
 
     /// Returns a reader of the fleet's snapshots.
@@ -146,7 +147,7 @@ impl Drop for Monitor {
     fn drop(&mut self) {
         self.update_config(|config| config.is_stopping = true);
         // A timeout is fine: the kernel closes the sessions.
-        self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
+        lock(&self.ended).recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
 }
 

@@ -1,37 +1,46 @@
-//! Watching nodes for a program that uses the library, without a terminal.
+//! Watching nodes for a program that uses the library: without a terminal, and in whatever runtime the program has.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::watch::{Discovery, Monitor, MonitorOptions, SCHEDULER_TIMEOUT, is_complete};
+use crate::watch::{Discovery, Monitor, MonitorOptions, is_complete};
 use gtop_collect::transport::Transport;
 use gtop_fleet::{Fleet, FleetReader};
 use gtop_local::time::{Clock, Timestamp};
 
-/// A running collection with what it needs. Dropping it ends it.
+/// A running collection. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watcher {
     fleet: FleetReader,
-    _monitor: Monitor,
-    runtime: Runtime,
+    monitor: Monitor,
     clock: Clock,
+    title: Arc<str>,
 }
 
 impl Watcher {
-    /// Starts to watch what a discovery finds.
+    /// Starts to watch what a discovery finds; the title says what that is.
     pub fn start(
-        runtime: Runtime,
         transport: Transport,
         discovery: Discovery,
+        title: String,
         options: MonitorOptions,
         clock: Clock,
     ) -> io::Result<Self> {
-        runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
         let monitor = Monitor::start(transport, discovery, options, clock.clone(), None)?;
-        Ok(Self { fleet: monitor.fleet(), _monitor: monitor, runtime, clock })
+        Ok(Self { fleet: monitor.fleet(), monitor, clock, title: title.into() })
+    }
+
+    /// Returns what is watched, as text.
+    pub fn title(&self) -> &Arc<str> {
+        &self.title
+    }
+
+    /// Returns the clock.
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// Returns the time now.
@@ -44,17 +53,19 @@ impl Watcher {
         self.fleet.borrow().clone()
     }
 
-    /// Waits until every node has answered or is down, at most for `limit`.
-    pub fn wait_until_complete(&mut self, limit: Duration) {
-        let Self { runtime, fleet, .. } = self;
-        let waiting = async { timeout(limit, fleet.wait_for(is_complete)).await };
-        // An error means that no more snapshots come: the last one stays.
-        drop(runtime.block_on(waiting));
+    /// Returns a reader of the snapshots.
+    pub fn reader(&self) -> FleetReader {
+        self.fleet.clone()
     }
 
-    /// Waits for a snapshot that no earlier call has waited for; returns false if none comes any more.
-    pub fn wait_for_next(&mut self) -> bool {
-        let Self { runtime, fleet, .. } = self;
-        runtime.block_on(fleet.changed()).is_ok()
+    /// Waits until every node has answered or is down, at most for `limit`.
+    pub async fn wait_until_complete(&self, limit: Duration) {
+        let mut fleet = self.reader();
+        // The caller's runtime may have no timer.
+        let waiting = self.monitor.sessions().spawn(async move {
+            // An error means that no more snapshots come: the last one stays.
+            drop(timeout(limit, fleet.wait_for(is_complete)).await);
+        });
+        drop(waiting.await);
     }
 }

@@ -16,9 +16,15 @@ use syn::visit::{self, Visit};
 
 use crate::root;
 
-/// What gtop-ssh names for other programs, because its functions take or return it.
-const PROMISED: &[&str] =
-    &["KnownHostName", "MasterLogin", "Stream", "CancelGuard", "CancellableStream"];
+/// What gtop-ssh and gtop name for other programs, because their functions take or return it.
+const PROMISED: &[&str] = &[
+    "KnownHostName",
+    "MasterLogin",
+    "Stream",
+    "CancelGuard",
+    "CancellableStream",
+    "ParseMetricError",
+];
 
 /// A public name: of an item, of a module, or of a method or constant of a type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -413,7 +419,7 @@ impl Member {
         if *is_module && others.iter().any(|words| words.imports.contains(text)) {
             return None;
         }
-        let is_promised = self.name == "ssh" && PROMISED.contains(&text.as_str());
+        let is_promised = PROMISED.contains(&text.as_str());
         let is_expanded = self.macro_words.program.contains_key(text);
         if is_promised || is_expanded || others.iter().any(|words| words.program.contains_key(text))
         {

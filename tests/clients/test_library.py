@@ -40,7 +40,7 @@ class Examples(unittest.TestCase):
             self.addCleanup(program.kill)
             line = program.stdout.readline()
             program.kill()
-        self.assertRegex(line, r"\A\S+ device \d+ is held and idle for 0 min\n\Z")
+        self.assertRegex(line, r"\A\S+ device \d+ is held and idle for 0 min(, by .+)?\n\Z")
 
     def test_devices_are_logged_to_sqlite(self):
         path = os.path.join(rig.folder(), "fleet.db")

@@ -112,6 +112,7 @@ pub enum InventoryError {
     Entry {
         /// File and line, or the option; empty for an argument.
         location: String,
+        #[source]
         error: EntryError,
     },
     #[error("cannot read the hosts file {}: {source}; give a file with one host per line", path.display())]

@@ -83,6 +83,7 @@ impl DeviceCount {
 
     /// Returns what the device at this position of a node counts as; `None` if there is none, if its slices count instead,
     /// or if the node counts as the scheduler reports it.
+    #[doc(hidden)]
     pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
         let device = node.devices.get(position).filter(|device| !node.has_slices(device))?;
         match NodeCount::of(node, now) {

@@ -156,7 +156,7 @@ pub fn is_held(node: &Node, device: &Device) -> bool {
 }
 
 /// Returns true if a device is idle and allocated or in use.
-pub fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
+pub(crate) fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
     if is_in_use(node, device) { is_idle(device) } else { is_allocated && is_known_idle(device) }
 }
 

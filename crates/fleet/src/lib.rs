@@ -11,8 +11,7 @@ pub use health::{Health, HealthReason};
 pub use history::{CLOSE_UP_STEP, Metric};
 pub use holdings::{Certainty, Claim, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings};
 pub use idle::{
-    ACTIVE_PERCENT, DeviceState, is_busy, is_free, is_held, is_idle, is_idle_held, is_in_use,
-    is_memory_refused,
+    ACTIVE_PERCENT, DeviceState, is_busy, is_free, is_held, is_idle, is_in_use, is_memory_refused,
 };
 pub use job_lookup::JobLookup;
 pub use node::{Host, Node, Process, SourceState, Traffic};
@@ -25,7 +24,7 @@ pub use user::User;
 pub use waste::Waste;
 
 pub(crate) use health::NodeHealth;
-pub(crate) use idle::{is_much, memory_owner, min_unexplained, unexplained_memory};
+pub(crate) use idle::{is_idle_held, is_much, memory_owner, min_unexplained, unexplained_memory};
 pub(crate) use lasting::SlowdownCause;
 pub(crate) use waste::IdleSpan;
 

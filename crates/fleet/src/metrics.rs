@@ -13,25 +13,19 @@ use gtop_model::{
     Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
 };
 
-pub use amd::DEVICE_AMD;
 pub use chart::{DeviceChart, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization};
-pub use detail::DEVICE_DETAIL;
-pub use device::DEVICE;
-pub use host::{HOST, is_slow_host_metric};
-pub use job::{JOB, JobAt};
-pub use process::{PROCESS, Usage, is_driver_metric};
-pub use tpu::DEVICE_TPU;
+pub use device::{DEVICE, DEVICE_AMD, DEVICE_DETAIL, DEVICE_TPU, DeviceMetric};
+pub use host::{HOST, HostMetric, is_slow_host_metric};
+pub use job::{JOB, JobAt, JobMetric};
+pub use process::{PROCESS, ProcessMetric, Usage, is_driver_metric};
 
 pub(crate) use chart::MetricChart;
 
-mod amd;
 mod chart;
-mod detail;
 mod device;
 mod host;
 mod job;
 mod process;
-mod tpu;
 
 /// A metric of an `S`.
 #[derive(Debug)]
@@ -80,32 +74,97 @@ pub struct MetricOrder {
     pub help: &'static str,
 }
 
-/// Declares metrics, one per line: the type of its values, its id, alias and help, and how it is read, as a field, as
-/// one of a part that may be missing, or by a function. How it is shown may follow.
-macro_rules! fields {
-    ($subject:ty: $($kind:ident($id:literal, $alias:literal, $help:literal, $($read:tt)+)
-        $(.$shown:ident($($how:tt)*))*;)*) => {
-        &[$(
-            Field::<$subject>::new(ValueKind::$kind, $id, $alias, $help, fields!(@read $($read)+))
-                $(.$shown($($how)*))*
-        ),*]
+/// The text names no metric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no metric is called {0:?}; gtop fields lists all")]
+pub struct ParseMetricError(String);
+
+/// Declares the metrics of a subject, one per line, in one or more tables, and an enum of all of them: the name in the enum,
+/// the type of the values, the id, alias and help, and how the value is read: as a field, as one of a part that may be
+/// missing, or by a function. How it is shown may follow.
+macro_rules! metrics {
+    ($(#[doc = $about:literal])+ $metric:ident of $subject:ident; $($(#[$table_about:meta])* $table:ident {
+        $($name:ident = $kind:ident($id:literal, $alias:literal, $help:literal, $($read:tt)+)
+            $(.$shown:ident($($how:tt)*))*;)*
+    })+) => {
+        $($(#[$table_about])* pub const $table: &[Field<$subject>] = &[$(
+            Field::new(ValueKind::$kind, $id, $alias, $help, $metric::$name.reader())$(.$shown($($how)*))*
+        ),*];)+
+
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum $metric {
+            $($(#[doc = concat!(" `", $id, "`: ", $help, ".")] $name,)*)+
+        }
+
+        impl $metric {
+            /// All of them.
+            pub const ALL: &[Self] = &[$($(Self::$name),*),+];
+
+            /// Returns its key in JSON, which ends in its unit and never changes.
+            pub const fn id(self) -> &'static str {
+                match self { $($(Self::$name => $id,)*)+ }
+            }
+
+            /// Returns its word in filters, columns and charts.
+            pub const fn alias(self) -> &'static str {
+                match self { $($(Self::$name => $alias,)*)+ }
+            }
+
+            /// Returns its description, in one line.
+            pub const fn help(self) -> &'static str {
+                match self { $($(Self::$name => $help,)*)+ }
+            }
+
+            /// Returns the unit that its id ends in, as printed after a number; empty for counts and texts.
+            pub fn unit(self) -> &'static str {
+                $crate::metrics::unit_of(self.id())
+            }
+
+            /// Returns what reads its value.
+            #[doc(hidden)]
+            pub const fn reader(self) -> fn(&$subject) -> Value {
+                match self { $($(Self::$name => $crate::metrics::reader!($($read)+),)*)+ }
+            }
+        }
+
+        impl std::fmt::Display for $metric {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.id())
+            }
+        }
+
+        impl std::str::FromStr for $metric {
+            type Err = $crate::metrics::ParseMetricError;
+
+            /// Parses an id or an alias.
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let known = Self::ALL.iter().find(|metric| [metric.id(), metric.alias()].contains(&text));
+                known.copied().ok_or_else(|| $crate::metrics::ParseMetricError(text.to_owned()))
+            }
+        }
     };
-    (@read $($field:ident).+) => { |subject| Value::from(subject.$($field).+.clone()) };
-    (@read $part:ident?.$field:ident) => {
+}
+
+/// Returns the function that reads a metric.
+macro_rules! reader {
+    ($($field:ident).+) => { |subject| Value::from(subject.$($field).+.clone()) };
+    ($part:ident?.$field:ident) => {
         |subject| Value::from(Reading::of(subject.$part.as_deref(), |known| known.$field.clone()))
     };
-    (@read $part:ident?.$field:ident => $convert:expr) => {
+    ($part:ident?.$field:ident => $convert:expr) => {
         |subject| {
             let part = subject.$part.as_deref();
             Value::from(Reading::of(part, |known| known.$field.clone()).map($convert))
         }
     };
-    (@read $($field:ident).+ => $convert:expr) => {
+    ($($field:ident).+ => $convert:expr) => {
         |subject| Value::from(subject.$($field).+.clone().map($convert))
     };
-    (@read $read:expr) => { $read };
+    ($read:expr) => { $read };
 }
-use fields;
+use {metrics, reader};
 
 impl<S> Field<S> {
     const fn new(
@@ -289,21 +348,22 @@ impl Value {
         }
     }
 
-    /// Returns a number, a count or an amount with all its digits; `None` for anything else.
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
-    pub fn double(&self) -> Option<f64> {
-        match self {
-            // The digits that were measured, not the binary fraction next to them.
-            Self::Number(number) => number.to_string().parse().ok(),
-            Self::Integer(number) => Some(*number as f64),
-            Self::Unknown(_) | Self::Text(_) | Self::Flag(_) => None,
-        }
-    }
-
     /// Returns a text; `None` for anything else.
     pub fn text(self) -> Option<Arc<str>> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
+}
+
+/// Returns the number of these digits, as they were measured, not the binary fraction next to them.
+pub fn measured_digits(number: f32) -> f64 {
+    let rounded = (f64::from(number) * 1000.0).round() / 1000.0;
+    #[expect(clippy::cast_possible_truncation, clippy::float_cmp, reason = "it asks for the same")]
+    let is_same = rounded as f32 == number;
+    // Beyond that, several numbers of three decimals are the same.
+    if is_same && number.abs() < 8192.0 {
+        return rounded;
+    }
+    number.to_string().parse().unwrap_or(rounded)
 }
 
 /// Declares how known values become a [`Value`].
@@ -370,12 +430,15 @@ pub mod made_up {
 
     use super::{Device, Field, MetricChart, Value, ValueKind};
 
-    const FIELDS: &[Field<Device>] = fields! { Device:
-        Number("wobble_celsius", "wobble", "a made-up metric", memory_temperature)
+    const FIELDS: &[Field<Device>] =
+        &[Field::new(ValueKind::Number, "wobble_celsius", "wobble", "a made-up metric", read)
             .column(("WOBBLE", "wobble"), (6, 30))
             .chart(MetricChart::new(30, 'w', "made up"))
-            .order('o', "wobble", "by wobble");
-    };
+            .order('o', "wobble", "by wobble")];
+
+    fn read(device: &Device) -> Value {
+        device.memory_temperature.into()
+    }
 
     thread_local! {
         static IS_DECLARED: Cell<bool> = const { Cell::new(false) };
@@ -418,6 +481,33 @@ mod tests {
         check_names(HOST.iter());
         check_names(PROCESS.iter());
         check_names(JOB.iter());
+    }
+
+    #[test]
+    fn a_metric_is_called_in_rust_as_in_json() {
+        let words = |name: &str| name.replace('_', "").to_lowercase();
+        for metric in DeviceMetric::ALL {
+            assert_eq!(words(&format!("{metric:?}")), words(metric.id()));
+        }
+        for metric in HostMetric::ALL {
+            assert_eq!(words(&format!("{metric:?}")), words(metric.id()));
+        }
+        for metric in ProcessMetric::ALL {
+            assert_eq!(words(&format!("{metric:?}")), words(metric.id()));
+        }
+        for metric in JobMetric::ALL {
+            assert_eq!(words(&format!("{metric:?}")), words(metric.id()));
+        }
+        let ids: Vec<&str> = device_fields().map(|field| field.id).collect();
+        assert!(DeviceMetric::ALL.iter().map(|metric| metric.id()).eq(ids));
+    }
+
+    #[test]
+    fn the_digits_of_a_number_are_those_that_were_measured() {
+        for number in [0.0, 12.3, 99.999, 100.0, 1e-7, 8191.999, 8192.1, 16_777_216.0, 1e12, -3.25]
+        {
+            assert_eq!(measured_digits(number).to_string(), number.to_string());
+        }
     }
 
     #[test]

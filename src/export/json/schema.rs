@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::export::json::Snapshot;
 use gtop_fleet::Node;
 use gtop_fleet::metrics::{
-    Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields,
+    Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields, measured_digits,
 };
 use gtop_model::{Device, Reason};
 
@@ -283,7 +283,7 @@ pub(super) fn write_value<M: SerializeMap>(
 ) -> Result<(), M::Error> {
     match value {
         Value::Unknown(_) => map.serialize_entry(key, &()),
-        Value::Number(number) => map.serialize_entry(key, number),
+        Value::Number(number) => map.serialize_entry(key, &measured_digits(*number)),
         Value::Integer(number) => map.serialize_entry(key, number),
         Value::Text(text) => map.serialize_entry(key, &**text),
         Value::Flag(flag) => map.serialize_entry(key, flag),
@@ -333,7 +333,6 @@ scalar_shapes! {
     u32 => Integer,
     u64 => Integer,
     usize => Integer,
-    f32 => Number,
     f64 => Number,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::metrics::{Field, Value, ValueKind, fields};
+use crate::metrics::{Field, Value, ValueKind, metrics};
 use crate::{Node, Process};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, DeviceUse, JobId, ProcessStatics, Reading, Reason, UnseenProcess};
@@ -74,48 +74,58 @@ pub fn is_driver_metric(alias: &str) -> bool {
     matches!(alias, "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcu" | "type")
 }
 
-/// The metrics of a process on a device.
-pub const PROCESS: &[Field<Usage>] = fields! { Usage:
-    Text("user", "user", "owner", |usage| usage.of_statics(|statics| statics.user.clone()));
-    Integer("uid", "uid", "user id of the owner", |usage| usage.of_statics(|statics| statics.uid));
-    Integer("memory_used_bytes", "gpumem", "device memory in use by the process", used.memory);
-    Share("sm_percent", "psm", "SM utilization of the process", used.sm);
-    Share("memory_utilization_percent", "pmembw", "memory bandwidth utilization of the process",
-        used.memory_utilization);
-    Share("encoder_percent", "penc", "video encoder utilization of the process", used.encoder);
-    Share("decoder_percent", "pdec", "video decoder utilization of the process", used.decoder);
-    Share("cu_occupancy_percent", "pcu", "compute unit occupancy of the process", used.occupancy);
-    Text("kind", "type", "type: C for compute, G for graphics, C+G for both", used.kind);
-    Number("cpu_percent", "pcpu", "CPU utilization; 100 is one core",
-        |usage| usage.of_process(|process| process.cpu_percent));
-    Integer("resident_bytes", "rss", "resident host memory", |usage| usage.of_process(|process| process.resident));
-    Share("resident_percent", "prss", "resident host memory as a share of the node's memory",
-        |usage| usage.of_process(|process| process.resident_share));
-    Text("state", "state",
-        "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
-        |usage| usage.of_process(|process| process.state));
-    Integer("threads", "threads", "number of threads", |usage| usage.of_process(|process| process.threads));
-    Timestamp("started_at", "started", "start time, by the local clock",
-        |usage| usage.of_process(|process| process.started_at.map(Timestamp::whole_seconds)));
-    Integer("running_seconds", "time", "elapsed time since the start",
-        |usage| usage.of_process(|process| process.running_seconds));
-    Integer("parent_pid", "ppid", "parent process", |usage| usage.of_statics(|statics| statics.parent_pid));
-    Text("job", "job", "job of the scheduler that the process belongs to",
-        |usage| usage.optional(|statics| statics.job.as_ref().map(JobId::as_str)));
-    Text("step", "step", "step of that job: a number, batch, extern or interactive",
-        |usage| usage.optional(|statics| statics.step.as_deref()));
-    Text("sluid", "sluid", "SLUID: the job's other identifier where there is no job number",
-        |usage| usage.optional(|statics| statics.job_alias.as_deref()));
-    Text("container", "container", "container, by the beginning of its id",
-        |usage| usage.optional(|statics| Some(&*statics.container.as_ref()?.id)));
-    Text("container_kind", "containerkind",
-        "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
-        |usage| usage.optional(|statics| Some(statics.container.as_ref()?.kind.as_str())));
-    Text("pod", "pod", "Kubernetes pod", |usage| usage.optional(|statics| statics.container.as_ref()?.pod.as_deref()));
-    Text("working_directory", "cwd", "working directory; known for your own processes only",
-        |usage| usage.of_statics(|statics| statics.directory.clone()));
-    Text("command", "command", "command line", Usage::command);
-};
+metrics! {
+    /// A metric of a process on a device.
+    ProcessMetric of Usage;
+
+    /// The metrics of a process on a device.
+    PROCESS {
+        User = Text("user", "user", "owner", |usage| usage.of_statics(|statics| statics.user.clone()));
+        Uid = Integer("uid", "uid", "user id of the owner", |usage| usage.of_statics(|statics| statics.uid));
+        MemoryUsedBytes = Integer("memory_used_bytes", "gpumem", "device memory in use by the process", used.memory);
+        SmPercent = Share("sm_percent", "psm", "SM utilization of the process", used.sm);
+        MemoryUtilizationPercent = Share("memory_utilization_percent", "pmembw",
+            "memory bandwidth utilization of the process", used.memory_utilization);
+        EncoderPercent = Share("encoder_percent", "penc", "video encoder utilization of the process", used.encoder);
+        DecoderPercent = Share("decoder_percent", "pdec", "video decoder utilization of the process", used.decoder);
+        CuOccupancyPercent = Share("cu_occupancy_percent", "pcu",
+            "compute unit occupancy of the process", used.occupancy);
+        Kind = Text("kind", "type", "type: C for compute, G for graphics, C+G for both", used.kind);
+        CpuPercent = Number("cpu_percent", "pcpu", "CPU utilization; 100 is one core",
+            |usage| usage.of_process(|process| process.cpu_percent));
+        ResidentBytes = Integer("resident_bytes", "rss",
+            "resident host memory", |usage| usage.of_process(|process| process.resident));
+        ResidentPercent = Share("resident_percent", "prss", "resident host memory as a share of the node's memory",
+            |usage| usage.of_process(|process| process.resident_share));
+        State = Text("state", "state",
+            "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
+            |usage| usage.of_process(|process| process.state));
+        Threads = Integer("threads", "threads",
+            "number of threads", |usage| usage.of_process(|process| process.threads));
+        StartedAt = Timestamp("started_at", "started", "start time, by the local clock",
+            |usage| usage.of_process(|process| process.started_at.map(Timestamp::whole_seconds)));
+        RunningSeconds = Integer("running_seconds", "time", "elapsed time since the start",
+            |usage| usage.of_process(|process| process.running_seconds));
+        ParentPid = Integer("parent_pid", "ppid",
+            "parent process", |usage| usage.of_statics(|statics| statics.parent_pid));
+        Job = Text("job", "job", "job of the scheduler that the process belongs to",
+            |usage| usage.optional(|statics| statics.job.as_ref().map(JobId::as_str)));
+        Step = Text("step", "step", "step of that job: a number, batch, extern or interactive",
+            |usage| usage.optional(|statics| statics.step.as_deref()));
+        Sluid = Text("sluid", "sluid", "SLUID: the job's other identifier where there is no job number",
+            |usage| usage.optional(|statics| statics.job_alias.as_deref()));
+        Container = Text("container", "container", "container, by the beginning of its id",
+            |usage| usage.optional(|statics| Some(&*statics.container.as_ref()?.id)));
+        ContainerKind = Text("container_kind", "containerkind",
+            "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
+            |usage| usage.optional(|statics| Some(statics.container.as_ref()?.kind.as_str())));
+        Pod = Text("pod", "pod",
+            "Kubernetes pod", |usage| usage.optional(|statics| statics.container.as_ref()?.pod.as_deref()));
+        WorkingDirectory = Text("working_directory", "cwd", "working directory; known for your own processes only",
+            |usage| usage.of_statics(|statics| statics.directory.clone()));
+        Command = Text("command", "command", "command line", Usage::command);
+    }
+}
 
 #[cfg(test)]
 mod tests {
