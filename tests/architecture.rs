@@ -7,6 +7,8 @@
 mod faces;
 #[path = "architecture/imports.rs"]
 mod imports;
+#[path = "architecture/public_api.rs"]
+mod public_api;
 #[path = "architecture/rings.rs"]
 mod rings;
 
