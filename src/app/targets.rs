@@ -23,7 +23,7 @@ use gtop_collect::scheduler::{self, JobFilter, OwnJob, Scheduler, SchedulerKind}
 use gtop_collect::transport::{Reach, Target};
 use gtop_fleet::advice;
 use gtop_local::storage::user_dirs;
-use gtop_model::{JobId, NodeName, SchedulerWords};
+use gtop_model::{NodeName, SchedulerWords};
 
 /// Why there are no nodes.
 #[derive(Debug, thiserror::Error)]
