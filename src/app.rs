@@ -53,7 +53,7 @@ mod unlock;
 mod utilization_log;
 mod watch;
 mod watchdog;
-mod worker;
+mod work_thread;
 
 pub(crate) use library::watch_args;
 

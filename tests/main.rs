@@ -31,6 +31,7 @@ mod golden;
 mod harness;
 mod homes;
 mod login;
+mod minify;
 mod nodeset;
 mod nvml;
 mod pbs;

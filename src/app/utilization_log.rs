@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::app::env::Env;
 use crate::app::privacy::Privacy;
-use crate::app::worker::Worker;
+use crate::app::work_thread::WorkThread;
 use crate::export::{RNTOP_HEADER, RntopLog};
 use crate::setting_table::OutputSettings;
 use crate::watch::{Monitor, is_complete};
@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path) -> Result<LineFile, WriteError> {
 }
 
 /// The running log.
-pub(super) struct UtilizationLog(Worker<()>);
+pub(super) struct UtilizationLog(WorkThread<()>);
 
 /// What the thread of the log works on.
 struct LogTask {
@@ -62,7 +62,7 @@ impl UtilizationLog {
         };
         let (config, deadline) = (monitor.config(), env.settings.read::<OutputSettings>().deadline);
         let every = env.cli.output.output_every;
-        let worker = Worker::start("output", move |runtime, stopped| {
+        let worker = WorkThread::start("output", move |runtime, stopped| {
             runtime.block_on(async {
                 tokio::select! {
                     () = task.run(config, every, deadline) => {}

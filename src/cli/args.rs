@@ -161,7 +161,7 @@ fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
 }
 
 /// Returns true if an option is on the command line. A subcommand may have options of some settings only.
-fn is_given(matches: &ArgMatches, id: &str) -> bool {
+fn is_on_command_line(matches: &ArgMatches, id: &str) -> bool {
     matches.try_contains_id(id).is_ok()
         && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
@@ -173,13 +173,13 @@ fn parsed_value(
 ) -> Result<Option<SettingValue>, clap::Error> {
     let is_switch = matches!(setting.kind, SettingKind::Switch);
     let mut flags = setting.flags.iter();
-    let text = if let Some(flag) = flags.find(|flag| is_given(matches, flag.name)) {
+    let text = if let Some(flag) = flags.find(|flag| is_on_command_line(matches, flag.name)) {
         flag.value.to_owned()
     } else if !setting.has_option {
         return Ok(None);
-    } else if is_switch && is_given(matches, off_id(setting)) {
+    } else if is_switch && is_on_command_line(matches, off_id(setting)) {
         "false".to_owned()
-    } else if !is_given(matches, setting.name) {
+    } else if !is_on_command_line(matches, setting.name) {
         return Ok(None);
     } else if is_switch {
         "true".to_owned()

@@ -13,7 +13,7 @@ struct Scanner {
 }
 
 /// A line without its comment.
-struct Line<'a> {
+struct CodeLine<'a> {
     code: &'a str,
     /// It begins inside a string, so all of it counts.
     is_in_string: bool,
@@ -25,11 +25,11 @@ struct Line<'a> {
 
 impl Scanner {
     /// Returns the next line of the source.
-    fn line<'a>(&mut self, text: &'a str) -> Line<'a> {
+    fn line<'a>(&mut self, text: &'a str) -> CodeLine<'a> {
         let is_in_string = self.quotes.is_some();
         let is_statement = !is_in_string && self.depth == 0;
         let code = self.code(text);
-        Line { code, is_in_string, is_statement, is_closed: self.quotes.is_none() }
+        CodeLine { code, is_in_string, is_statement, is_closed: self.quotes.is_none() }
     }
 
     fn code<'a>(&mut self, line: &'a str) -> &'a str {
@@ -60,7 +60,7 @@ impl Scanner {
     }
 }
 
-impl Line<'_> {
+impl CodeLine<'_> {
     fn indentation(&self) -> usize {
         self.code.len() - self.code.trim_start().len()
     }
@@ -71,7 +71,7 @@ impl Line<'_> {
 pub(crate) fn python(source: &str) -> String {
     let mut scanner = Scanner::default();
     let lines = source.lines().map(|text| scanner.line(text));
-    let lines: Vec<Line<'_>> =
+    let lines: Vec<CodeLine<'_>> =
         lines.filter(|line| line.is_in_string || !line.code.trim().is_empty()).collect();
     let mut text = String::new();
     for line in without_docstrings(&lines) {
@@ -91,7 +91,7 @@ pub(crate) fn python(source: &str) -> String {
 }
 
 /// Removes docstrings, except one that is the whole body of its class or function.
-fn without_docstrings<'a, 'b>(mut lines: &'b [Line<'a>]) -> Vec<&'b Line<'a>> {
+fn without_docstrings<'a, 'b>(mut lines: &'b [CodeLine<'a>]) -> Vec<&'b CodeLine<'a>> {
     let mut kept = Vec::new();
     while let Some(line) = lines.first() {
         let length = docstring_length(lines);
@@ -106,7 +106,7 @@ fn without_docstrings<'a, 'b>(mut lines: &'b [Line<'a>]) -> Vec<&'b Line<'a>> {
 }
 
 /// Returns the number of lines of a docstring that begins here; `None` if none does.
-fn docstring_length(lines: &[Line<'_>]) -> Option<usize> {
+fn docstring_length(lines: &[CodeLine<'_>]) -> Option<usize> {
     let first = lines.first()?;
     if !first.is_statement || !first.code.trim_start().starts_with("\"\"\"") {
         return None;

@@ -196,11 +196,6 @@ fn seconds(time: Duration) -> String {
     format!("{}.{}", millis / 1000, if fraction.is_empty() { "0" } else { fraction })
 }
 
-// What packs the scripts has its tests here: a build script is not tested.
-#[cfg(test)]
-#[path = "../build/minify.rs"]
-mod minify;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::app::CommandError;
 use crate::app::runs::RunsReader;
 use crate::app::tmux_windows::plain_letter;
-use crate::app::worker::Worker;
+use crate::app::work_thread::WorkThread;
 use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 use gtop_fleet::insight::runs::{RunRow, Runs};
@@ -30,7 +30,7 @@ const MAX_NAMES: u32 = 20;
 const MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// The running writer.
-pub(super) struct CsvWriter(Worker<Option<String>>);
+pub(super) struct CsvWriter(WorkThread<Option<String>>);
 
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ impl CsvWriter {
     ) -> Result<Self, CsvError> {
         let mut files = CsvFiles::new(folder, format, view.now())?;
         let mut has_failed = false;
-        let worker = Worker::start("csv", move |runtime, mut stopped| {
+        let worker = WorkThread::start("csv", move |runtime, mut stopped| {
             runtime.block_on(async {
                 let mut ticks = interval_at(Instant::now() + FIRST_ROWS_AFTER, every);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

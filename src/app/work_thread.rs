@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// A thread that works until it is stopped.
-pub(super) struct Worker<T> {
+pub(super) struct WorkThread<T> {
     stop: oneshot::Sender<()>,
     ended: Receiver<T>,
 }
 
-impl<T: Send + 'static> Worker<T> {
+impl<T: Send + 'static> WorkThread<T> {
     /// Starts the work, which ends soon after the receiver has something, or an error.
     pub(super) fn start(
         name: &str,
@@ -27,7 +27,7 @@ impl<T: Send + 'static> Worker<T> {
         let (stop, stopped) = oneshot::channel();
         let (sender, ended) = channel();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Fails if the worker was dropped or took too long.
+            // Fails if the work has taken too long.
             sender.send(work(runtime, stopped)).ok();
         })?;
         Ok(Self { stop, ended })
