@@ -15,12 +15,11 @@ use crate::job_lookup::JobLookup;
 use crate::node::{Node, SourceState};
 use crate::user::User;
 use gtop_local::time::Timestamp;
+use gtop_model::nodeset::MAX_NAMES;
 use gtop_model::{Device, NodeName, stale_after};
 
-/// A device is taken to have stayed idle between two samples that are no further apart.
-const MAX_BRIDGED_GAP: Duration = Duration::from_secs(90);
 /// Maximum number of nodes; further ones are not counted.
-const MAX_NODES: usize = 65_536;
+const MAX_NODES: usize = MAX_NAMES;
 /// Maximum number of users of one node; further ones are not counted.
 const MAX_USERS_PER_NODE: usize = 256;
 /// How far back the history of nodes is read where watching begins anew, in seconds.
@@ -56,6 +55,9 @@ pub struct IdleSpan {
 }
 
 impl Waste {
+    /// A device is taken to have stayed idle between two samples that are no further apart.
+    pub const MAX_GAP: Duration = Duration::from_secs(90);
+
     /// Returns the waste in the histories of machines: devices that are idle-held now count from where they became idle, or
     /// from where their holders began. `jobs` is `None` where it is not known which jobs run.
     pub fn seeded<'a>(
@@ -111,7 +113,7 @@ impl Waste {
             let known = known.filter(|span| span.users == held.users);
             let is_unwatched = watched.is_none() || known.is_some();
             match known {
-                Some(span) if held.at.since(span.last) <= MAX_BRIDGED_GAP => span.last = held.at,
+                Some(span) if held.at.since(span.last) <= Self::MAX_GAP => span.last = held.at,
                 _ => {
                     // It may have been so before it was known whose it is.
                     let (since, _, is_lower_bound) = idle_history(after, &held);
@@ -228,7 +230,7 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
     let count = usize::try_from(held_seconds).unwrap_or(usize::MAX).min(MAX_SEED_SECONDS);
     let points = node.history.last(&held.device.uuid, Metric::Utilization, held.at, count);
     let max_watched = stale_after(held.source.interval).as_secs();
-    let max_gap = MAX_BRIDGED_GAP.as_secs();
+    let max_gap = Waste::MAX_GAP.as_secs();
     let reaches_further = held.held_since.is_none() || count == MAX_SEED_SECONDS;
     let (mut first, mut watched, mut is_lower_bound) = (0_u64, 0, reaches_further);
     for (ago, point) in (0_u64..).zip(points.iter().rev()) {

@@ -178,10 +178,7 @@ impl<'a> DeviceLabels<'a> {
     fn label(&self, node: &NodeName, uuid: &str) -> String {
         let node =
             self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
-        let label = node.and_then(|node| {
-            let device = node.device(uuid)?;
-            Some(device_label(node, device))
-        });
+        let label = node.and_then(|node| Some(device_label(node, node.device(uuid)?)));
         label.or_else(|| bus_address(uuid).map(str::to_owned)).unwrap_or_else(|| UNKNOWN.to_owned())
     }
 }

@@ -207,18 +207,16 @@ impl Filter {
         let mut units = node.units().map(|(position, _)| position).peekable();
         for (index, device) in node.devices.iter().enumerate().filter(|_| !is_reported) {
             let (count, position) = (rows.len(), units.next_if_eq(&index));
-            let device = Some(device);
             if self.reads_processes {
-                rows.extend(device.into_iter().flat_map(|device| Usage::of(node, device)).map(
-                    |usage| {
-                        let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
-                        FilterRow { counts, device, position, usage, job }
-                    },
-                ));
+                rows.extend(Usage::of(node, device).map(|usage| {
+                    let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
+                    FilterRow { counts, device: Some(device), position, usage, job }
+                }));
             }
             let claims = node.device_holdings(index).claims.iter();
             let jobs_here = claims.filter(|claim| claim.is_allocation());
             let jobs_here = jobs_here.filter_map(|claim| self.jobs.job(claim.holder.job.as_ref()?));
+            let device = Some(device);
             rows.extend(jobs_here.map(|job| FilterRow {
                 device,
                 position,

@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use crate::widgets::number_format::percent_value;
 use gtop_fleet::insight::FleetView;
-use gtop_fleet::{Metric, Node, is_held, is_idle};
+use gtop_fleet::{Metric, Node, Waste, is_held, is_idle};
 use gtop_local::time::Timestamp;
 
 /// A held device that is idle for this long is marked.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
 /// Shorter idle times are not reported: the job may be waiting for its next batch.
 const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
-/// After this many seconds without a sample, what happened before is unknown.
-const MAX_GAP_SECONDS: usize = 90;
-
 /// How long a state has lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ElapsedTime {
@@ -45,7 +42,8 @@ pub(super) fn time_below(
             }
             None => gap += 1,
         }
-        if gap > MAX_GAP_SECONDS {
+        // What happened before so long a gap is unknown.
+        if gap > Waste::MAX_GAP.as_secs() {
             break;
         }
     }
@@ -73,7 +71,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use gtop_fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
+    use gtop_fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState};
     use gtop_model::{
         Allocation, Device, DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading,
         Source,
