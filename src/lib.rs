@@ -50,7 +50,6 @@
 //! No feature is needed to watch nodes; `default-features = false` leaves the command out, and with it half of the crates.
 //! [docs/library.md](https://docs.rs/crate/gtop/latest/source/docs/library.md) has the features, three programs, and what
 //! stays from version to version. How gtop is built is in `docs/architecture.md`.
-#![allow(rustdoc::private_intra_doc_links, reason = "this page is for those who build gtop, too")]
 
 #[cfg(feature = "record")]
 pub use api::Recording;

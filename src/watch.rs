@@ -17,16 +17,17 @@ mod open_files;
 mod watcher;
 
 use gtop_fleet::Fleet;
-use gtop_model::{Fault, FaultKind};
+use gtop_model::FaultKind;
 
 /// Returns true if the scheduler has answered and every node has rates or is down. A node that refused one of
 /// too many concurrent connections is retried, so it does not count as down.
 pub fn is_complete(fleet: &Fleet) -> bool {
     let jobs = fleet.jobs.as_ref();
-    let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
     jobs.is_none_or(|list| list.is_answered())
         && fleet.nodes.iter().all(|node| {
             let is_settled = node.is_settled && !node.awaits_evidence();
-            is_settled || node.powered_off().is_some() || node.fault().is_some_and(is_down)
+            is_settled
+                || node.powered_off().is_some()
+                || node.fault().is_some_and(|fault| fault.kind != FaultKind::NoBanner)
         })
 }

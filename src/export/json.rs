@@ -531,9 +531,10 @@ struct ChosenJson<'a> {
 impl Serialize for ChosenJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let identity = [DeviceKey::Uuid, DeviceKey::Index, DeviceKey::Parent].map(OutputField::Key);
-        let is_other = |field: &&OutputField| identity.iter().all(|known| known.id() != field.id());
         let mut map = serializer.serialize_map(None)?;
-        for field in identity.iter().chain(self.fields.iter().filter(is_other)) {
+        let chosen = self.fields.iter();
+        let others = chosen.filter(|field| identity.iter().all(|known| known.id() != field.id()));
+        for field in identity.iter().chain(others) {
             schema::write_value(&mut map, &field.id(), &self.row.value(*field))?;
         }
         map.end()

@@ -265,13 +265,13 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
             unit: "",
             shape: JsonShape::Reasons(ids),
         };
-        let metric = |field: &Field<S>| SchemaKey {
+        let metrics = S::fields().map(|field| SchemaKey {
             name: field.id,
             description: field.help.to_owned(),
             unit: field.unit(),
             shape: JsonShape::Nullable(Box::new(JsonShape::Metric(field.kind))),
-        };
-        S::fields().map(metric).chain([reasons]).collect()
+        });
+        metrics.chain([reasons]).collect()
     }
 }
 
