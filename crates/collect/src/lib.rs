@@ -9,6 +9,15 @@
     allow(dead_code, unused_imports, reason = "a feature uses it")
 )]
 
+#[cfg(not(feature = "record"))]
+mod no_record;
+
+/// No recordings.
+#[cfg(not(feature = "record"))]
+pub mod record {
+    pub use crate::no_record::{NodeRecorder, RecorderSink};
+}
+
 pub mod collect;
 pub mod inventory;
 pub mod probe;
@@ -21,12 +30,3 @@ pub mod sim;
 pub mod source;
 pub mod transport;
 pub mod wire;
-
-#[cfg(not(feature = "record"))]
-mod no_record;
-
-/// No recordings.
-#[cfg(not(feature = "record"))]
-pub mod record {
-    pub use crate::no_record::{NodeRecorder, RecorderSink};
-}

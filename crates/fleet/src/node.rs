@@ -398,7 +398,7 @@ impl Node {
     }
 
     /// Returns true if a source has a fault of this kind.
-    pub fn has_fault(&self, kind: SourceFaultKind) -> bool {
+    pub(crate) fn has_fault(&self, kind: SourceFaultKind) -> bool {
         self.sources.iter().filter_map(|state| state.fault.as_ref()).any(|fault| fault.kind == kind)
     }
 

@@ -222,14 +222,14 @@ impl PbsPoller {
     }
 
     fn apply_jobs(&mut self, answer: TimedResult<ListedJobs>, now: Timestamp) {
-        let ListedJobs { jobs, cut } = match self.jobs.settle(answer, self.interval, self.interval)
-        {
-            Ok(listed) => listed,
-            Err(error) => {
-                self.list.error = Some(error.of_list(&self.list, now));
-                return;
-            }
-        };
+        let ListedJobs { jobs, cut } =
+            match self.jobs.schedule_next(answer, self.interval, self.interval) {
+                Ok(listed) => listed,
+                Err(error) => {
+                    self.list.error = Some(error.of_list(&self.list, now));
+                    return;
+                }
+            };
         self.list.is_partial = cut.is_some();
         self.list.notes = cut.into_iter().map(Into::into).collect();
         self.track_departed(&jobs);
@@ -251,7 +251,7 @@ impl PbsPoller {
 
     /// Stores how jobs ended; those that the server still has are queried again.
     fn apply_outcomes(&mut self, answer: TimedResult<Outcomes>) {
-        let found = self.outcomes.settle(answer, self.interval, self.interval);
+        let found = self.outcomes.schedule_next(answer, self.interval, self.interval);
         let may_tell_later = found.as_ref().is_err_and(SchedulerError::is_of_server);
         self.outcome_error = found.as_ref().err().cloned();
         if may_tell_later {
@@ -272,7 +272,7 @@ impl PbsPoller {
     fn apply_nodes(&mut self, answer: TimedResult<PbsNodes>, now: Timestamp) {
         self.list.awaits_nodes = false;
         let interval = self.interval.saturating_mul(JOB_LISTS_PER_NODE_LIST);
-        match self.nodes.settle(answer, interval, self.interval) {
+        match self.nodes.schedule_next(answer, interval, self.interval) {
             Ok(nodes) => {
                 (self.known_nodes, self.nodes_at, self.node_error) = (nodes, Some(now), None);
             }

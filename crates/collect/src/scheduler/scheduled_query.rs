@@ -48,7 +48,7 @@ pub(super) type TimedResult<T> = TimedAnswer<Result<T, SchedulerError>>;
 
 impl<T: Send + 'static> ScheduledQuery<Result<T, SchedulerError>> {
     /// Schedules the query after the next one: in `interval`, or in `retry` if there was no answer. Returns the answer.
-    pub(super) fn settle(
+    pub(super) fn schedule_next(
         &mut self,
         answer: TimedResult<T>,
         interval: Duration,

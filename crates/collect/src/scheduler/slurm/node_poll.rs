@@ -86,7 +86,7 @@ impl NodePoll {
         let interval = self.interval.saturating_mul(every);
         // Nothing of this list is urgent, so it may take a smaller part of the time.
         let rare = answer.took.saturating_mul(WAIT_PER_QUERY_TIME * WAIT_PER_QUERY_TIME);
-        match self.query.settle(answer, interval.max(rare), interval) {
+        match self.query.schedule_next(answer, interval.max(rare), interval) {
             Ok(list) => (self.list, self.error) = (list, None),
             Err(error) => self.error = Some(error),
         }

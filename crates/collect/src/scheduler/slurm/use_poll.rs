@@ -80,7 +80,7 @@ impl UsePoll {
             }
             value => value,
         };
-        match self.query.settle(TimedAnswer { value, ..answer }, interval, self.interval) {
+        match self.query.schedule_next(TimedAnswer { value, ..answer }, interval, self.interval) {
             Ok(node_use) => (self.last, self.error) = (node_use, None),
             Err(error) => self.error = Some(error),
         }
