@@ -27,7 +27,7 @@ table! {
 
 impl SlowdownCause {
     /// Returns true if it slows a device that throttles for these reasons.
-    pub const fn applies(self, why: Throttle) -> bool {
+    pub(crate) const fn applies(self, why: Throttle) -> bool {
         match self {
             Self::Thermal => why.is_thermal(),
             Self::PowerBrake => why.is_power_brake(),

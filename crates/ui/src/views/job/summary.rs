@@ -88,7 +88,7 @@ pub(crate) struct DeviceCell {
 }
 
 /// The row and the cell of a device.
-pub(super) type CellPlace = (usize, usize);
+pub(super) type CellPosition = (usize, usize);
 
 /// Device index, slice index, and a counter for devices of a node that share both.
 type DeviceLabel = (u32, Option<u32>, usize);
@@ -169,7 +169,7 @@ impl JobSummary {
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `max_width` columns.
-    pub(super) fn device_name(&self, (row, cell): CellPlace, max_width: u16) -> Option<String> {
+    pub(super) fn device_name(&self, (row, cell): CellPosition, max_width: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
         Some(format!("{}:{column}", truncate(row.name.label(), max_width)))
@@ -200,7 +200,7 @@ impl JobSummary {
             .fresh_devices(fleet_view)
             .filter(|(_, node, device)| !DeviceFlag::of(node, device).is_empty());
         let flagged = flagged.map(|(cell, ..)| cell);
-        let marked: BTreeSet<CellPlace> = outliers.keys().copied().chain(flagged).collect();
+        let marked: BTreeSet<CellPosition> = outliers.keys().copied().chain(flagged).collect();
         self.findings = findings(fleet_view, self, &outliers, &marked);
         for (row, cell_index) in marked {
             let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(cell_index));
@@ -214,7 +214,7 @@ impl JobSummary {
     fn fresh_devices<'a>(
         &'a self,
         fleet_view: &'a FleetView,
-    ) -> impl Iterator<Item = (CellPlace, &'a Node, &'a Device)> {
+    ) -> impl Iterator<Item = (CellPosition, &'a Node, &'a Device)> {
         let fresh = self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh);
         let nodes = fresh.filter_map(|(at, row)| Some((at, row, row.node(fleet_view)?)));
         nodes.flat_map(|(at, row, node)| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::views::job::metric::JobMetric;
-use crate::views::job::summary::{CellPlace, JobSummary};
+use crate::views::job::summary::{CellPosition, JobSummary};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::Units;
 use gtop_fleet::insight::device_flag::DeviceFlag;
@@ -29,14 +29,14 @@ pub(crate) struct Finding {
 type Outlier = (JobMetric, f32, f32);
 
 /// Outlying metrics by (row, cell) of the summary.
-pub(super) type Outliers = BTreeMap<CellPlace, Vec<Outlier>>;
+pub(super) type Outliers = BTreeMap<CellPosition, Vec<Outlier>>;
 
 /// Describes the marked devices, given by (row, cell): faults first, then by lag.
 pub(super) fn findings(
     fleet_view: &FleetView,
     summary: &JobSummary,
     outliers: &Outliers,
-    marked: &BTreeSet<CellPlace>,
+    marked: &BTreeSet<CellPosition>,
 ) -> Vec<Finding> {
     let found = marked.iter().filter_map(|index| {
         let row = summary.rows.get(index.0)?;
