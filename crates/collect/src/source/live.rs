@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::collect::Collector;
 use crate::inventory::Roster;
@@ -59,10 +60,11 @@ pub async fn run(
         std::future::pending::<()>().await;
     };
     // In its own task, publishing runs after all events that arrived together are in the store.
-    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishIntervals::default()));
+    let mut publishing = JoinSet::new();
+    publishing.spawn(Arc::clone(&store).publish(PublishIntervals::default()));
     tokio::select! {
         () = collector.follow(target_changes, |node| pipeline.sink(node.clone())) => {}
-        _ended = publishing => {}
+        _ended = publishing.join_next() => {}
         () = updating => {}
     }
 }
