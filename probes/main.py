@@ -1,5 +1,5 @@
 # The probe's main loop over stdin, the children and the clock.
-# To add a kind of device, write a class like NvidiaSmi in its own file and add an entry here or to LAZY_BACKENDS. An entry
+# To add a kind of device, write a class like Tpu in its own file and add an entry to LAZY_BACKENDS. An entry
 # is a family of backends: the first one that works is used, the next is tried if it is absent.
 BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, nvml_absence),
              LazyBackend('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in present_backends(LAZY_BACKENDS))

@@ -453,7 +453,12 @@ fn check_page(page: &str, name: &str, generated: &str) {
         fs::write(&path, format!("{before}{begin}{generated}{end}{after}")).unwrap();
         return;
     }
-    assert_eq!(found, generated, "docs/{page} is out of date; BLESS=1 writes it");
+    let differing =
+        found.lines().zip(generated.lines()).find(|(found, generated)| found != generated);
+    assert!(
+        found == generated,
+        "docs/{page} is out of date; BLESS=1 writes it; first {differing:#?}"
+    );
 }
 
 #[test]
