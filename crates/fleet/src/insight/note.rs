@@ -436,6 +436,7 @@ mod tests {
             Note::Aged(Duration::from_secs(9)),
             Note::Down(Box::new(Fault::new(FaultKind::Silent, words))),
             Note::NextAttempt(NextAttempt::Soon),
+            Note::SudoRefused(SudoRefusal::Denied),
             Note::SourceFault {
                 source: Source::new("nvml"),
                 fault: Box::new(stuck()),
