@@ -1,5 +1,6 @@
 """Signals sent from the screen: only the selected process gets them, on its node, after a confirmation."""
 
+import re
 import unittest
 
 from harness import LabCase, wait_for
@@ -64,7 +65,11 @@ class Signals(LabCase):
         terminal.until("its details", rf"^{pid} \w+ on {node}")
 
     def quit(self, terminal):
-        terminal.type("Escape")
+        hints = r"^s scope"
+        if not re.search(hints, terminal.text(), re.MULTILINE):
+            terminal.type("Escape")
+            # A key that comes together with Escape is that key with Alt.
+            terminal.until("no dialog", hints)
         terminal.type("q")
         terminal.until("the prompt again", r"ready> *$")
 
