@@ -1,9 +1,10 @@
 """Nodes that take their time: slow login shells of four kinds, directly and through a gateway, and servers that are slow
 to show their banner."""
 
+import os
 import unittest
 
-from harness import TIMEOUT, LabCase
+from harness import TIMEOUT, LabCase, wait_for
 
 # Many sessions start on a small machine.
 ALONE = True
@@ -36,6 +37,7 @@ def serve(client):
     threading.Thread(target=copy, args=(server, client), daemon=True).start()
     copy(client, server)
 with socket.create_server(("127.0.0.1", port)) as listener:
+    open(sys.argv[4], "w").close()
     while True:
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 """
@@ -81,7 +83,9 @@ class Slow(LabCase):
         with open(f"{home}/.ssh/config", "w", encoding="utf-8") as file:
             file.write(config)
         for port, seconds in RELAYS.items():
-            lab.background("python3", "-c", RELAY, str(port), cls.relayed, str(seconds))
+            sign = f"/run/lab/homes/slow/listens-{port}"
+            lab.background("python3", "-c", RELAY, str(port), cls.relayed, str(seconds), sign)
+            wait_for(f"the relay at {port}", lambda path=lab.root + sign: os.path.exists(path))
         # All at once, because each takes minutes.
         cls.names = {name: case for node, case in cls.shells.items() for name in (node, f"via-{node}")}
         cls.servers = [f"{kind}-{port}" for kind in ("slow", "behind") for port in RELAYS]
