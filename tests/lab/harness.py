@@ -328,25 +328,33 @@ class Watch:
     def latest(self):
         return self.snapshots[-1] if self.snapshots else None
 
-    def until(self, what, condition, deadline=TIMEOUT):
-        """Waits for a snapshot that meets the condition, and returns it."""
+    def until(self, what, condition, deadline=TIMEOUT, after=None):
+        """Waits for a snapshot that meets the condition, and returns the first of them.
+
+        All snapshots from the latest on are looked at, or all that follow the first `after` ones.
+        """
+        after = max(len(self.snapshots) - 1, 0) if after is None else after
 
         def attempt():
-            ended, seen = self.process.poll() is not None, self.latest()
-            if seen and condition(seen):
-                return seen
+            nonlocal after
+            ended = self.process.poll() is not None
+            for seen in self.snapshots[after:]:
+                if condition(seen):
+                    return seen
+                after += 1
             if ended:
                 raise AssertionError(f"gtop ended; {what}; the last line: {self.describe()}")
             return None
 
         return wait_for(lambda: f"{what}; the last line: {self.describe()}", attempt, deadline)
 
-    def until_down(self, node, pattern, deadline=TIMEOUT):
-        """Waits until a node is down for a reason that matches, and returns the reason."""
+    def until_down(self, node, pattern, deadline=TIMEOUT, after=None):
+        """Waits until a node is down for a reason that matches, and returns the reason; `after` as in `until`."""
         seen = self.until(
             f"{node} down: {pattern}",
             lambda snapshot: not snapshot.node(node).up and re.search(pattern, snapshot.node(node).fault, re.IGNORECASE),
             deadline,
+            after,
         )
         return seen.node(node).fault
 

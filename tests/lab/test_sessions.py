@@ -38,8 +38,9 @@ class Sessions(LabCase):
         return [device["uuid"] for device in seen.node(node).devices]
 
     def test_a_session_that_was_cut_is_reopened(self):
+        before = len(self.watch.snapshots)
         self.lab.fault("cut", self.CUT)
-        self.watch.until_down(self.CUT, r"session|lost|ended|closed")
+        self.watch.until_down(self.CUT, r"session|lost|ended|closed", after=before)
         self.wait_until_back(self.CUT)
 
     def test_a_rebooted_node_comes_back_as_the_same_node(self):

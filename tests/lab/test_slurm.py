@@ -153,7 +153,11 @@ class Devices(SlurmCase):
         ids = {job["id"] for job in snapshot.value["jobs"] if job.get("state") == "running"}
         wanted = {number for name, number in cls.jobs.items() if name not in ("waiting", "bob's", "array", "cpu only")}
         has_processes = all(devices_used(snapshot, number) for number in wanted)
-        return wanted <= ids and len(snapshot.up()) == 6 and has_processes
+        running = [job for job in snapshot.value["jobs"] if job.get("state") == "running"]
+        allocations = [one for job in running for one in job["allocations"]]
+        # How Slurm numbers the devices of a node is learned from the processes on them.
+        has_devices = all(one["devices"] for one in allocations if one["places"])
+        return wanted <= ids and len(snapshot.up()) == 6 and has_processes and has_devices
 
     def checked_job(self, name, shown_id=None):
         """Returns a job after comparing its allocations with Slurm's."""
