@@ -233,10 +233,10 @@ fn means_are_over_fresh_devices_only() {
     };
     let means = |line: &str| line.split_once("UTIL").unwrap().1.to_owned();
     let alone = line(vec![busy()]);
-    assert!(alone.contains("DEVICES 1 ") && alone.contains("UTIL  80%"), "{alone}");
+    assert!(alone.starts_with("1 device · ") && alone.contains("UTIL  80%"), "{alone}");
     let all = line(vec![busy(), down, lost.node(), stale]);
     assert_eq!(means(&all), means(&alone));
-    assert!(all.starts_with("DEVICES 17  busy  1 ") && all.contains(" stale 16 "), "{all}");
+    assert!(all.starts_with("17 devices · 1 busy · ") && all.contains(" 16 stale "), "{all}");
     let both = line(vec![busy(), idle("gpu02")]);
     assert!(both.contains("UTIL  10%"), "the mean of eight devices, not of two nodes: {both}");
 }
@@ -248,7 +248,7 @@ fn a_list_longer_than_the_screen_keeps_its_titles_and_reaches_its_end() {
         press(&mut ui, &[KeyCode::End]);
         let lines = text(&draw(&mut ui, width, height));
         assert!(lines[0].contains(&format!("{count} of {count} nodes fresh")), "{}", lines[0]);
-        assert!(lines[1].starts_with("DEV") && lines[3].contains("NODE"), "{lines:#?}");
+        assert!(lines[1].contains(" devices · ") && lines[3].contains("NODE"), "{lines:#?}");
         let last = format!("gpu{count:04}");
         assert!(lines.iter().any(|line| line.trim_start().starts_with(&last)), "{lines:#?}");
         press(&mut ui, &[KeyCode::Home]);

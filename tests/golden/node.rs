@@ -250,9 +250,9 @@ fn missing_sums_are_explained() {
         (
             vec![cpu_node(), stale_node()],
             DisplayOptions::default(),
-            "DEVICES 8  stale 8  no fresh device samples",
+            "8 devices · 8 stale  no fresh device samples",
         ),
-        (vec![stale_node()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
+        (vec![stale_node()], DisplayOptions::default(), "8 devices · 8 stale  no fresh samples"),
     ] {
         let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
         ui.on_fleet(Fleet::new(nodes.into()), NOW);

@@ -102,7 +102,7 @@ class Demo(Journey):
             screen.tmux("resize-window", "-t", "s", "-x", str(width), "-y", str(height))
             screen.type("1m2g3g456hh")
         screen.type("1")
-        screen.until(r"(?s)^DEV 84.* gpu09 .*▆▆.*q quit$", "a whole screen again")
+        screen.until(r"(?s)^84 devices.* gpu09 .*▆▆.*q quit$", "a whole screen again")
         self.assertFalse(screen.has_ended(), screen.text())
         screen.type("q")
         self.assertEqual(screen.status(), 0)

@@ -1,5 +1,6 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
+use crate::device_counts::{CountForm, with_device_counts};
 use crate::input::Click;
 use crate::render_context::RenderContext;
 use crate::screen_state::ScreenState;
@@ -9,7 +10,7 @@ use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{interval, percent, power_text};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::SortOrder;
-use gtop_fleet::{DeviceCount, Node, Totals};
+use gtop_fleet::{Node, Totals};
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
 
@@ -136,8 +137,7 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
     ];
     for (count, word, tone) in parts {
         if count > 0 {
-            let separator = if is_short { " " } else { " · " };
-            line = line.text(separator, Tone::Faint).text(format!("{count} {word}"), tone);
+            line = line.text(" · ", Tone::Faint).text(format!("{count} {word}"), tone);
         }
     }
     line
@@ -147,11 +147,11 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let units = context.options.units();
     let totals = &context.view.totals;
     let fleet_devices = context.view.matched.as_ref().map(|matched| matched.fleet_devices);
-    let device_counts = |gap, beside| device_counts(totals, fleet_devices, (width, beside), gap);
+    let devices = |following: &[Line]| counted_devices(totals, fleet_devices, following, width);
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
         let message = if fleet_devices.is_some() && totals.devices == 0 {
-            return device_counts(2, 0);
+            return devices(&[]);
         } else if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
@@ -163,7 +163,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
         } else {
             "no devices"
         };
-        let line = if totals.devices > 0 { device_counts(2, 0) } else { Line::new() };
+        let line = if totals.devices > 0 { devices(&[]) } else { Line::new() };
         let gap = if line.width() > 0 { 2 } else { 0 };
         return line.gap(gap).text(message, Tone::Faint).truncated(width);
     }
@@ -181,74 +181,58 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
         Line::styled("POWER ", Tone::Faint)
             .text(power_text(totals.power, totals.power_limit), Tone::Plain),
     ];
-    let gap = if width >= 100 { 4 } else { 2 };
-    // If it fits, a number stands closer to its label than to the next one.
-    let fits = |label_gap: u16, count: usize| {
-        let rest = groups.iter().take(count).map(|line| gap + line.width());
-        rest.fold(device_counts(label_gap, 0).width(), u16::saturating_add) <= width
-    };
-    let all = groups.len();
-    let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
-    let beside = gap + groups.first().map_or(0, Line::width);
-    groups.insert(0, device_counts(if is_wide { 2 } else { 1 }, beside));
-    crate::widgets::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
+    groups.insert(0, devices(&groups));
+    crate::widgets::line::flow(groups, group_gap(width), width, 1).pop().unwrap_or_default()
 }
 
-/// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
-/// count: shortened already where that leaves room for `beside`, what follows. With a filter, they are those of the
-/// devices that match, and `fleet_devices` is the number of all.
-fn device_counts(
+/// Returns the gap between the groups of the totals.
+const fn group_gap(width: u16) -> u16 {
+    if width >= 100 { 4 } else { 2 }
+}
+
+/// The number of devices, and the counts by state, which add up to it. Zeros are shown where there is room for all that
+/// follows, and words are shortened where that leaves room for the first of it. With a filter, they are those of the devices
+/// that match, and `fleet_devices` is the number of all.
+fn counted_devices(
     totals: &Totals,
     fleet_devices: Option<usize>,
-    (width, beside): (u16, u16),
-    gap: u16,
+    following: &[Line],
+    width: u16,
 ) -> Line {
-    // Common states show a zero too, unless space is short.
-    let parts = [
-        (DeviceCount::Busy, ["busy", "b"], Tone::Plain, true),
-        (DeviceCount::IdleHeld, ["held", "h"], Tone::Plain, true),
-        (DeviceCount::InUse, ["in-use", "i"], Tone::Plain, false),
-        (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
-        (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
-        (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),
-        (DeviceCount::Unavailable, ["unavail", "u"], Tone::Warn, false),
-        (DeviceCount::Unknown, ["?", "?"], Tone::Faint, false),
-    ];
-    let mut counts = *totals;
-    let parts = parts.map(|(state, [short, letter], tone, is_always_shown)| {
-        let labels = [format!("{} ", state.word()), format!("{short} "), letter.to_owned()];
-        (labels, *counts.devices_counted_as(state), tone, is_always_shown)
-    });
     let is_fresh = totals.devices > totals.stale_devices;
-    let forms = [(gap, 0, true), (1, 1, true), (1, 1, false), (1, 2, false), (0, 2, false)];
-    let shortened = forms.iter().take(3).map(|form| (*form, width.saturating_sub(beside)));
-    for ((gap, form, has_zeros), room) in shortened.chain(forms.map(|form| (form, width))) {
-        let is_full = form == 0;
-        let most = fleet_devices.unwrap_or(totals.devices);
-        let digits = if is_full { most.to_string().len() } else { 0 };
+    let beside = |count| {
+        let widths = following.iter().take(count).map(|line| line.width() + group_gap(width));
+        width.saturating_sub(widths.sum())
+    };
+    let first = [CountForm::Words, CountForm::ShortWords].map(|form| (form, beside(1)));
+    let [_, forms @ ..] = CountForm::ALL;
+    let forms = forms.map(|form| (form, width));
+    let with_zeros = [(CountForm::WithZeros, beside(following.len()))];
+    for (form, room) in with_zeros.into_iter().chain(first).chain(forms) {
+        if form == CountForm::WithZeros && !is_fresh {
+            continue;
+        }
         let all = match (fleet_devices, form) {
-            (Some(all), 0) => {
-                let text = format!("{:>digits$} of {all} devices match", totals.devices);
-                Line::styled(text, Tone::Accent)
+            (Some(all), CountForm::WithZeros | CountForm::Words) => {
+                Line::styled(format!("{} of {all} devices match", totals.devices), Tone::Accent)
             }
-            (Some(all), 1) => {
+            (Some(all), CountForm::ShortWords) => {
                 Line::styled(format!("{} of {all} match", totals.devices), Tone::Accent)
             }
-            (Some(all), _) => Line::styled(format!("{}/{all}", totals.devices), Tone::Accent),
+            (Some(all), CountForm::Letters | CountForm::Dense) => {
+                Line::styled(format!("{}/{all}", totals.devices), Tone::Accent)
+            }
             (None, form) => {
-                let label = if width >= 100 { "DEVICES " } else { "DEV " };
-                Line::styled(if form < 2 { label } else { "" }, Tone::Faint)
-                    .text(format!("{:>digits$}", totals.devices), Tone::Plain)
+                let word = match form {
+                    CountForm::Letters => "",
+                    CountForm::Dense => " ",
+                    _ if totals.devices == 1 => " device",
+                    _ => " devices",
+                };
+                Line::styled(totals.devices.to_string(), Tone::Plain).text(word, Tone::Faint)
             }
         };
-        let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
-            *count > 0 || (*is_always_shown && has_zeros && is_fresh)
-        });
-        let line = shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
-            let word = labels.get(form).map_or("", String::as_str);
-            let label = if *is_always_shown { Tone::Faint } else { *tone };
-            line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
-        });
+        let line = with_device_counts(all, totals, form);
         if line.width() <= room {
             return line;
         }
@@ -455,8 +439,8 @@ mod tests {
             [0, 0, 0, 0, 16, 0],
         ] {
             let totals = fleet(parts);
-            for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
-                let line = device_counts(&totals, None, (width, 0), gap);
+            for width in 41..200 {
+                let line = counted_devices(&totals, None, &[], width);
                 assert!(line.width() <= width, "{width}: {line:?}");
                 let text = line.plain_text();
                 let numbers = text.split(|letter: char| !letter.is_ascii_digit());
@@ -481,25 +465,29 @@ mod tests {
             unknown_devices: 2,
             ..Totals::default()
         };
-        let text = |beside| device_counts(&totals, None, (80, beside), 1).plain_text();
+        let text = |width| {
+            let following = [Line::new().gap(9)];
+            counted_devices(&totals, None, &following, width).plain_text()
+        };
         let whole =
-            "DEV 2400 busy 1700 idle-held   50 free  580 faulty   60 stale    8 unknown    2";
-        assert_eq!(text(0), whole);
-        assert_eq!(text(11), "DEV 2400 busy 1700 held 50 free 580 faulty 60 stale 8 ? 2");
+            "2400 devices · 1700 busy · 50 idle-held · 580 free · 60 faulty · 8 stale · 2 unknown";
+        assert_eq!(text(100), whole);
+        assert_eq!(text(92), whole.replace("idle-held", "held"));
         // What does not fit in any case shortens nothing.
-        assert_eq!(text(40), whole);
+        assert_eq!(text(86), whole);
     }
 
     #[test]
     fn with_a_filter_the_counts_are_marked_as_those_of_matching_devices() {
         let totals = Totals { devices: 12, idle_held: 12, ..Totals::default() };
-        let line = |width| device_counts(&totals, Some(496), (width, 0), 2).plain_text();
-        assert_eq!(line(80), " 12 of 496 devices match  busy   0  idle-held  12  free   0");
-        assert_eq!(line(40), "12 of 496 match busy 0 held 12 free 0");
-        assert_eq!(line(16), "12/496 h12");
+        let line = |width| counted_devices(&totals, Some(496), &[], width).plain_text();
+        assert_eq!(line(80), "12 of 496 devices match · 0 busy · 12 idle-held · 0 free");
+        assert_eq!(line(40), "12 of 496 devices match · 12 idle-held");
+        assert_eq!(line(30), "12 of 496 match · 12 held");
+        assert_eq!(line(16), "12/496 12h");
         let none = Totals::default();
-        let text = device_counts(&none, Some(496), (80, 0), 2).plain_text();
-        assert_eq!(text, "  0 of 496 devices match");
+        let text = counted_devices(&none, Some(496), &[], 80).plain_text();
+        assert_eq!(text, "0 of 496 devices match");
         assert!(header_texts("util<10", None, 120)[1].contains("0 of 0 devices match"));
         assert!(header_texts("util<10", None, 120)[0].contains("0 of 0 matching nodes fresh"));
     }
@@ -508,7 +496,7 @@ mod tests {
     fn the_clock_is_dropped_last() {
         let title = |width| header_texts("", None, width)[0].clone();
         assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
-        assert!(title(44).contains("0/1 fresh 1 connecting  00:00:00"), "{}", title(44));
+        assert!(title(46).contains("0/1 fresh · 1 connecting  00:00:00"), "{}", title(44));
         assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
         for width in 0..140 {
             header_texts("", None, width);

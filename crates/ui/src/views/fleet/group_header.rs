@@ -1,5 +1,6 @@
 //! Group headers: the title of a group, and its totals over fresh nodes.
 
+use crate::device_counts::{CountForm, fitting_device_counts, joined};
 use crate::render_context::RenderContext;
 use crate::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
 use crate::views::fleet::group::Group;
@@ -21,11 +22,13 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
     let has_counts = table.width_of("free") > 0;
     let has_nodes = table.width_of("nodes") > 0;
     let is_narrow = width < NARROW_WIDTH && !has_nodes;
-    let state_counts = if has_counts { node_counts(&totals) } else { state_counts(&totals) };
     let mut note = Line::new();
     if is_narrow {
-        let dot = if state_counts.width() > 0 { " · " } else { "" };
-        note = note.text(counted(group.members.len(), "node"), Tone::Plain).text(dot, Tone::Faint);
+        note = note.text(counted(group.members.len(), "node"), Tone::Plain);
+    }
+    note = with_node_counts(note, &totals);
+    if !has_counts {
+        note = fitting_device_counts(&note, &totals, table.width_of("note"));
     }
     let front =
         fold_symbol(group).append(title_cell(group, (!has_nodes).then_some(&totals), width));
@@ -35,7 +38,7 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
         counts: Some(totals),
         pending: group.pending,
         nodes: group.members.len().to_string(),
-        note: note.append(state_counts),
+        note,
         ..FleetRow::default()
     };
     table.part_of_row(columns.., front, &row, Fade::None)
@@ -57,9 +60,12 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     for part in parts.into_iter().flatten() {
         totals_line = totals_line.gap(2).text(part, Tone::Plain);
     }
-    let totals_line = totals_line.gap(2).append(state_counts(&totals));
+    let states = with_node_counts(Line::new(), &totals);
     let title = group.title_within((width / 2).max(8));
     let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
+    let room = width.saturating_sub(line.width() + totals_line.width() + 2);
+    let states = fitting_device_counts(&states, &totals, room);
+    let totals_line = totals_line.gap(2).append(states);
     let description = width_of(&group.description) + 2;
     if description > 2 && line.width() + description + totals_line.width() <= width {
         line = line.text(group.description.as_str(), Tone::Faint).gap(2);
@@ -75,7 +81,9 @@ pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) 
     let line = line.text(description, Tone::Plain).gap(gap);
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
-    line.append(state_counts(&totals)).text(hint, Tone::Faint).truncated(width)
+    let room = width.saturating_sub(line.width() + width_of(hint));
+    let states = fitting_device_counts(&with_node_counts(Line::new(), &totals), &totals, room);
+    line.append(states).text(hint, Tone::Faint).truncated(width)
 }
 
 /// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
@@ -115,37 +123,15 @@ fn title_cell(group: &Group, totals: Option<&Totals>, width: u16) -> Line {
     line.with_right(count, width)
 }
 
-/// Draws how many nodes are down or stale.
-fn node_counts(totals: &Totals) -> Line {
-    let parts = [(totals.down, "down", Tone::Bad), (totals.stale, "stale", Tone::Warn)];
-    let known = parts.into_iter().filter(|(count, ..)| *count > 0);
-    known.fold(Line::new(), |line, (count, word, tone)| {
-        joined(line, Line::styled(format!("{} {word}", counted(count, "node")), tone))
-    })
-}
-
-fn joined(line: Line, next: Line) -> Line {
-    let line = if line.width() > 0 { line.text(" · ", Tone::Faint) } else { line };
-    line.append(next)
-}
-
-/// Draws the counts of nodes that are not fresh and of devices by state; zeros are omitted.
-fn state_counts(totals: &Totals) -> Line {
-    let parts = [
-        (totals.faulty, "faulty", Tone::Bad),
-        (totals.stale_devices, "stale", Tone::Warn),
-        (totals.busy, "busy", Tone::Plain),
-        (totals.idle_held, "idle-held", Tone::Plain),
-        (totals.in_use, "in-use", Tone::Plain),
-        (totals.free, "free", Tone::Faint),
-        (totals.unavailable, "unavailable", Tone::Warn),
-        (totals.unknown_devices, "unknown", Tone::Faint),
-    ];
-    let digits = totals.devices.to_string().len();
-    let known = parts.into_iter().enumerate().filter(|(_, (count, ..))| *count > 0);
-    known.fold(node_counts(totals), |line, (index, (count, word, tone))| {
-        // Counts that change every second keep their width.
-        let digits = if index < 2 { 1 } else { digits };
-        joined(line, Line::styled(format!("{count:>digits$} {word}"), tone))
-    })
+/// Appends how many nodes are down or stale.
+fn with_node_counts(mut line: Line, totals: &Totals) -> Line {
+    for (count, word, tone) in
+        [(totals.down, "down", Tone::Bad), (totals.stale, "stale", Tone::Warn)]
+    {
+        if count > 0 {
+            line = joined(line, CountForm::Words)
+                .text(format!("{} {word}", counted(count, "node")), tone);
+        }
+    }
+    line
 }

@@ -125,7 +125,7 @@ fn shared_line(shared: &Totals, width: u16) -> Line {
          {busy} busy, {idle_held} idle-held, {free} free, {down} down"
     );
     let usual = format!(
-        "{nodes} in several partitions, counted again: {busy} busy {idle_held} held {free} free {down} down"
+        "{nodes} in several partitions count again: {busy} busy, {idle_held} held, {free} free, {down} down"
     );
     let short = format!("{nodes} shared, counted again: {free} free");
     let room = width.saturating_sub(MARK_WIDTH);
