@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
+use crate::cli::first_page::FIRST_PAGE;
 use crate::config::{SettingSources, Settings};
 use crate::setting_table;
 use crate::setting_table::{JobSettings, NodeSettings, TransportChoice};
@@ -15,6 +16,7 @@ use gtop_local::text::sanitize;
 mod args;
 mod connection;
 mod export;
+mod first_page;
 mod hints;
 mod keep;
 mod login;
@@ -205,6 +207,10 @@ impl Cli {
     pub(crate) fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = expand_only_visible(args).collect();
         let mut cli = Self::try_parse_from(&args).map_err(|error| {
+            if error.kind() == ErrorKind::DisplayHelp && asks_first_page(&args) {
+                let command = Self::command().override_help(FIRST_PAGE);
+                return command.try_get_matches_from(["gtop", "-h"]).err().unwrap_or(error);
+            }
             hints::explain_foreign_option(with_joined_value_tip(error, &args), &args)
         })?;
         if let Some(message) = hints::explain_misread_host(&cli, &args) {
@@ -283,6 +289,13 @@ impl Cli {
             None
         }
     }
+}
+
+/// Returns true if `-h` is given without a subcommand.
+fn asks_first_page(args: &[OsString]) -> bool {
+    let command = Cli::command();
+    args.iter().any(|arg| arg == "-h")
+        && !args.iter().skip(1).any(|arg| command.find_subcommand(arg).is_some())
 }
 
 /// Returns the message of a usage error; `None` for `--help` and `--version`, which clap returns as errors too.
@@ -377,6 +390,30 @@ mod tests {
             let host = parse(&format!("gtop -- {name}")).unwrap();
             assert!(host.command.is_none() && host.hosts == [name]);
         }
+    }
+
+    #[test]
+    fn the_first_page_fits_a_screen_and_names_what_there_is() {
+        let error = parse("gtop gpu01 -h").unwrap_err();
+        assert!(!error.use_stderr());
+        assert_eq!(error.render().to_string(), FIRST_PAGE);
+        assert!(FIRST_PAGE.lines().count() <= 60);
+        assert!(FIRST_PAGE.lines().all(|line| line.chars().count() <= 80));
+        let mut command = Cli::command();
+        command.build();
+        let words: Vec<&str> = FIRST_PAGE.split([' ', ',', ':', '\n']).collect();
+        for subcommand in command.get_subcommands().filter(|one| one.get_name() != "help") {
+            assert!(words.contains(&subcommand.get_name()), "{subcommand}");
+        }
+        for word in words.iter().filter(|word| word.len() > 1 && word.starts_with('-')) {
+            let is_option = command.get_arguments().any(|option| {
+                option.get_short().is_some_and(|short| **word == format!("-{short}"))
+                    || option.get_long().is_some_and(|long| **word == format!("--{long}"))
+            });
+            assert!(is_option, "{word}");
+        }
+        assert!(parse("gtop pick -h").unwrap_err().render().to_string().contains("gtop pick"));
+        assert!(parse("gtop --help").unwrap_err().render().to_string().contains("--units"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::serve::access::OwnNames;
 use crate::serve::connections::Connections;
 use crate::serve::responder::Responder;
 use gtop_fleet::FleetReader;
-use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::query::{DisplaySelection, Filter};
 use gtop_local::storage::PrivateSocket;
 use gtop_local::time::Clock;
 
@@ -50,6 +50,8 @@ pub struct ServedContent {
     pub has_processes: bool,
     /// The devices and processes that are served.
     pub selection: DisplaySelection,
+    /// Which of these match, and the nodes that do.
+    pub filter: Filter,
 }
 
 /// Who may ask, and how.
@@ -262,6 +264,7 @@ mod examples {
             metrics: MetricChoice::All,
             has_processes: false,
             selection: DisplaySelection::default(),
+            filter: Filter::default(),
         };
         (content, publisher)
     }

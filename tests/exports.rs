@@ -54,6 +54,56 @@ fn times_are_shown_in_the_zone_that_is_named() {
     }
 }
 
+/// The snapshots of a recording with `--filter` have what a reader of the whole would keep, in every form.
+#[test]
+fn a_filter_leaves_the_devices_and_processes_that_match() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings/format-1.gtop");
+    let json = |filter: &str| -> Value {
+        let text = stdout(&["replay", "--json", "--filter", filter, recording]);
+        serde_json::from_str(&text).unwrap()
+    };
+    let devices = |snapshot: &Value| -> Vec<(String, Value)> {
+        let nodes = snapshot["nodes"].as_array().unwrap();
+        let all = nodes.iter().flat_map(|node| {
+            let devices = node["devices"].as_array().unwrap().iter();
+            devices.map(|device| (node["name"].as_str().unwrap().to_owned(), device.clone()))
+        });
+        all.collect()
+    };
+    let whole = json("");
+    assert_eq!(devices(&whole).len(), 16);
+    let is_below = |device: &Value| device["utilization_percent"].as_f64().unwrap() < 95.0;
+    let pid = devices(&whole)[4].1["processes"][0]["pid"].clone();
+    type Keeps<'a> = &'a dyn Fn(&str, &Value) -> bool;
+    let cases: [(&str, Keeps<'_>); 5] = [
+        ("gpu01", &|node, _| node == "gpu01"),
+        ("gpu01 util<95", &|node, device| node == "gpu01" && is_below(device)),
+        ("gpu02 and stale", &|node, _| node == "gpu02"),
+        (&format!("pid={pid}"), &|_, device| device["processes"][0]["pid"] == pid),
+        ("util>100", &|_, _| false),
+    ];
+    for (filter, keeps) in cases {
+        let expected: Vec<_> =
+            devices(&whole).into_iter().filter(|(node, device)| keeps(node, device)).collect();
+        let snapshot = json(filter);
+        assert_eq!(devices(&snapshot), expected, "{filter}");
+        assert_eq!(snapshot["totals"]["devices"], expected.len(), "{filter}");
+        let csv =
+            stdout(&["replay", "--csv", "--fields", "node,uuid", "--filter", filter, recording]);
+        let uuid = |(_, device): &(String, Value)| device["uuid"].as_str().unwrap().to_owned();
+        let rows: Vec<String> =
+            read_csv(&csv).into_iter().skip(1).map(|row| row[1].clone()).collect();
+        assert_eq!(rows, expected.iter().map(uuid).collect::<Vec<_>>(), "{filter}");
+        let table = stdout(&["replay", "--once", "--filter", filter, recording]);
+        assert!(table.contains(&format!("  /{filter}  ")), "{table}");
+        let has_both = ["gpu01", "gpu02"].map(|name| expected.iter().any(|(node, _)| node == name));
+        assert_eq!(["gpu01 ", "gpu02 "].map(|name| table.contains(name)), has_both, "{table}");
+    }
+    let wrong = gtop(&["replay", "--json", "--filter", "wobble>80", recording]);
+    let message = String::from_utf8(wrong.stderr).unwrap();
+    assert!(wrong.status.code() == Some(2) && message.contains("--filter"), "{message}");
+}
+
 /// Runs gtop in a shell that ends it after some seconds.
 fn stdout_for(seconds: u32, args: &str) -> String {
     let script = format!("timeout -s INT {seconds} '{GTOP}' {args}");

@@ -86,3 +86,22 @@ fn nodes_are_named_and_counts_hold() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("echo does not run: the picked devices are on"), "{stderr}");
 }
+
+#[test]
+fn only_devices_that_match_the_filter_are_picked() {
+    let all = json(&["pick", "--json"]);
+    let names = |picks: &Value| -> BTreeSet<String> {
+        let nodes = picks["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let node = names(&all).pop_first().unwrap();
+    let filter = format!("node={node}");
+    let some = json(&["pick", "--json", "--filter", &filter]);
+    assert!(names(&all).len() > 1, "{all}");
+    assert_eq!(names(&some), [node].into());
+    let refused = some["refused"].as_array().unwrap().iter();
+    assert!(refused.filter(|one| one["reason"] == "does not match --filter").count() > 1);
+    let none = gtop(&["pick", "-n", "1", "--filter", "util>100"]);
+    let message = String::from_utf8(none.stderr).unwrap();
+    assert!(!none.status.success() && message.contains("does not match --filter"), "{message}");
+}

@@ -316,6 +316,7 @@ async fn panic_on_the_screen(how: &str) {
         keys: Keymap::default(),
         message: None,
         settings_events,
+        filter: gtop_fleet::query::Filter::default(),
         recent_filters: Vec::new(),
         has_mouse: true,
     };

@@ -17,7 +17,7 @@ use crate::export::{
 use crate::setting_table::{IntervalSettings, OutputSettings};
 use crate::watch::{Monitor, is_complete};
 use gtop_fleet::insight::FleetView;
-use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::query::{DisplaySelection, Filter};
 use gtop_fleet::{Fleet, advice};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, Link, SchedulerWords};
@@ -33,6 +33,8 @@ pub(super) struct Printer<'a> {
     source: &'a str,
     /// The devices and processes to show.
     selection: DisplaySelection,
+    /// Which of these match, and the nodes that do.
+    filter: Filter,
     display: DisplayOptions,
     /// Colours and glyphs; escape sequences are printed to terminals only.
     theme: Theme,
@@ -66,8 +68,9 @@ impl<'a> Printer<'a> {
             // Writing to memory cannot fail.
             write_csv_header(&mut header, &fields).ok();
         }
+        let filter = options.filter.clone();
         let (zone, notices) = (TimeZone::system(), Vec::new());
-        Self { env, source, selection, display, theme, zone, fields, header, notices }
+        Self { env, source, selection, filter, display, theme, zone, fields, header, notices }
     }
 
     /// Prints a snapshot as soon as it is complete, or after the deadline, of which the wait for the scheduler is a part.
@@ -153,14 +156,14 @@ impl<'a> Printer<'a> {
         let mut text = std::mem::take(&mut self.header);
         if options.csv {
             let times = if options.spreadsheet { TimeFormat::Spreadsheet } else { TimeFormat::Iso };
-            write_csv(&mut text, &self.shown(fleet), now, zone, times, fields)?;
+            write_csv(&mut text, &self.shown(fleet, now), now, zone, times, fields)?;
         } else if options.json && fields.is_empty() {
-            write_json(&mut text, &self.shown(fleet), now, self.source)?;
+            write_json(&mut text, &self.shown(fleet, now), now, self.source)?;
         } else if options.json {
-            write_chosen_json(&mut text, &self.shown(fleet), now, zone, self.source, fields)?;
+            write_chosen_json(&mut text, &self.shown(fleet, now), now, zone, self.source, fields)?;
         } else {
-            let fleet =
-                if self.env.privacy.is_anonymous() { self.shown(fleet) } else { fleet.clone() };
+            let is_reduced = self.env.privacy.is_anonymous() || !self.filter.is_empty();
+            let fleet = if is_reduced { self.shown(fleet, now) } else { fleet.clone() };
             self.write_table(&mut text, &fleet, now)?;
             let mut jobs = Vec::new();
             write_jobs(&mut jobs, &fleet, &self.display.selection, now)?;
@@ -172,10 +175,9 @@ impl<'a> Printer<'a> {
         print_whole(out, &text)
     }
 
-    /// Returns the selected devices and processes, as in the table, with names as they may be shown.
-    fn shown(&self, fleet: &Fleet) -> Fleet {
-        let nodes = fleet.nodes.iter().map(|node| self.selection.filter_node(node)).collect();
-        self.env.privacy.apply(Fleet { nodes, ..fleet.clone() })
+    /// Returns the selected devices and processes that match, as in the table, with names as they may be shown.
+    fn shown(&self, fleet: &Fleet, now: Timestamp) -> Fleet {
+        self.env.privacy.apply(FleetView::part_of(fleet, now, &self.selection, &self.filter))
     }
 
     /// Writes a snapshot as a table, as wide as the terminal.
@@ -186,7 +188,12 @@ impl<'a> Printer<'a> {
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
         let fleet_view = FleetView::printed(fleet.clone(), now, &self.display.selection);
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &self.zone };
-        let lines = report(context, self.source, page.width);
+        let title = if self.filter.is_empty() || self.env.privacy.is_anonymous() {
+            self.source.to_owned()
+        } else {
+            format!("{}  /{}", self.source, self.filter.text())
+        };
+        let lines = report(context, &title, page.width);
         out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
     }
 }

@@ -75,6 +75,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         keys: key_bindings(settings),
         message: settings.problem_summary(),
         settings_events,
+        filter: env.cli.output.print.filter.clone(),
         recent_filters: RecentFilterFile::of_user().read(),
         has_mouse: settings.read::<ScreenSettings>().mouse,
     };

@@ -82,6 +82,7 @@ pub(super) fn run(
         metrics: options.metrics.clone(),
         has_processes: options.processes,
         selection: display.selection,
+        filter: options.filter.clone(),
     };
     Ok(serve(&env, server, content, access, &token_path, err)?)
 }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::KeepOptions;
 use crate::export::{DeviceKey, OutputField};
+use gtop_fleet::query::Filter;
 
 /// Options of printed snapshots.
 #[derive(Clone, Debug, Default, Args)]
@@ -27,6 +28,9 @@ pub(crate) struct PrintOptions {
     /// Print only these fields of each device, with --csv or --json; gtop fields lists them
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
     pub fields: Vec<OutputField>,
+    /// Show only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'; docs/screen.md has it
+    #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
+    pub filter: Filter,
     /// Print command lines too, which may hold secrets, with --csv or --fields
     #[arg(long)]
     pub commands: bool,
@@ -85,7 +89,7 @@ impl PrintOptions {
 impl OutputOptions {
     /// Returns an error message if an option needs another one.
     pub(super) fn missing_option(&self) -> Option<&'static str> {
-        let PrintOptions { once, json, csv, spreadsheet, fields, commands, anonymize } =
+        let PrintOptions { once, json, csv, spreadsheet, fields, commands, anonymize, filter: _ } =
             &self.print;
         let (once, json, csv) = (*once, *json, *csv);
         let is_table = !json && !csv;

@@ -13,6 +13,7 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, HOST_HELP, JobOptions, NodeOptions, SettingArgs};
 use crate::setting_table::{JOBS, SECTIONS};
 use gtop_fleet::insight::pick::{PickRequest, Spread};
+use gtop_fleet::query::Filter;
 use gtop_local::storage::reservations::{MAX_RESERVATION, ReservationEnd};
 
 /// How long devices are reserved by default: programs need a minute before they use them.
@@ -52,6 +53,9 @@ struct LimitOptions {
     #[arg(short, long, value_name = "CUDA_VISIBLE_DEVICES", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "given, and with a value")]
     inherit: Option<Option<String>>,
+    /// Pick only devices that match FILTER, in the language of / on the screen: 'model~h100 partition=gpu'
+    #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
+    filter: Filter,
     /// Count the memory that processes of these users hold as free; without USER, yours; hosts stand before it
     #[arg(long, value_name = "USER", num_args = 0.., value_delimiter = ',')]
     account_as_free: Option<Vec<String>>,
@@ -283,6 +287,7 @@ impl PickOptions {
                 Some(None) => variable("CUDA_VISIBLE_DEVICES"),
                 None => None,
             },
+            filter: limits.filter.clone(),
             reserved: BTreeSet::new(),
             jobs: Vec::new(),
         }

@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 use crate::cli::recording::WatchOptions;
 use crate::cli::{Cli, CliCommand};
 use crate::export::{CompatNames, MetricChoice};
+use gtop_fleet::query::Filter;
 
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9835);
 
@@ -27,6 +28,9 @@ pub(crate) struct ServeOptions {
     /// Serve these metrics of gtop: core (those of the examples), all, or names with commas between them; default: all
     #[arg(long, value_name = "core|all|LIST", value_parser = MetricChoice::parse, default_value = "all", hide_default_value = true)]
     pub metrics: MetricChoice,
+    /// Serve only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'
+    #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
+    pub filter: Filter,
     /// Add the processes on devices, for those with the token
     #[arg(long)]
     pub processes: bool,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::export::{ExpositionOptions, exposition, write_json};
 use crate::serve::{ServedContent, lower_priority};
-use gtop_fleet::Fleet;
+use gtop_fleet::insight::FleetView;
 use gtop_local::lock::lock;
 
 /// How long a text is given to others who ask the same.
@@ -145,10 +145,9 @@ fn run(jobs: &Receiver<RenderJob>, content: &ServedContent) {
 }
 
 fn render(content: &ServedContent, what: ServedText) -> Vec<u8> {
-    let ServedContent { fleet, clock, title, selection, metrics, .. } = content;
+    let ServedContent { fleet, clock, title, selection, filter, metrics, .. } = content;
     let (fleet, now) = (fleet.borrow().clone(), clock.now());
-    let nodes = fleet.nodes.iter().map(|node| selection.filter_node(node)).collect();
-    let fleet = Fleet { nodes, ..fleet };
+    let fleet = FleetView::part_of(&fleet, now, selection, filter);
     let text = match what.content {
         TextContent::Metrics(options) => exposition(&fleet, now, options, metrics),
         TextContent::Snapshot => {
@@ -178,6 +177,7 @@ mod tests {
     use super::*;
     use crate::export::CompatNames;
     use crate::serve::examples::{self, fleet_of};
+    use gtop_fleet::Fleet;
 
     fn renderer() -> (Renderer, watch::Sender<Fleet>) {
         let (content, publisher) = examples::content();

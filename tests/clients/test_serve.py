@@ -250,6 +250,24 @@ class Formats(Served):
                 self.assertEqual(mine["devices"], theirs["devices"])
                 self.assertEqual(mine["host"], theirs["host"])
 
+    def test_a_filter_leaves_the_devices_that_match(self):
+        server = Server(self, "--filter", "util>90 user=ada", demo_recording())
+        snapshot = server.get("/api/v1/snapshot", token=server.token).json()
+
+        def devices(found, keeps):
+            return {one["uuid"] for node in found["nodes"] for one in node["devices"] if keeps(one)}
+
+        def is_adas(one):
+            return (one["utilization_percent"] or 0) > 90 and any(process["user"] == "ada" for process in one["processes"] or ())
+
+        expected = devices(serving.picture(demo_recording()), is_adas)
+        self.assertTrue(expected)
+        self.assertEqual(devices(snapshot, lambda one: True), expected)
+        users = {process["user"] for node in snapshot["nodes"] for one in node["devices"] for process in one["processes"]}
+        self.assertEqual(users, {"ada"})
+        found = server.metrics(server.token)
+        self.assertEqual({labels["uuid"] for labels in found.of("gtop_device_info")}, expected)
+
     def test_no_answer_lets_pages_of_browsers_read_it(self):
         for path in ("/metrics", "/api/v1/snapshot", "/healthz", "/nothing"):
             answer = self.server.get(path, "Origin: http://example.org", token=self.server.token)

@@ -87,7 +87,8 @@ fn the_rows_are_about_the_devices_that_match() {
 
 #[test]
 fn an_applied_filter_is_remembered_once_and_recalled() {
-    let mut ui = new_ui(fleets::cluster(), DARK).with_recent_filters(vec!["busy".to_owned()]);
+    let mut ui =
+        new_ui(fleets::cluster(), DARK).with_filters(Filter::default(), vec!["busy".to_owned()]);
     let enter = |ui: &mut gtop_ui::Ui| ui.on_key(key(KeyCode::Enter), NOW);
     press(&mut ui, &typed("free"));
     assert_eq!(enter(&mut ui), LoopEffect::Request(UiRequest::RememberFilter("free".to_owned())));

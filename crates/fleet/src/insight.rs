@@ -30,6 +30,7 @@ pub mod device_flag;
 pub mod events;
 pub mod jobs;
 mod matched;
+mod matching_part;
 pub mod next_problem;
 pub mod node_status;
 pub mod note;
@@ -137,6 +138,21 @@ impl FleetView {
     pub fn printed(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
         let empty = Self { reader: Reader::Print, ..Self::default() };
         empty.updated(fleet, now, Filter::default(), selection)
+    }
+
+    /// Returns the selected devices and processes that match a filter, with the nodes and jobs that match.
+    pub fn part_of(
+        fleet: &Fleet,
+        now: Timestamp,
+        selection: &DisplaySelection,
+        filter: &Filter,
+    ) -> Fleet {
+        let nodes = fleet.nodes.iter().map(|node| selection.filter_node(node)).collect();
+        let fleet = Fleet { nodes, ..fleet.clone() };
+        if filter.is_empty() {
+            return fleet;
+        }
+        Self::of(fleet, now, filter.clone(), Reader::Print).matching_part()
     }
 
     /// Makes a view of the same fleet with another filter or selection.

@@ -10,6 +10,7 @@ pub use sort::{SortColumn, SortOrder};
 pub use suggest::{nearest, nearest_several};
 
 pub(crate) use filter::NodeMatch;
+pub(crate) use selection::without_devices;
 
 mod filter;
 mod recent_filters;

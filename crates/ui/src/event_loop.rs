@@ -24,6 +24,7 @@ use crate::screen::{Ui, UiConfig};
 use crate::signals::{StopReason, StopSignals};
 use crate::surface::Surface;
 use crate::terminal::{PanicGuard, Terminal};
+use gtop_fleet::query::Filter;
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 
@@ -63,6 +64,8 @@ pub struct UiContext {
     /// Shown at startup.
     pub message: Option<String>,
     pub settings_events: mpsc::Receiver<SettingsEvent>,
+    /// The filter at startup.
+    pub filter: Filter,
     /// The filters used last in earlier runs, the newest first.
     pub recent_filters: Vec<String>,
     /// Captures mouse clicks and the wheel; the terminal's own selection then needs Shift.
@@ -185,7 +188,7 @@ impl EventLoop {
         let UiConfig { theme, interval, display, .. } = context.config.clone();
         let mut ui = Ui::new(context.title.clone(), interval, context.zone.clone(), theme)
             .with_options(display, context.keys.clone())
-            .with_recent_filters(context.recent_filters.clone());
+            .with_filters(context.filter.clone(), context.recent_filters.clone());
         ui.apply_config(context.config.clone());
         if context.runs.as_ref().is_some_and(|feed| feed.opens_windows) {
             ui.open_output_windows();

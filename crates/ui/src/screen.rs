@@ -130,9 +130,10 @@ impl Ui {
         self
     }
 
-    /// Returns the same with the filters of earlier runs, the newest first.
+    /// Returns the same with a filter, and those of earlier runs, the newest first.
     #[must_use]
-    pub fn with_recent_filters(mut self, recent: Vec<String>) -> Self {
+    pub fn with_filters(mut self, filter: Filter, recent: Vec<String>) -> Self {
+        self.shown.set_filter(filter);
         self.preferences.recent_filters = recent;
         self
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::insight::pick::candidates::find_candidates;
 pub use crate::insight::pick::candidates::memory_of_nobody;
+use crate::query::Filter;
 use crate::{Fleet, Health, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobId, NodeName, Vendor};
@@ -44,6 +45,8 @@ pub struct PickRequest {
     pub spread: Spread,
     /// Only the devices of this list, in the form of `CUDA_VISIBLE_DEVICES`.
     pub inherited: Option<String>,
+    /// Only the devices that match.
+    pub filter: Filter,
     /// The UUIDs of devices that another gtop pick has reserved.
     pub reserved: BTreeSet<String>,
     /// Only the devices of this job, or of these components of a heterogeneous one: that of the shell in which gtop runs.

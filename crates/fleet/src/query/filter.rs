@@ -47,6 +47,12 @@ pub struct Filter {
     jobs: Arc<JobLookup>,
 }
 
+impl PartialEq for Filter {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
 /// A syntax error in a filter, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -177,23 +177,7 @@ impl DisplaySelection {
     /// Returns the node without the devices that are not selected, and without what runs on them.
     pub(crate) fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
         let hidden = node.devices.iter().filter(|device| !self.matches_device(node, device));
-        let hidden: BTreeSet<&str> = hidden.map(|device| &*device.uuid).collect();
-        if hidden.is_empty() {
-            return Arc::clone(node);
-        }
-        let mut filtered = Node::clone(node);
-        filtered.has_hidden_devices = true;
-        let both = node.devices.iter().cloned().zip(node.device_sources.iter().cloned());
-        let kept = both.filter(|(device, _)| !hidden.contains(&*device.uuid));
-        let (devices, sources): (Vec<_>, Vec<_>) = kept.unzip();
-        (filtered.devices, filtered.device_sources) = (devices.into(), sources.into());
-        filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !hidden.contains(uuid)));
-        let uses = node.uses.iter().filter(|used| !hidden.contains(&*used.device));
-        filtered.uses = uses.cloned().collect();
-        let events = node.events.iter();
-        let events = events.filter(|record| !hidden.contains(&*record.event.device));
-        filtered.events = events.cloned().collect();
-        Arc::new(filtered)
+        without_devices(node, &hidden.map(|device| &*device.uuid).collect())
     }
 
     /// Returns the node with the selected devices and processes only.
@@ -206,6 +190,26 @@ impl DisplaySelection {
         }
         Arc::new(Node { uses, ..Node::clone(&selected) })
     }
+}
+
+/// Returns the node without these devices, and without what runs on them.
+pub(crate) fn without_devices(node: &Arc<Node>, hidden: &BTreeSet<&str>) -> Arc<Node> {
+    if hidden.is_empty() {
+        return Arc::clone(node);
+    }
+    let mut filtered = Node::clone(node);
+    filtered.has_hidden_devices = true;
+    let both = node.devices.iter().cloned().zip(node.device_sources.iter().cloned());
+    let kept = both.filter(|(device, _)| !hidden.contains(&*device.uuid));
+    let (devices, sources): (Vec<_>, Vec<_>) = kept.unzip();
+    (filtered.devices, filtered.device_sources) = (devices.into(), sources.into());
+    filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !hidden.contains(uuid)));
+    let uses = node.uses.iter().filter(|used| !hidden.contains(&*used.device));
+    filtered.uses = uses.cloned().collect();
+    let events = node.events.iter();
+    let events = events.filter(|record| !hidden.contains(&*record.event.device));
+    filtered.events = events.cloned().collect();
+    Arc::new(filtered)
 }
 
 fn has_prefix(uuid: &str, start: &str) -> bool {

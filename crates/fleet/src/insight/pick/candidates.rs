@@ -26,12 +26,15 @@ struct NodeRules<'a> {
     now: Timestamp,
     request: &'a PickRequest,
     held: HeldDevices<'a>,
+    /// The positions of the devices that match the filter; `None` without a filter.
+    matching: Option<Vec<usize>>,
 }
 
 /// Checks every device of a fleet, in the order of nodes and devices, or of the inherited list.
 pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Found {
     let inherited = request.inherited.as_ref().map(|list| Inherited::of(fleet, list));
     let (ranks, notice) = inherited.map_or((None, None), |list| (Some(list.ranks()), list.notice));
+    let filter = request.filter.clone().with_jobs(fleet.jobs.as_ref());
     let mut found = Found::default();
     let mut eligible: Vec<(Place, EligibleDevice)> = Vec::new();
     for (position, node) in fleet.nodes.iter().enumerate() {
@@ -49,7 +52,8 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
         if let Some(reason) = held.silence() {
             found.refused.push(Refused::of_node(node, reason.to_owned()));
         }
-        let rules = NodeRules { node, now, request, held };
+        let matching = (!filter.is_empty()).then(|| filter.match_node(node, now).devices);
+        let rules = NodeRules { node, now, request, held, matching };
         for (index, device) in node.devices.iter().enumerate() {
             let place = (position, index);
             let is_listed = ranks.as_ref().is_none_or(|ranks| ranks.contains_key(&place));
@@ -122,6 +126,9 @@ impl NodeRules<'_> {
         }
         if !is_listed {
             return Err("not among the devices of -i".to_owned());
+        }
+        if self.matching.as_ref().is_some_and(|matching| !matching.contains(&position)) {
+            return Err("does not match --filter".to_owned());
         }
         if self.request.reserved.contains(&*device.uuid) {
             return Err("another gtop pick has reserved it".to_owned());
