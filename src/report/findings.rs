@@ -10,7 +10,7 @@ use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
-use gtop_fleet::insight::device_flag::{is_harmless_xid, xid_meaning};
+use gtop_fleet::insight::device_flag::is_harmless_xid;
 use gtop_fleet::{DeviceState, Health, HealthReason, advice};
 use gtop_local::time::format_duration;
 
@@ -300,7 +300,7 @@ fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &Re
 fn weigh_error(error: &DeviceError) -> (FindingSeverity, String, &'static str) {
     match error.xid {
         Some(code) if is_harmless_xid(code) => {
-            let meaning = format!(": {}", xid_meaning(code));
+            let meaning = format!(": {}", HealthReason::xid_meaning(code));
             (FindingSeverity::Low, meaning, advice::device::of_xid(code))
         }
         Some(_) | None => (FindingSeverity::Medium, String::new(), advice::device::ERRORS),

@@ -5,6 +5,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::declare::kinds;
 use crate::lasting::SlowdownCause;
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::table;
@@ -27,68 +28,82 @@ table! {
     pub fn as_str -> &'static str;
 }
 
-/// Why a device is not sound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HealthReason {
-    /// The driver no longer reaches it.
-    Lost,
-    /// The driver reports that it needs a reset.
-    NeedsReset,
-    /// The login may not read it.
-    NoPermission,
-    /// The values that show how sound it is have not arrived, or the driver cannot read them.
-    NotRead(Reason),
-    /// The driver does not list it any more, since this time.
-    Gone(Timestamp),
-    /// The driver's own words.
-    Driver(Arc<str>),
-    /// What the driver recommends to make it work again; never [`RecoveryAction::None`].
-    Recovery(RecoveryAction),
-    /// A failed row of its memory has no spare row left.
-    RemapFailed,
-    /// Rows of its memory are replaced at the next reset.
-    RemapPending,
-    /// Pages of its memory are retired at the next reboot.
-    RetirementPending,
-    /// The errors of its SRAM have reached the number at which it is to be replaced.
-    SramThreshold,
-    /// Memory errors that could not be corrected, since the driver was loaded.
-    EccUncorrected(u64),
-    /// The same over its lifetime, and no memory was put aside for them.
-    EccUncorrectedTotal(u64),
-    /// An error of the hardware that the driver has reported since gtop watches: the Xid, and how often.
-    Xid {
-        /// Its number.
-        code: u64,
-        /// How often it was reported.
-        count: u64,
-    },
-    /// Under load, its link to the host is slower than it can be.
-    PcieBelowMax {
-        /// `PCIe` generation and lanes now.
-        now: (u8, u8),
-        /// The highest that device and host can have.
-        max: (u8, u8),
-    },
-    /// The driver cannot read its fan.
-    FanFailed,
-    /// Fewer of its `NVLinks` are active than before, or than those of each other device of its model on the node.
-    NvlinksDown {
-        /// How many are active.
-        active: u32,
-        /// How many could be.
-        of: u32,
-    },
-    /// Something has slowed it down for long.
-    Slowed {
-        /// What.
-        cause: SlowdownCause,
-        /// How long.
-        span: Duration,
-    },
-    /// It has been at full load for so long, without memory in use and without a process.
-    LoadWithoutProcess(Duration),
+kinds! {
+    /// Why a device is not sound.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum HealthReason {
+        /// The driver no longer reaches it.
+        Lost = (Health::Faulty, "lost", "the device no longer answers"),
+        /// The driver reports that it needs a reset.
+        NeedsReset = (Health::Faulty, "needs_reset", "the driver asks for a reset of the device"),
+        /// The login may not read it.
+        NoPermission = (Health::Unknown, "no_permission", "the login may not read the device"),
+        /// The values that show how sound it is have not arrived, or the driver cannot read them.
+        NotRead(why: Reason) = (Health::Unknown, "not_read", unread_meaning(*why)),
+        /// The driver does not list it any more, since this time.
+        Gone(since: Timestamp) = (Health::Faulty, "gone", "the driver listed the device before, and does not any more"),
+        /// The driver's own words.
+        Driver(words: Arc<str>) = (Health::Faulty, "driver", "the driver reports a fault of the device"),
+        /// What the driver recommends to make it work again; never [`RecoveryAction::None`].
+        Recovery(action: RecoveryAction) = (recovery_health(*action), "recovery_action",
+            "the driver recommends this to make the device work again"),
+        /// A failed row of its memory has no spare row left.
+        RemapFailed = (Health::Faulty, "remap_failed",
+            "a row of its memory failed and no spare one is left: it is to be replaced"),
+        /// Rows of its memory are replaced at the next reset.
+        RemapPending = (Health::Degraded, "remap_pending", SPARE_MEMORY),
+        /// Pages of its memory are retired at the next reboot.
+        RetirementPending = (Health::Degraded, "retirement_pending", SPARE_MEMORY),
+        /// The errors of its SRAM have reached the number at which it is to be replaced.
+        SramThreshold = (Health::Faulty, "sram_threshold", "its SRAM has had so many errors that it is to be replaced"),
+        /// Memory errors that could not be corrected, since the driver was loaded.
+        EccUncorrected(errors: u64) = (Health::Degraded, "ecc_uncorrected",
+            "uncorrected memory errors since the driver was loaded"),
+        /// The same over its lifetime, and no memory was put aside for them.
+        EccUncorrectedTotal(errors: u64) = (Health::Degraded, "ecc_uncorrected_total",
+            "uncorrected memory errors at some time, and no memory was put aside for them"),
+        /// An error of the hardware that the driver has reported since gtop watches: the Xid, and how often.
+        Xid {
+            /// Its number.
+            code: u64,
+            /// How often it was reported.
+            count: u64,
+        } = (xid_health(*code), "xid", Self::xid_meaning(*code)),
+        /// Under load, its link to the host is slower than it can be.
+        PcieBelowMax {
+            /// `PCIe` generation and lanes now.
+            now: (u8, u8),
+            /// The highest that device and host can have.
+            max: (u8, u8),
+        } = (Health::Degraded, "pcie_below_max",
+            "the link to the host is slower than it can be, although the device works"),
+        /// The driver cannot read its fan.
+        FanFailed = (Health::Degraded, "fan_failed", "the driver gets no answer from the fan"),
+        /// Fewer of its `NVLinks` are active than before, or than those of each other device of its model on the node.
+        NvlinksDown {
+            /// How many are active.
+            active: u32,
+            /// How many could be.
+            of: u32,
+        } = (Health::Degraded, "nvlinks_down",
+            "links to other devices are down: jobs on several devices are slower or hang"),
+        /// Something has slowed it down for long.
+        Slowed {
+            /// What.
+            cause: SlowdownCause,
+            /// How long.
+            span: Duration,
+        } = (Health::Degraded, cause.lasting().0, cause.lasting().1),
+        /// It has been at full load for so long, without memory in use and without a process.
+        LoadWithoutProcess(span: Duration) = (Health::Degraded, "load_without_process",
+            "the device reports full load, and neither memory nor a process tells for whom"),
+    }
+    /// Returns what it makes of the device, its name for programs, which never changes, and what it means.
+    fn row -> (Health, &'static str, &'static str);
 }
+
+const SPARE_MEMORY: &str =
+    "memory of the device has failed; a reset puts spare memory in its place";
 
 /// Xids after which a device does not work until it is reset or replaced (NVIDIA, "Xid Errors": the immediate action is a
 /// reset, a reboot or a replacement).
@@ -98,60 +113,43 @@ pub(super) const FATAL_XIDS: [u64; 14] =
 impl HealthReason {
     /// Returns what it makes of the device.
     pub fn health(&self) -> Health {
-        match self {
-            Self::Lost
-            | Self::NeedsReset
-            | Self::Gone(_)
-            | Self::Driver(_)
-            | Self::RemapFailed
-            | Self::SramThreshold => Health::Faulty,
-            Self::Recovery(action) if *action != RecoveryAction::DrainPeers => Health::Faulty,
-            Self::Xid { code, .. } if FATAL_XIDS.contains(code) => Health::Faulty,
-            Self::Xid { .. }
-            | Self::Recovery(_)
-            | Self::RemapPending
-            | Self::RetirementPending
-            | Self::EccUncorrected(_)
-            | Self::EccUncorrectedTotal(_)
-            | Self::PcieBelowMax { .. }
-            | Self::FanFailed
-            | Self::NvlinksDown { .. }
-            | Self::Slowed { .. }
-            | Self::LoadWithoutProcess(_) => Health::Degraded,
-            Self::NoPermission | Self::NotRead(_) => Health::Unknown,
+        self.row().0
+    }
+
+    /// Returns its name for programs, which never changes.
+    pub fn id(&self) -> &'static str {
+        self.row().1
+    }
+
+    /// Returns what it means.
+    pub(crate) fn meaning(&self) -> &'static str {
+        self.row().2
+    }
+
+    /// Returns what an Xid means for those who use the device.
+    pub const fn xid_meaning(code: u64) -> &'static str {
+        match code {
+            13 | 31 | 43 | 45 => {
+                "mostly an error of the program that ran there, or what follows one"
+            }
+            48 | 95 | 140 => "uncorrected memory errors since the driver was loaded",
+            63 => {
+                "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest"
+            }
+            92 => "many memory errors, all of which were corrected",
+            94 => "memory of the device has failed; a reset puts spare memory in its place",
+            79 => "the device no longer answers",
+            61 | 62 | 119 | 120 => "the device's own firmware does not work",
+            74 | 144 | 145 | 149 | 155 => {
+                "a link between devices failed: jobs on several devices may hang"
+            }
+            _ => "an error that the driver reported",
         }
     }
 
     /// Returns what has slowed the device down for long.
     pub(crate) const fn slowed_by(&self) -> Option<SlowdownCause> {
         if let Self::Slowed { cause, .. } = self { Some(*cause) } else { None }
-    }
-
-    /// Returns its name for programs, which never changes.
-    pub const fn id(&self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::NeedsReset => "needs_reset",
-            Self::NoPermission => "no_permission",
-            Self::NotRead(_) => "not_read",
-            Self::Gone(_) => "gone",
-            Self::Driver(_) => "driver",
-            Self::Recovery(_) => "recovery_action",
-            Self::RemapFailed => "remap_failed",
-            Self::RemapPending => "remap_pending",
-            Self::RetirementPending => "retirement_pending",
-            Self::SramThreshold => "sram_threshold",
-            Self::EccUncorrected(_) => "ecc_uncorrected",
-            Self::EccUncorrectedTotal(_) => "ecc_uncorrected_total",
-            Self::Xid { .. } => "xid",
-            Self::PcieBelowMax { .. } => "pcie_below_max",
-            Self::FanFailed => "fan_failed",
-            Self::NvlinksDown { .. } => "nvlinks_down",
-            Self::Slowed { cause: SlowdownCause::Thermal, .. } => "throttled_thermal",
-            Self::Slowed { cause: SlowdownCause::PowerBrake, .. } => "throttled_power_brake",
-            Self::Slowed { cause: SlowdownCause::Hardware, .. } => "throttled_hardware",
-            Self::LoadWithoutProcess(_) => "load_without_process",
-        }
     }
 
     /// Returns it in a few words, to follow the name of a device.
@@ -188,6 +186,21 @@ impl HealthReason {
             }
         }
     }
+}
+
+fn unread_meaning(why: Reason) -> &'static str {
+    if why == Reason::NotOffered {
+        return "the source tells nothing of how sound the device is";
+    }
+    "the driver cannot read the values that tell how sound the device is"
+}
+
+fn recovery_health(action: RecoveryAction) -> Health {
+    if action == RecoveryAction::DrainPeers { Health::Degraded } else { Health::Faulty }
+}
+
+fn xid_health(code: u64) -> Health {
+    if FATAL_XIDS.contains(&code) { Health::Faulty } else { Health::Degraded }
 }
 
 const fn errors(count: u64) -> &'static str {

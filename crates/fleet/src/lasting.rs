@@ -37,6 +37,24 @@ impl SlowdownCause {
         }
     }
 
+    /// Returns the name for programs of a slowdown that lasts, and what it means.
+    pub(crate) const fn lasting(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Thermal => (
+                "throttled_thermal",
+                "the device has been too hot for long, and does less than others in the same time",
+            ),
+            Self::PowerBrake => (
+                "throttled_power_brake",
+                "the power supply has slowed it down for long: it does less than others in the same time",
+            ),
+            Self::Hardware => (
+                "throttled_hardware",
+                "it has been slowed down for long, and the driver does not say why",
+            ),
+        }
+    }
+
     /// Returns how long it slows a device that is degraded.
     const fn min_span(self) -> Duration {
         match self {

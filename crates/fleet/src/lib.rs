@@ -37,6 +37,7 @@ use gtop_model::{
 };
 
 mod anonymizer;
+mod declare;
 mod device_list;
 mod devices;
 mod event_record;

@@ -27,25 +27,6 @@ pub const fn is_harmless_xid(code: u64) -> bool {
     matches!(code, 13 | 31 | 43 | 45 | 63 | 92)
 }
 
-/// Returns what an Xid means for those who use the device.
-pub const fn xid_meaning(code: u64) -> &'static str {
-    match code {
-        13 | 31 | 43 | 45 => "mostly an error of the program that ran there, or what follows one",
-        48 | 95 | 140 => "uncorrected memory errors since the driver was loaded",
-        63 => {
-            "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest"
-        }
-        92 => "many memory errors, all of which were corrected",
-        94 => "memory of the device has failed; a reset puts spare memory in its place",
-        79 => "the device no longer answers",
-        61 | 62 | 119 | 120 => "the device's own firmware does not work",
-        74 | 144 | 145 | 149 | 155 => {
-            "a link between devices failed: jobs on several devices may hang"
-        }
-        _ => "an error that the driver reported",
-    }
-}
-
 /// Returns what a device needs, after its number.
 const fn recovery_note(action: RecoveryAction) -> &'static str {
     match action {
@@ -182,7 +163,7 @@ impl DeviceFlag {
     }
 
     /// Returns its name for programs, which never changes.
-    pub(crate) const fn id(&self) -> &'static str {
+    pub(crate) fn id(&self) -> &'static str {
         match self {
             Self::Health(reason) => reason.id(),
             Self::Slowed(SlowdownCause::Thermal) => "slowed_thermal",
@@ -247,72 +228,21 @@ impl DeviceFlag {
     }
 
     /// Returns what it means.
-    pub const fn meaning(&self) -> &'static str {
-        let reason = match self {
+    pub fn meaning(&self) -> &'static str {
+        match self {
+            Self::Health(reason) => reason.meaning(),
             Self::Slowed(SlowdownCause::Thermal) => {
-                return "thermal throttling: the device is too hot and runs slower";
+                "thermal throttling: the device is too hot and runs slower"
             }
             Self::Slowed(SlowdownCause::PowerBrake) => {
-                return "power brake: slowed down by the power supply";
+                "power brake: slowed down by the power supply"
             }
-            Self::Slowed(SlowdownCause::Hardware) => {
-                return "hardware slowdown, reason not reported";
-            }
+            Self::Slowed(SlowdownCause::Hardware) => "hardware slowdown, reason not reported",
             Self::UnexplainedMemory(_) => {
-                return "memory is in use, and no process that the node lists has it; the device is not free";
+                "memory is in use, and no process that the node lists has it; the device is not free"
             }
             Self::NoSlices => {
-                return "the device is in MIG mode, in which programs use slices, and it has none: nobody can use it";
-            }
-            Self::Health(reason) => reason,
-        };
-        match reason {
-            HealthReason::Lost => "the device no longer answers",
-            HealthReason::NeedsReset => "the driver asks for a reset of the device",
-            HealthReason::NoPermission => "the login may not read the device",
-            HealthReason::Gone(_) => "the driver listed the device before, and does not any more",
-            HealthReason::Driver(_) => "the driver reports a fault of the device",
-            HealthReason::Recovery(_) => "the driver recommends this to make the device work again",
-            HealthReason::RemapFailed => {
-                "a row of its memory failed and no spare one is left: it is to be replaced"
-            }
-            HealthReason::RemapPending | HealthReason::RetirementPending => {
-                "memory of the device has failed; a reset puts spare memory in its place"
-            }
-            HealthReason::SramThreshold => {
-                "its SRAM has had so many errors that it is to be replaced"
-            }
-            HealthReason::EccUncorrected(_) => {
-                "uncorrected memory errors since the driver was loaded"
-            }
-            HealthReason::EccUncorrectedTotal(_) => {
-                "uncorrected memory errors at some time, and no memory was put aside for them"
-            }
-            HealthReason::Xid { code, .. } => xid_meaning(*code),
-            HealthReason::PcieBelowMax { .. } => {
-                "the link to the host is slower than it can be, although the device works"
-            }
-            HealthReason::FanFailed => "the driver gets no answer from the fan",
-            HealthReason::NotRead(Reason::NotOffered) => {
-                "the source tells nothing of how sound the device is"
-            }
-            HealthReason::NotRead(_) => {
-                "the driver cannot read the values that tell how sound the device is"
-            }
-            HealthReason::NvlinksDown { .. } => {
-                "links to other devices are down: jobs on several devices are slower or hang"
-            }
-            HealthReason::Slowed { cause: SlowdownCause::Thermal, .. } => {
-                "the device has been too hot for long, and does less than others in the same time"
-            }
-            HealthReason::Slowed { cause: SlowdownCause::PowerBrake, .. } => {
-                "the power supply has slowed it down for long: it does less than others in the same time"
-            }
-            HealthReason::Slowed { cause: SlowdownCause::Hardware, .. } => {
-                "it has been slowed down for long, and the driver does not say why"
-            }
-            HealthReason::LoadWithoutProcess(_) => {
-                "the device reports full load, and neither memory nor a process tells for whom"
+                "the device is in MIG mode, in which programs use slices, and it has none: nobody can use it"
             }
         }
     }
@@ -348,6 +278,10 @@ mod tests {
 
     #[test]
     fn each_flag_has_a_word_a_meaning_and_a_remedy() {
+        let examples = format!("{:?}", all());
+        for variant in HealthReason::VARIANTS {
+            assert!(examples.contains(&format!("Health({variant}")), "all() has no {variant}");
+        }
         for flag in all() {
             for text in [flag.word(), flag.note(), flag.text(), flag.id().to_owned()] {
                 assert_ne!(text, "", "{flag:?}");

@@ -5,78 +5,94 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Node;
 use crate::advice::{self, Advice, Known, Reader};
+use crate::declare::kinds;
 use crate::insight::Severity;
-use crate::insight::device_flag::{DeviceFlag, xid_meaning};
+use crate::insight::device_flag::DeviceFlag;
+use crate::{HealthReason, Node};
 use gtop_local::text::excerpt_line;
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{
     Fault, NodeName, SchedulerWords, Source, SourceFault, SourceFaultKind, SudoRefusal,
 };
 
-/// A note on a node.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Note {
-    /// It is another name of this node.
-    SameMachine(NodeName),
-    /// It is queued to connect.
-    Waiting,
-    /// A connection is being opened; the number of the attempt, from 1.
-    Connecting(u32),
-    /// The connection is up, and the probe has not said hello.
-    StartingProbe,
-    /// The probe has said hello, and no values have come.
-    FirstSample,
-    /// The newest values are this old.
-    Stale(Duration),
-    /// The page of metrics from which it is read is this old.
-    OldPage(Duration),
-    /// Values of its devices are this old, as they come seldom.
-    Aged(Duration),
-    /// Why it is down.
-    Down(Box<Fault>),
-    /// When it is tried again.
-    NextAttempt(NextAttempt),
-    /// The probe does not run as root, although that is wanted.
-    SudoRefused(SudoRefusal),
-    /// A source of values fails, for so long.
-    SourceFault { source: Source, fault: Box<SourceFault>, span: Duration },
-    /// A source of values has not answered yet.
-    SourceStarting(Source),
-    /// The settings hide all its devices.
-    NoneSelected,
-    /// Nothing reports a device there: why.
-    NoDevices(Vec<String>),
-    /// The PCI bus has devices that their driver does not list: their addresses.
-    UnlistedDevices(Vec<Arc<str>>),
-    /// The kernel has logged a fatal Xid of a device that its driver does not list: the Xid and the address.
-    UnlistedXid { code: u64, address: Arc<str> },
-    /// It has fewer devices than the scheduler gives to jobs.
-    BelowScheduler { found: usize, configured: usize },
-    /// How many devices are read, and how many there are more.
-    DevicesLeftOut { read: usize, more: usize },
-    /// Accelerators that gtop cannot read, as texts.
-    UnreadableDevices(Vec<String>),
-    /// The scheduler gives it no jobs: its state, and how old that is if it is old.
-    ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> },
-    /// What the scheduler says of a node that cannot be reached, and how long ago.
-    ReportedByScheduler {
-        words: &'static SchedulerWords,
-        said: String,
-        age: Option<Duration>,
-        severity: Severity,
-    },
-    /// What is wrong with devices.
-    Devices { labels: Vec<String>, flag: DeviceFlag },
-    /// A device is far below the others of its job.
-    Lags { label: String, share: f32, span: String },
-    /// Devices are held and idle; for how long at least.
-    IdleHeld { count: usize, span: String, severity: Severity },
-    /// All its devices are free.
-    Free,
-    /// Some of its devices are free.
-    FreeDevices(usize),
+kinds! {
+    /// A note on a node.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Note {
+        /// It is another name of this node.
+        SameMachine(first: NodeName) = ("same_machine", Severity::Warning,
+            "another name of a node that is listed too; its devices are counted once".into()),
+        /// It is queued to connect.
+        Waiting = ("waiting", Severity::Info, "other nodes are connected first".into()),
+        /// A connection is being opened; the number of the attempt, from 1.
+        Connecting(attempt: u32) = ("connecting", Severity::Info, "a connection is being opened".into()),
+        /// The connection is up, and the probe has not said hello.
+        StartingProbe = ("starting_probe", Severity::Info, "connected; the probe has not said hello yet".into()),
+        /// The probe has said hello, and no values have come.
+        FirstSample = ("first_sample", Severity::Info, "connected; the first values are on their way".into()),
+        /// The newest values are this old.
+        Stale(age: Duration) = ("stale", Severity::Warning, "no new values: the numbers are old".into()),
+        /// The page of metrics from which it is read is this old.
+        OldPage(age: Duration) = ("old_page", Severity::Warning,
+            "the time on its page of metrics stands still, or the page comes late: the numbers are old".into()),
+        /// Values of its devices are this old, as they come seldom.
+        Aged(age: Duration) = ("aged", Severity::Info,
+            "the driver's program takes long there, so values of devices come seldom".into()),
+        /// Why it is down.
+        Down(fault: Box<Fault>) = ("down", Severity::Error, fault_meaning(fault)),
+        /// When it is tried again.
+        NextAttempt(next: NextAttempt) = ("next_attempt", Severity::Info, next.meaning().into()),
+        /// The probe does not run as root, although that is wanted.
+        SudoRefused(refusal: SudoRefusal) = ("sudo_refused", Severity::Warning,
+            "the probe runs as the user who logs in, so what only root sees is missing".into()),
+        /// A source of values fails, for so long.
+        SourceFault { source: Source, fault: Box<SourceFault>, span: Duration } =
+            ("source_fault", source_fault_severity(fault), source_fault_meaning(fault)),
+        /// A source of values has not answered yet.
+        SourceStarting(source: Source) = ("source_starting", Severity::Info,
+            "the driver is being loaded, which takes seconds where it is not kept loaded".into()),
+        /// The settings hide all its devices.
+        NoneSelected = ("none_selected", Severity::Info, "a setting hides all its devices".into()),
+        /// Nothing reports a device there: why.
+        NoDevices(why: Vec<String>) = ("no_devices", Severity::Info, "nothing reports a device there".into()),
+        /// The PCI bus has devices that their driver does not list: their addresses.
+        UnlistedDevices(addresses: Vec<Arc<str>>) = ("unlisted_devices", Severity::Warning,
+            "the PCI bus has these devices, and their driver does not list them".into()),
+        /// The kernel has logged a fatal Xid of a device that its driver does not list: the Xid and the address.
+        UnlistedXid { code: u64, address: Arc<str> } = ("unlisted_xid", Severity::Error,
+            format!("no driver lists this device; {}", HealthReason::xid_meaning(*code)).into()),
+        /// It has fewer devices than the scheduler gives to jobs.
+        BelowScheduler { found: usize, configured: usize } = ("below_scheduler", Severity::Warning,
+            "the scheduler gives jobs more devices than the node has: those that get the others fail".into()),
+        /// How many devices are read, and how many there are more.
+        DevicesLeftOut { read: usize, more: usize } = ("devices_left_out", Severity::Warning,
+            "gtop reads no more devices of one node; the others are shown and counted nowhere".into()),
+        /// Accelerators that gtop cannot read, as texts.
+        UnreadableDevices(list: Vec<String>) = ("unreadable_devices", Severity::Info,
+            "accelerators on its PCI bus of which gtop shows no values; they count nowhere".into()),
+        /// The scheduler gives it no jobs: its state, and how old that is if it is old.
+        ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> } =
+            ("scheduler_closed", Severity::Warning, "the scheduler starts no new job there".into()),
+        /// What the scheduler says of a node that cannot be reached, and how long ago.
+        ReportedByScheduler {
+            words: &'static SchedulerWords, said: String, age: Option<Duration>, severity: Severity,
+        } = ("scheduler_reported", *severity, "this is what the scheduler said of the node, and when".into()),
+        /// What is wrong with devices.
+        Devices { labels: Vec<String>, flag: DeviceFlag } = (flag.id(), flag.severity(), flag.meaning().into()),
+        /// A device is far below the others of its job.
+        Lags { label: String, share: f32, span: String } = ("lags", Severity::Warning,
+            "far below the other devices of its job for a while: they may wait for it".into()),
+        /// Devices are held and idle; for how long at least.
+        IdleHeld { count: usize, span: String, severity: Severity } = ("idle_held", *severity,
+            "allocated to a job, or with much memory in use, and does no work".into()),
+        /// All its devices are free.
+        Free = ("free", Severity::Info, "nobody uses it and no job holds it".into()),
+        /// Some of its devices are free.
+        FreeDevices(count: usize) = ("free_devices", Severity::Info, "nobody uses it and no job holds it".into()),
+    }
+    /// Returns its name for programs, which never changes, how serious it is, and what it means.
+    fn row -> (&'static str, Severity, Cow<'static, str>);
 }
 
 /// When a node that is down is tried again.
@@ -105,10 +121,40 @@ impl NextAttempt {
             Self::Soon => "retrying".to_owned(),
         }
     }
+
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Running(_) => "a connection is being opened",
+            Self::In(_) | Self::Soon => "gtop tries again by itself",
+            Self::OnRequest => "trying again would not help unless something changes",
+            Self::OnHostKey => "gtop connects once you have said that this is the right machine",
+            Self::OnLogin => "gtop connects once you have logged in there",
+        }
+    }
 }
 
 fn connecting_text(attempt: u32) -> String {
     if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+}
+
+fn fault_meaning(fault: &Fault) -> Cow<'static, str> {
+    if fault.what.is_empty() || *fault.what == *fault.message() {
+        return fault.kind.meaning().into();
+    }
+    format!("{} ({})", fault.kind.meaning(), fault.what).into()
+}
+
+fn source_fault_severity(fault: &SourceFault) -> Severity {
+    if fault.kind == SourceFaultKind::Unanswered {
+        return Severity::Warning;
+    }
+    if fault.is_problem() { Severity::Error } else { Severity::Info }
+}
+
+fn source_fault_meaning(fault: &SourceFault) -> Cow<'static, str> {
+    let call = if fault.call.is_empty() { "" } else { "the call " };
+    let colon = if fault.message.is_empty() { "" } else { ": " };
+    format!("{call}{}{colon}{}", fault.call, fault.message).into()
 }
 
 /// Returns the fault of a source: `stuck 12s: nvidia-smi`.
@@ -146,76 +192,17 @@ impl Note {
     }
 
     /// Returns its name for programs, which never changes.
-    pub const fn id(&self) -> &'static str {
-        match self {
-            Self::SameMachine(_) => "same_machine",
-            Self::Waiting => "waiting",
-            Self::Connecting(_) => "connecting",
-            Self::StartingProbe => "starting_probe",
-            Self::FirstSample => "first_sample",
-            Self::Stale(_) => "stale",
-            Self::OldPage(_) => "old_page",
-            Self::Aged(_) => "aged",
-            Self::Down(_) => "down",
-            Self::NextAttempt(_) => "next_attempt",
-            Self::SudoRefused(_) => "sudo_refused",
-            Self::SourceFault { .. } => "source_fault",
-            Self::SourceStarting(_) => "source_starting",
-            Self::NoneSelected => "none_selected",
-            Self::NoDevices(_) => "no_devices",
-            Self::UnlistedDevices(_) => "unlisted_devices",
-            Self::UnlistedXid { .. } => "unlisted_xid",
-            Self::BelowScheduler { .. } => "below_scheduler",
-            Self::DevicesLeftOut { .. } => "devices_left_out",
-            Self::UnreadableDevices(_) => "unreadable_devices",
-            Self::ClosedByScheduler { .. } => "scheduler_closed",
-            Self::ReportedByScheduler { .. } => "scheduler_reported",
-            Self::Devices { flag, .. } => flag.id(),
-            Self::Lags { .. } => "lags",
-            Self::IdleHeld { .. } => "idle_held",
-            Self::Free => "free",
-            Self::FreeDevices(_) => "free_devices",
-        }
+    pub fn id(&self) -> &'static str {
+        self.row().0
     }
 
     pub fn severity(&self) -> Severity {
-        match self {
-            Self::Down(_) | Self::UnlistedXid { .. } => Severity::Error,
-            Self::SameMachine(_)
-            | Self::Stale(_)
-            | Self::OldPage(_)
-            | Self::SudoRefused(_)
-            | Self::UnlistedDevices(_)
-            | Self::BelowScheduler { .. }
-            | Self::DevicesLeftOut { .. }
-            | Self::ClosedByScheduler { .. }
-            | Self::Lags { .. } => Severity::Warning,
-            Self::SourceFault { fault, .. } => {
-                if fault.kind == SourceFaultKind::Unanswered {
-                    Severity::Warning
-                } else if fault.is_problem() {
-                    Severity::Error
-                } else {
-                    Severity::Info
-                }
-            }
-            Self::Devices { flag, .. } => flag.severity(),
-            Self::ReportedByScheduler { severity, .. } | Self::IdleHeld { severity, .. } => {
-                *severity
-            }
-            Self::Waiting
-            | Self::Connecting(_)
-            | Self::StartingProbe
-            | Self::FirstSample
-            | Self::NextAttempt(_)
-            | Self::Aged(_)
-            | Self::SourceStarting(_)
-            | Self::NoneSelected
-            | Self::NoDevices(_)
-            | Self::UnreadableDevices(_)
-            | Self::Free
-            | Self::FreeDevices(_) => Severity::Info,
-        }
+        self.row().1
+    }
+
+    /// Returns what it means.
+    pub fn meaning(&self) -> Cow<'static, str> {
+        self.row().2
     }
 
     /// Returns its text and how serious it is, to be drawn.
@@ -261,85 +248,6 @@ impl Note {
             Self::Free => "free".to_owned(),
             Self::FreeDevices(count) => format!("{count} free"),
         }
-    }
-
-    /// Returns what it means.
-    pub fn meaning(&self) -> Cow<'static, str> {
-        let meaning = match self {
-            Self::SameMachine(_) => {
-                "another name of a node that is listed too; its devices are counted once"
-            }
-            Self::Waiting => "other nodes are connected first",
-            Self::Connecting(_) | Self::NextAttempt(NextAttempt::Running(_)) => {
-                "a connection is being opened"
-            }
-            Self::StartingProbe => "connected; the probe has not said hello yet",
-            Self::FirstSample => "connected; the first values are on their way",
-            Self::Stale(_) => "no new values: the numbers are old",
-            Self::OldPage(_) => {
-                "the time on its page of metrics stands still, or the page comes late: the numbers are old"
-            }
-            Self::Aged(_) => {
-                "the driver's program takes long there, so values of devices come seldom"
-            }
-            Self::Down(fault) if !fault.what.is_empty() && *fault.what != *fault.message() => {
-                return format!("{} ({})", fault.kind.meaning(), fault.what).into();
-            }
-            Self::Down(fault) => fault.kind.meaning(),
-            Self::NextAttempt(NextAttempt::OnRequest) => {
-                "trying again would not help unless something changes"
-            }
-            Self::NextAttempt(NextAttempt::OnLogin) => {
-                "gtop connects once you have logged in there"
-            }
-            Self::NextAttempt(NextAttempt::OnHostKey) => {
-                "gtop connects once you have said that this is the right machine"
-            }
-            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => {
-                "gtop tries again by itself"
-            }
-            Self::SudoRefused(_) => {
-                "the probe runs as the user who logs in, so what only root sees is missing"
-            }
-            Self::SourceFault { fault, .. } => {
-                let call = if fault.call.is_empty() { "" } else { "the call " };
-                let colon = if fault.message.is_empty() { "" } else { ": " };
-                return format!("{call}{}{colon}{}", fault.call, fault.message).into();
-            }
-            Self::SourceStarting(_) => {
-                "the driver is being loaded, which takes seconds where it is not kept loaded"
-            }
-            Self::NoneSelected => "a setting hides all its devices",
-            Self::NoDevices(_) => "nothing reports a device there",
-            Self::UnlistedDevices(_) => {
-                "the PCI bus has these devices, and their driver does not list them"
-            }
-            Self::UnlistedXid { code, .. } => {
-                return format!("no driver lists this device; {}", xid_meaning(*code)).into();
-            }
-            Self::BelowScheduler { .. } => {
-                "the scheduler gives jobs more devices than the node has: those that get the others fail"
-            }
-            Self::DevicesLeftOut { .. } => {
-                "gtop reads no more devices of one node; the others are shown and counted nowhere"
-            }
-            Self::UnreadableDevices(_) => {
-                "accelerators on its PCI bus of which gtop shows no values; they count nowhere"
-            }
-            Self::ClosedByScheduler { .. } => "the scheduler starts no new job there",
-            Self::ReportedByScheduler { .. } => {
-                "this is what the scheduler said of the node, and when"
-            }
-            Self::Devices { flag, .. } => flag.meaning(),
-            Self::Lags { .. } => {
-                "far below the other devices of its job for a while: they may wait for it"
-            }
-            Self::IdleHeld { .. } => {
-                "allocated to a job, or with much memory in use, and does no work"
-            }
-            Self::Free | Self::FreeDevices(_) => "nobody uses it and no job holds it",
-        };
-        meaning.into()
     }
 
     /// Returns true if it names a key of the screen.
@@ -400,7 +308,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::HealthReason;
     use gtop_local::time::Timestamp;
     use gtop_model::{FaultKind, UNNAMED_SCHEDULER};
 
@@ -465,9 +372,15 @@ mod tests {
         ]
     }
 
+    fn variant(note: &Note) -> String {
+        format!("{note:?}").chars().take_while(|letter| letter.is_alphabetic()).collect()
+    }
+
     #[test]
     fn each_note_has_a_name_of_its_own_and_a_meaning() {
         let notes = all("drained");
+        let kinds: Vec<String> = notes.iter().map(variant).collect();
+        assert_eq!(kinds, Note::VARIANTS, "all() lists one of each kind, in their order");
         let names: BTreeSet<&str> = notes.iter().map(Note::id).collect();
         assert_eq!(names.len(), notes.len());
         let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');

@@ -8,7 +8,7 @@ use crate::HealthReason;
 use crate::advice::{device as advice, shell_quoted};
 use crate::insight::FleetView;
 use crate::insight::Severity;
-use crate::insight::device_flag::{DeviceFlag, is_harmless_xid, xid_meaning};
+use crate::insight::device_flag::{DeviceFlag, is_harmless_xid};
 use crate::insight::events::changes::{EventSummary, HOST};
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
@@ -62,7 +62,7 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
     let reason = match &event.kind {
         EventKind::Xid => {
             let code = event.code.unwrap_or_default();
-            return (xid_meaning(code), advice::of_xid(code));
+            return (HealthReason::xid_meaning(code), advice::of_xid(code));
         }
         EventKind::MemoryError | EventKind::Poison => HealthReason::EccUncorrected(1),
         EventKind::Retirement => HealthReason::RetirementPending,
