@@ -93,6 +93,18 @@ impl Declaration<bool> {
     }
 }
 
+/// Declares a method for each of these fields of [`Setting`], which sets it.
+macro_rules! setters {
+    ($($(#[$about:meta])* $field:ident: $type:ty,)*) => {
+        $(
+            $(#[$about])*
+            pub const fn $field(self, $field: $type) -> Self {
+                Self::of(Setting { $field, ..self.setting })
+            }
+        )*
+    };
+}
+
 impl<T> Declaration<T> {
     const fn of(setting: Setting) -> Self {
         Self { setting, value: PhantomData }
@@ -103,51 +115,28 @@ impl<T> Declaration<T> {
         Declaration::of(self.setting)
     }
 
-    pub const fn default(self, default: &'static str) -> Self {
-        Self::of(Setting { default, ..self.setting })
-    }
-
-    pub const fn help(self, help: &'static str) -> Self {
-        Self::of(Setting { help, ..self.setting })
+    setters! {
+        default: &'static str,
+        help: &'static str,
+        /// Gives the option another name than the setting.
+        long: &'static str,
+        aliases: &'static [&'static str],
+        flags: &'static [Flag],
+        page: &'static str,
+        /// Names it in words for the setup dialog.
+        label: &'static str,
+        steps: &'static [&'static str],
+        env_aliases: &'static [EnvAlias],
+        conflicts: &'static [&'static str],
     }
 
     pub const fn short(self, short: char) -> Self {
         Self::of(Setting { short: Some(short), ..self.setting })
     }
 
-    /// Gives the option another name than the setting.
-    pub const fn long(self, long: &'static str) -> Self {
-        Self::of(Setting { long, ..self.setting })
-    }
-
-    pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
-        Self::of(Setting { aliases, ..self.setting })
-    }
-
     /// Sets the value of the option given without one.
     pub const fn bare(self, value: &'static str) -> Self {
         Self::of(Setting { default_missing_value: Some(value), ..self.setting })
-    }
-
-    pub const fn flags(self, flags: &'static [Flag]) -> Self {
-        Self::of(Setting { flags, ..self.setting })
-    }
-
-    pub const fn page(self, page: &'static str) -> Self {
-        Self::of(Setting { page, ..self.setting })
-    }
-
-    /// Names it in words for the setup dialog.
-    pub const fn label(self, label: &'static str) -> Self {
-        Self::of(Setting { label, ..self.setting })
-    }
-
-    pub const fn steps(self, steps: &'static [&'static str]) -> Self {
-        Self::of(Setting { steps, ..self.setting })
-    }
-
-    pub const fn env_aliases(self, env_aliases: &'static [EnvAlias]) -> Self {
-        Self::of(Setting { env_aliases, ..self.setting })
     }
 
     pub const fn global(self) -> Self {
@@ -157,10 +146,6 @@ impl<T> Declaration<T> {
     /// Leaves the option to the declaration of the command line.
     pub const fn without_option(self) -> Self {
         Self::of(Setting { has_option: false, ..self.setting })
-    }
-
-    pub const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
-        Self::of(Setting { conflicts, ..self.setting })
     }
 
     /// Returns the setting under its name.
