@@ -3,7 +3,7 @@
 //! What gtop does not have is left out: packets, rates of single `NVLink`s, and what the superuser keeps of a disk.
 
 use crate::export::exposition::own::device_processes;
-use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValue, unique};
+use crate::export::exposition::text::{ExpositionText, Labels, SampleValue, unique};
 use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
 use gtop_fleet::Host;
 use gtop_fleet::metrics::{Usage, nvlink_rates, pcie_rates};
@@ -27,7 +27,7 @@ pub(super) fn write(
     for (name, help, read) in DEVICE_FAMILIES {
         let samples =
             devices.iter().filter_map(|(labels, served)| Some((labels, read(served.device)?)));
-        text.family(Family::gauge(name, help), samples);
+        text.gauge(name, help, samples);
     }
     if options.has_names && options.has_processes {
         write_processes(text, &devices);
@@ -181,12 +181,12 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             .with("driver_version", version.unwrap_or("N/A"))
             .with("cuda_driver_version", cuda.unwrap_or("N/A"))
     });
-    text.infos(Family::info("nvitop_info", "NVITOP Prometheus Exporter."), facts);
+    text.infos("nvitop_info", "NVITOP Prometheus Exporter.", facts);
     let hosts: Vec<_> = served.fresh_hosts().map(|served| (host_labels(served), served)).collect();
     for (name, help, read) in HOST_FAMILIES {
         let samples =
             hosts.iter().filter_map(|(labels, served)| Some((labels, read(&served.node.host)?)));
-        text.family(Family::gauge(name, help), samples);
+        text.gauge(name, help, samples);
     }
 }
 
@@ -206,16 +206,16 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names:
         ("host_disk_io_write_data_MiB", "Host disk I/O write data (MiB).", &disks, outward),
     ] {
         let samples = list.iter().map(|(labels, one)| (labels, mebibytes(read(one))));
-        text.family(Family::gauge(name, help), samples);
+        text.gauge(name, help, samples);
     }
     let spaces = served.fresh_spaces(has_names);
     let spaces = unique(
         spaces.map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space)),
     );
-    let total = Family::gauge("host_disk_usage_total_MiB", "Host disk usage total (MiB).");
-    text.family(total, spaces.iter().map(|(labels, space)| (labels, mebibytes(space.total.0))));
-    let free = Family::gauge("host_disk_usage_free_MiB", "Host disk usage free (MiB).");
-    text.family(free, spaces.iter().map(|(labels, space)| (labels, mebibytes(space.free.0))));
+    let total = spaces.iter().map(|(labels, space)| (labels, mebibytes(space.total.0)));
+    text.gauge("host_disk_usage_total_MiB", "Host disk usage total (MiB).", total);
+    let free = spaces.iter().map(|(labels, space)| (labels, mebibytes(space.free.0)));
+    text.gauge("host_disk_usage_free_MiB", "Host disk usage free (MiB).", free);
 }
 
 /// Returns the counters of all hosts with their labels.
@@ -266,10 +266,10 @@ fn write_processes(text: &mut ExpositionText, devices: &[(Labels, &ServedDevice<
             .and("status", state.map_or("N/A", status_word))
             .with("command", command.as_deref().unwrap_or("N/A"))
     });
-    text.infos(Family::info("process_info_info", "Process information."), facts);
+    text.infos("process_info_info", "Process information.", facts);
     for (name, help, read) in PROCESS_FAMILIES {
         let samples = processes.iter().filter_map(|(labels, usage)| Some((labels, read(usage)?)));
-        text.family(Family::gauge(name, help), samples);
+        text.gauge(name, help, samples);
     }
 }
 

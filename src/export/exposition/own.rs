@@ -14,7 +14,7 @@ use gtop_fleet::{
     DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, StateReason, Traffic,
 };
 use gtop_local::time::Timestamp;
-use gtop_model::{Job, Link, TransportKind};
+use gtop_model::{Link, TransportKind};
 
 /// Writes all families.
 pub(super) fn write(
@@ -23,7 +23,7 @@ pub(super) fn write(
     options: ExpositionOptions,
 ) {
     let version = Labels::default().with("version", env!("CARGO_PKG_VERSION"));
-    text.infos(Family::info("gtop_build_info", "the version of gtop"), [version]);
+    text.infos("gtop_build_info", "the version of gtop", [version]);
     write_nodes(text, served);
     write_notes(text, served);
     write_sources(text, served);
@@ -37,33 +37,25 @@ pub(super) fn write(
 }
 
 fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let up = Family::gauge("gtop_node_up", "1 while the node is connected");
-    let nodes = served.nodes.iter();
-    text.family(up, nodes.map(|served| (&served.labels, (served.node.link == Link::Up).into())));
-    let fault = Family::info("gtop_node_fault_info", "why a node is not connected");
-    text.infos(
-        fault,
-        served.nodes.iter().filter_map(|served| {
-            let fault = served.node.fault()?;
-            Some(served.labels.and("kind", fault.kind.label()))
-        }),
-    );
-    let facts = Family::info("gtop_node_info", "the host of a node");
-    text.infos(
-        facts,
-        served.nodes.iter().filter_map(|served| {
-            let hello = served.node.hello.as_ref()?;
-            let transport = served.node.via.map_or("", TransportKind::as_str);
-            let labels = served.labels.and("host_name", &hello.host.host_name);
-            let labels = labels.with("kernel", &hello.host.kernel).with("transport", transport);
-            Some(labels.with("probe", &hello.probe))
-        }),
-    );
+    let nodes = &served.nodes;
+    let up = nodes.iter().map(|served| (&served.labels, (served.node.link == Link::Up).into()));
+    text.gauge("gtop_node_up", "1 while the node is connected", up);
+    let faults = nodes
+        .iter()
+        .filter_map(|served| Some(served.labels.and("kind", served.node.fault()?.kind.label())));
+    text.infos("gtop_node_fault_info", "why a node is not connected", faults);
+    let facts = nodes.iter().filter_map(|served| {
+        let hello = served.node.hello.as_ref()?;
+        let transport = served.node.via.map_or("", TransportKind::as_str);
+        let labels = served.labels.and("host_name", &hello.host.host_name);
+        let labels = labels.with("kernel", &hello.host.kernel).with("transport", transport);
+        Some(labels.with("probe", &hello.probe))
+    });
+    text.infos("gtop_node_info", "the host of a node", facts);
 }
 
 /// Writes the notes on nodes, by their names: their texts have times in them, each of which would be a series.
 fn write_notes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let note = Family::info("gtop_node_note_info", "what is said of a node");
     let facts = served.nodes.iter().flat_map(|ServedNode { node, labels, .. }| {
         let notes = fleet_notes(served.machines, node, served.now);
         let notes = notes.iter().map(|note| {
@@ -76,7 +68,7 @@ fn write_notes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             labels.with("remedy", &remedy)
         })
     });
-    text.infos(note, facts);
+    text.infos("gtop_node_note_info", "what is said of a node", facts);
 }
 
 fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
@@ -87,15 +79,11 @@ fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let ages = states
         .iter()
         .filter_map(|(labels, state)| Some((labels, seconds_since(state.taken_at?, served))));
-    text.family(
-        Family::gauge("gtop_sample_age_seconds", "age of the newest sample of a source"),
-        ages,
-    );
+    text.gauge("gtop_sample_age_seconds", "age of the newest sample of a source", ages);
     let faults = states
         .iter()
         .filter_map(|(labels, state)| Some(labels.and("kind", state.fault.as_ref()?.kind.label())));
-    let fault = Family::info("gtop_source_fault_info", "why a source has no new samples");
-    text.infos(fault, faults);
+    text.infos("gtop_source_fault_info", "why a source has no new samples", faults);
 }
 
 fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
@@ -119,21 +107,19 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: b
         let rates = unique(rates);
         let [inward, outward] =
             directions.map(|direction| format!("gtop_node_{direction}_bytes_per_second"));
-        let family = Family::gauge(&inward, "bytes received or read per second");
-        text.family(family, rates.iter().map(|(labels, rate)| (labels, rate.inward.into())));
-        let family = Family::gauge(&outward, "bytes sent or written per second");
-        text.family(family, rates.iter().map(|(labels, rate)| (labels, rate.outward.into())));
+        let read = rates.iter().map(|(labels, rate)| (labels, rate.inward.into()));
+        text.gauge(&inward, "bytes received or read per second", read);
+        let written = rates.iter().map(|(labels, rate)| (labels, rate.outward.into()));
+        text.gauge(&outward, "bytes sent or written per second", written);
     }
     let spaces = served.fresh_spaces(has_names);
     let spaces =
         unique(spaces.map(|(served, space)| (served.labels.and("path", &space.path), space)));
-    let size = Family::gauge("gtop_node_filesystem_size_bytes", "size of a file system");
-    text.family(size, spaces.iter().map(|(labels, space)| (labels, space.total.into())));
-    let free = Family::gauge(
-        "gtop_node_filesystem_free_bytes",
-        "space of a file system that is free for an ordinary user",
-    );
-    text.family(free, spaces.iter().map(|(labels, space)| (labels, space.free.into())));
+    let sizes = spaces.iter().map(|(labels, space)| (labels, space.total.into()));
+    text.gauge("gtop_node_filesystem_size_bytes", "size of a file system", sizes);
+    let help = "space of a file system that is free for an ordinary user";
+    let free = spaces.iter().map(|(labels, space)| (labels, space.free.into()));
+    text.gauge("gtop_node_filesystem_free_bytes", help, free);
 }
 
 fn network<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
@@ -149,53 +135,34 @@ fn disks<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
 }
 
 fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let facts = Family::info("gtop_device_info", "what a device is");
-    text.infos(facts, served.devices().map(device_facts));
-    let fault = Family::info("gtop_device_fault_info", "why a device reports no values");
-    text.infos(
-        fault,
-        served.fresh_devices().filter_map(|served| {
-            Some(served.labels.and("kind", served.device.fault.as_ref()?.kind()))
-        }),
-    );
-    let health = Family::gauge("gtop_device_health", "1 for how sound a device is");
-    text.infos(
-        health,
-        served.fresh_devices().map(|served| {
-            let health = served.node.health(served.device);
-            served.labels.and("health", health.as_str())
-        }),
-    );
-    let reason = Family::info("gtop_device_health_reason_info", "why a device is not sound");
-    text.infos(
-        reason,
-        served.fresh_devices().flat_map(|served| {
-            let reasons = served.node.health_reasons(served.device);
-            let ids: BTreeSet<&str> = reasons.iter().map(HealthReason::id).collect();
-            ids.into_iter().map(|id| served.labels.and("reason", id)).collect::<Vec<_>>()
-        }),
-    );
-    let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
-    text.infos(
-        state,
-        served.fresh_devices().filter(|served| !served.node.has_slices(served.device)).map(
-            |served| {
-                let state = DeviceState::of(served.node, served.position, served.device);
-                served.labels.and("state", DeviceCount::from(state).id())
-            },
-        ),
-    );
-    let state_reason = Family::info(
-        "gtop_device_state_reason_info",
-        "why a device is not free, or not known to be",
-    );
-    text.infos(
-        state_reason,
-        served.fresh_devices().filter_map(|device| {
-            let reason = StateReason::of(device.node, device.position, served.now)?;
-            Some(device.labels.and("reason", reason.id()))
-        }),
-    );
+    text.infos("gtop_device_info", "what a device is", served.devices().map(device_facts));
+    let faults = served
+        .fresh_devices()
+        .filter_map(|served| Some(served.labels.and("kind", served.device.fault.as_ref()?.kind())));
+    text.infos("gtop_device_fault_info", "why a device reports no values", faults);
+    let healths = served.fresh_devices().map(|served| {
+        let health = served.node.health(served.device);
+        served.labels.and("health", health.as_str())
+    });
+    text.infos("gtop_device_health", "1 for how sound a device is", healths);
+    let reasons = served.fresh_devices().flat_map(|served| {
+        let reasons = served.node.health_reasons(served.device);
+        let ids: BTreeSet<&str> = reasons.iter().map(HealthReason::id).collect();
+        ids.into_iter().map(|id| served.labels.and("reason", id)).collect::<Vec<_>>()
+    });
+    text.infos("gtop_device_health_reason_info", "why a device is not sound", reasons);
+    let whole = served.fresh_devices().filter(|served| !served.node.has_slices(served.device));
+    let states = whole.map(|served| {
+        let state = DeviceState::of(served.node, served.position, served.device);
+        served.labels.and("state", DeviceCount::from(state).id())
+    });
+    text.infos("gtop_device_state", "1 for the state that a device is in", states);
+    let help = "why a device is not free, or not known to be";
+    let reasons = served.fresh_devices().filter_map(|device| {
+        let reason = StateReason::of(device.node, device.position, served.now)?;
+        Some(device.labels.and("reason", reason.id()))
+    });
+    text.infos("gtop_device_state_reason_info", help, reasons);
     for field in device_fields() {
         let devices = served.fresh_devices().map(|served| (&served.labels, served.device));
         write_field(text, "device", field, devices);
@@ -223,15 +190,13 @@ fn device_facts(served: &ServedDevice<'_>) -> Labels {
 fn write_scheduler(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let list = served.machines.jobs.as_ref();
     let none = Labels::default();
-    let up = Family::gauge("gtop_scheduler_up", "1 while the scheduler answers");
-    let is_up = list.map(|list| list.error.is_none() && list.at.is_some());
-    text.family(up, is_up.map(|is_up| (&none, is_up.into())));
-    let age = Family::gauge(
-        "gtop_scheduler_age_seconds",
-        "age of what the scheduler last said of jobs and of the devices in use, the older of both",
-    );
+    let is_up = list.map(|list| (&none, (list.error.is_none() && list.at.is_some()).into()));
+    text.gauge("gtop_scheduler_up", "1 while the scheduler answers", is_up);
+    let help =
+        "age of what the scheduler last said of jobs and of the devices in use, the older of both";
     let answered_at = list.and_then(|list| list.answered_at());
-    text.family(age, answered_at.map(|at| (&none, seconds_since(at, served))));
+    let age = answered_at.map(|at| (&none, seconds_since(at, served)));
+    text.gauge("gtop_scheduler_age_seconds", help, age);
 }
 
 /// Returns an age with three decimals.
@@ -244,20 +209,16 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     let list = served.machines.jobs.as_ref().filter(|list| list.is_kept(served.now));
     let lookup = JobLookup::of(list);
-    let jobs: Vec<&Job> = list.into_iter().flat_map(|list| list.with_nodes()).collect();
-    let device = Family::info("gtop_job_device_info", "which job has which device");
-    text.infos(device, served.devices().flat_map(|served| job_labels(served, &lookup)));
+    let held = served.devices().flat_map(|served| job_labels(served, &lookup));
+    text.infos("gtop_job_device_info", "which job has which device", held);
     if has_names {
-        let info = Family::info("gtop_job_info", "whose job it is");
-        text.infos(
-            info,
-            jobs.iter().map(|job| {
-                let labels = Labels::default().with("job", &job.shown_id);
-                let labels = labels.with("job_id", job.id.as_str()).with("user", &job.user);
-                let labels = labels.with("name", &job.name).with("partition", &job.partition);
-                labels.with("account", job.account.as_deref().unwrap_or_default())
-            }),
-        );
+        let jobs = list.into_iter().flat_map(|list| list.with_nodes()).map(|job| {
+            let labels = Labels::default().with("job", &job.shown_id);
+            let labels = labels.with("job_id", job.id.as_str()).with("user", &job.user);
+            let labels = labels.with("name", &job.name).with("partition", &job.partition);
+            labels.with("account", job.account.as_deref().unwrap_or_default())
+        });
+        text.infos("gtop_job_info", "whose job it is", jobs);
     }
 }
 
@@ -288,16 +249,13 @@ fn write_processes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let usages = served.fresh_devices();
     let usages: Vec<(Labels, Usage)> =
         usages.flat_map(|served| device_processes(served, &served.labels)).collect();
-    let info = Family::info("gtop_process_info", "a process on a device");
-    text.infos(
-        info,
-        usages.iter().map(|(labels, usage)| {
-            let user = usage.statics().and_then(|statics| statics.user.known().cloned());
-            let command = usage.command().text();
-            let labels = labels.and("user", user.as_deref().unwrap_or_default());
-            labels.with("command", command.as_deref().unwrap_or_default())
-        }),
-    );
+    let facts = usages.iter().map(|(labels, usage)| {
+        let user = usage.statics().and_then(|statics| statics.user.known().cloned());
+        let command = usage.command().text();
+        let labels = labels.and("user", user.as_deref().unwrap_or_default());
+        labels.with("command", command.as_deref().unwrap_or_default())
+    });
+    text.infos("gtop_process_info", "a process on a device", facts);
     for field in PROCESS.iter().filter(|field| !["uid", "parent_pid"].contains(&field.id)) {
         let processes = usages.iter().map(|(labels, usage)| (labels, usage));
         write_field(text, "process", field, processes);

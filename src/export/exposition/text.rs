@@ -30,16 +30,6 @@ pub(super) struct Family<'a> {
     pub(super) help: &'a str,
 }
 
-impl<'a> Family<'a> {
-    pub(super) const fn gauge(name: &'a str, help: &'a str) -> Self {
-        Self { name, kind: FamilyKind::Gauge, help }
-    }
-
-    pub(super) const fn info(name: &'a str, help: &'a str) -> Self {
-        Self { name, kind: FamilyKind::Info, help }
-    }
-}
-
 /// Labels with their values, escaped: `node="gpu01",device="0"`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels(String);
@@ -178,12 +168,29 @@ impl ExpositionText {
         }
     }
 
+    /// Writes a gauge with its samples.
+    pub(super) fn gauge<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (&'l Labels, SampleValue)>,
+    ) {
+        self.family(Family { name, kind: FamilyKind::Gauge, help }, samples);
+    }
+
     /// Writes a family of samples that are always 1, with labels of their own; equal ones once.
-    pub(super) fn infos(&mut self, family: Family<'_>, samples: impl IntoIterator<Item = Labels>) {
+    pub(super) fn infos(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = Labels>,
+    ) {
+        let kind = if name.ends_with("_info") { FamilyKind::Info } else { FamilyKind::Gauge };
         // Nothing is computed for one that is not chosen.
-        let samples = self.choice.has(family.name).then_some(samples);
+        let samples = self.choice.has(name).then_some(samples);
         let all = unique(samples.into_iter().flatten().map(|labels| (labels, ())));
-        self.family(family, all.iter().map(|(labels, ())| (labels, SampleValue::Integer(1))));
+        let ones = all.iter().map(|(labels, ())| (labels, SampleValue::Integer(1)));
+        self.family(Family { name, kind, help }, ones);
     }
 
     fn head(&mut self, Family { name, kind, help }: Family<'_>) {
@@ -226,14 +233,14 @@ mod tests {
     fn text(is_open_metrics: bool) -> String {
         let mut text = ExpositionText::new(is_open_metrics, MetricChoice::All);
         let labels = Labels::default().with("node", "a\"b\\c\nd").with("device", "0");
-        let share = Family::gauge("gtop_share_ratio", "a \"share\"");
-        text.family(share, [(&labels, SampleValue::Single(0.453))]);
-        text.family(Family::gauge("gtop_none", "none"), []);
+        let share = [(&labels, SampleValue::Single(0.453))];
+        text.gauge("gtop_share_ratio", "a \"share\"", share);
+        text.gauge("gtop_none", "none", []);
         let energy =
             Family { name: "gtop_energy_total", kind: FamilyKind::Counter, help: "energy" };
         text.family(energy, [(&Labels::default(), SampleValue::Integer(u64::MAX))]);
         let build = Labels::default().with("v", "1");
-        text.infos(Family::info("gtop_build_info", "build"), [build.clone(), build]);
+        text.infos("gtop_build_info", "build", [build.clone(), build]);
         String::from_utf8(text.finish()).unwrap()
     }
 
