@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::json;
 
 use crate::export::json::Snapshot;
@@ -19,7 +20,14 @@ use gtop_model::{Device, Reason};
 pub fn write_json_schema(out: &mut impl Write) -> io::Result<()> {
     let mut objects = Objects::default();
     let top = Snapshot::shape(&mut objects);
-    serde_json::to_writer_pretty(&mut *out, &Schema { top, objects })?;
+    let schema = Schema {
+        dialect: "https://json-schema.org/draft/2020-12/schema",
+        title: "gtop --json",
+        description: COMPATIBILITY,
+        top,
+        objects,
+    };
+    serde_json::to_writer_pretty(&mut *out, &schema)?;
     out.write_all(b"\n")
 }
 
@@ -49,7 +57,7 @@ pub(super) enum JsonShape {
 }
 
 /// The objects of a snapshot, by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Objects(BTreeMap<&'static str, Object>);
 
 #[derive(Debug, Default)]
@@ -59,11 +67,14 @@ struct Object {
 }
 
 /// A key of an object. An object always has all its keys, and no others.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct SchemaKey {
+    #[serde(skip)]
     pub(super) name: &'static str,
     pub(super) description: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) unit: &'static str,
+    #[serde(flatten)]
     pub(super) shape: JsonShape,
 }
 
@@ -310,7 +321,7 @@ impl Shaped for SchemaVersion {
 }
 
 /// A time in RFC 3339 format.
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct Moment(pub(super) String);
 
@@ -353,21 +364,16 @@ const COMPATIBILITY: &str = "Within a version, no key is removed or renamed or c
     keys may be added, lists of words may become longer, and texts for people may change. Snapshots with --fields have \
     other devices";
 
+#[derive(Serialize)]
 struct Schema {
+    #[serde(rename = "$schema")]
+    dialect: &'static str,
+    title: &'static str,
+    description: &'static str,
+    #[serde(flatten)]
     top: JsonShape,
+    #[serde(rename = "$defs")]
     objects: Objects,
-}
-
-impl Serialize for Schema {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("$schema", "https://json-schema.org/draft/2020-12/schema")?;
-        map.serialize_entry("title", "gtop --json")?;
-        map.serialize_entry("description", COMPATIBILITY)?;
-        self.top.write(&mut map)?;
-        map.serialize_entry("$defs", &self.objects.0)?;
-        map.end()
-    }
 }
 
 impl Serialize for Object {
@@ -388,18 +394,6 @@ struct Properties<'a>(&'a [SchemaKey]);
 impl Serialize for Properties<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|key| (key.name, key)))
-    }
-}
-
-impl Serialize for SchemaKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("description", &self.description)?;
-        if !self.unit.is_empty() {
-            map.serialize_entry("unit", self.unit)?;
-        }
-        self.shape.write(&mut map)?;
-        map.end()
     }
 }
 

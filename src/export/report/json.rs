@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 
 use crate::export::report::{STATES, rounded};
@@ -20,43 +20,54 @@ const SCHEMA: u32 = 1;
 /// How each report in JSON begins.
 pub(super) const MARK: &str = "{\"schema\":1,\"gtop\":";
 
-#[derive(Serialize)]
-struct ReportJson<'a> {
-    schema: u32,
-    gtop: &'static str,
-    title: &'a str,
-    made_at: f64,
-    source: Value,
-    filter: Option<Value>,
-    from: f64,
-    to: f64,
-    spans: Vec<[f64; 2]>,
-    totals: Value,
-    nodes: Vec<Value>,
-    devices: Vec<Value>,
-    users: Vec<Value>,
-    jobs: Vec<Value>,
-    findings: Vec<Value>,
-    events: Vec<Value>,
-    events_left_out: usize,
-    commands: Option<Vec<Value>>,
-    series: Value,
-}
-
 /// Writes a report as JSON in one line.
 pub(super) fn write_report_json(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &report_json(report))?;
+    serde_json::to_writer(&mut *out, &ReportJson(report))?;
     out.write_all(b"\n")
 }
 
 /// Returns a report as JSON text.
 pub(super) fn report_text(report: &UsageReport) -> io::Result<String> {
-    Ok(serde_json::to_string(&report_json(report))?)
+    Ok(serde_json::to_string(&ReportJson(report))?)
 }
 
-fn report_json(report: &UsageReport) -> ReportJson<'_> {
-    let grid = report.steps.grid;
-    let (step, count) = grid.map_or((1.0, 0), |grid| (grid.step.as_secs_f64(), grid.count));
+struct ReportJson<'a>(&'a UsageReport);
+
+impl Serialize for ReportJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = *self;
+        let source = json!({"kind": report.kind, "files": report.files, "notes": report.notes});
+        let spans: Vec<_> =
+            report.recorded.iter().map(|(from, to)| [seconds(*from), seconds(*to)]).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("gtop", env!("CARGO_PKG_VERSION"))?;
+        map.serialize_entry("title", &report.title)?;
+        map.serialize_entry("made_at", &seconds(report.made_at))?;
+        map.serialize_entry("source", &source)?;
+        map.serialize_entry("filter", &filter(&report.filter))?;
+        map.serialize_entry("from", &seconds(report.span.0))?;
+        map.serialize_entry("to", &seconds(report.span.1))?;
+        map.serialize_entry("spans", &spans)?;
+        map.serialize_entry("totals", &totals(report))?;
+        map.serialize_entry("nodes", &all(&report.nodes, node))?;
+        map.serialize_entry("devices", &all(&report.devices, device))?;
+        map.serialize_entry("users", &all(&report.users, user))?;
+        map.serialize_entry("jobs", &all(&report.jobs, job))?;
+        map.serialize_entry("findings", &all(&report.findings, finding))?;
+        map.serialize_entry("events", &all(&report.events, event))?;
+        map.serialize_entry("events_left_out", &report.events_left_out)?;
+        map.serialize_entry("commands", &report.commands.as_ref().map(|rows| all(rows, command)))?;
+        map.serialize_entry("series", &series(report))?;
+        map.end()
+    }
+}
+
+fn all<T>(rows: &[T], json: fn(&T) -> Value) -> Vec<Value> {
+    rows.iter().map(json).collect()
+}
+
+fn totals(report: &UsageReport) -> Value {
     let totals = json!({
         "nodes": report.nodes.len(),
         "nodes_seen": report.nodes_seen,
@@ -65,6 +76,12 @@ fn report_json(report: &UsageReport) -> ReportJson<'_> {
         "jobs": report.jobs.len(),
         "row_mean_percent": report.row_mean.map(|mean| rounded(mean, 4)),
     });
+    with_summary(totals, &report.totals)
+}
+
+fn series(report: &UsageReport) -> Value {
+    let grid = report.steps.grid;
+    let (step, count) = grid.map_or((1.0, 0), |grid| (grid.step.as_secs_f64(), grid.count));
     let [active, idle_held, free, seen] = &report.steps.devices;
     let mut cluster = steps(&report.steps.cluster);
     let devices = json!({
@@ -74,34 +91,14 @@ fn report_json(report: &UsageReport) -> ReportJson<'_> {
         "seen": numbers(seen),
     });
     extend(&mut cluster, json!({ "devices": devices }));
-    ReportJson {
-        schema: SCHEMA,
-        gtop: env!("CARGO_PKG_VERSION"),
-        title: &report.title,
-        made_at: seconds(report.made_at),
-        source: json!({"kind": report.kind, "files": report.files, "notes": report.notes}),
-        filter: filter(&report.filter),
-        from: seconds(report.span.0),
-        to: seconds(report.span.1),
-        spans: report.recorded.iter().map(|(from, to)| [seconds(*from), seconds(*to)]).collect(),
-        totals: with_summary(totals, &report.totals),
-        nodes: report.nodes.iter().map(node).collect(),
-        devices: report.devices.iter().map(device).collect(),
-        users: report.users.iter().map(user).collect(),
-        jobs: report.jobs.iter().map(job).collect(),
-        findings: report.findings.iter().map(finding).collect(),
-        events: report.events.iter().map(event).collect(),
-        events_left_out: report.events_left_out,
-        commands: report.commands.as_ref().map(|all| all.iter().map(command).collect()),
-        series: json!({
-            "from": grid.map_or_else(|| seconds(report.span.0), |grid| seconds(grid.from)),
-            "step": step,
-            "count": count,
-            "cluster": cluster,
-            "nodes": report.nodes.iter().map(node_steps).collect::<Vec<_>>(),
-            "devices": report.devices.iter().map(device_steps).collect::<Vec<_>>(),
-        }),
-    }
+    json!({
+        "from": grid.map_or_else(|| seconds(report.span.0), |grid| seconds(grid.from)),
+        "step": step,
+        "count": count,
+        "cluster": cluster,
+        "nodes": all(&report.nodes, node_steps),
+        "devices": all(&report.devices, device_steps),
+    })
 }
 
 fn filter(filter: &ReportFilter) -> Option<Value> {
