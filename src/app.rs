@@ -53,7 +53,6 @@ mod unlock;
 mod utilization_log;
 mod watch;
 mod watchdog;
-mod work_thread;
 
 pub(crate) use library::watch_args;
 

@@ -8,6 +8,7 @@ pub use discovery::{Discovery, SCHEDULER_TIMEOUT, folded_names, with_local};
 pub use monitor::{Monitor, MonitorOptions};
 pub use open_files::{raise_open_files, restore_open_files};
 pub use watcher::Watcher;
+pub use work_thread::{DISK_TIMEOUT, WorkThread};
 
 #[cfg(feature = "demo")]
 mod demo;
@@ -15,6 +16,7 @@ mod discovery;
 mod monitor;
 mod open_files;
 mod watcher;
+mod work_thread;
 
 use gtop_fleet::Fleet;
 use gtop_model::FaultKind;

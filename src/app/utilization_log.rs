@@ -11,10 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::app::env::Env;
 use crate::app::privacy::Privacy;
-use crate::app::work_thread::WorkThread;
 use crate::export::{RNTOP_HEADER, RntopLog};
 use crate::setting_table::OutputSettings;
-use crate::watch::{Monitor, is_complete};
+use crate::watch::{DISK_TIMEOUT, Monitor, WorkThread, is_complete};
 use gtop_collect::collect::CollectorConfig;
 use gtop_fleet::FleetReader;
 use gtop_local::storage::{LineFile, WriteError};
@@ -79,7 +78,7 @@ impl UtilizationLog {
 
     /// Ends the log; a watch that was too short for the first refresh still logs it.
     pub(super) fn finish(self) {
-        self.0.finish();
+        self.0.finish(DISK_TIMEOUT);
     }
 }
 

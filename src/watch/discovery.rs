@@ -2,19 +2,16 @@
 //! sessions wait for it.
 
 use std::io;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
+use crate::watch::work_thread::WorkThread;
 use gtop_collect::inventory::{JobTargets, Roster};
 use gtop_collect::scheduler::PollRequest;
 use gtop_collect::transport::Target;
-use gtop_local::lock::lock;
 use gtop_local::time::Clock;
 use gtop_model::{JobId, JobList, nodeset};
 
@@ -32,14 +29,7 @@ const SIMULATED_JOBS_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
     poll_request: watch::Sender<PollRequest>,
-    worker: Option<Worker>,
-}
-
-/// The thread that polls.
-#[derive(Debug)]
-struct Worker {
-    stop: oneshot::Sender<()>,
-    stopped: Mutex<Receiver<()>>,
+    worker: Option<WorkThread<()>>,
 }
 
 impl Discovery {
@@ -82,25 +72,15 @@ impl Discovery {
     ) -> io::Result<Self> {
         let (publisher, rosters) = watch::channel(Arc::new(initial));
         let (poll_request, requests) = watch::channel(PollRequest::default());
-        let (stop, stop_requested) = oneshot::channel();
-        let (stopped_sender, stopped) = channel();
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let worker = WorkThread::start(name, move |runtime, stopped| {
             runtime.block_on(async {
                 tokio::select! {
                     () = work(requests, publisher) => {}
-                    _stop = stop_requested => {}
+                    _stop = stopped => {}
                 }
             });
-            drop(runtime);
-            // Fails if the shutdown no longer waits; that is fine.
-            stopped_sender.send(()).ok();
         })?;
-        Ok(Self {
-            rosters,
-            poll_request,
-            worker: Some(Worker { stop, stopped: Mutex::new(stopped) }),
-        })
+        Ok(Self { rosters, poll_request, worker: Some(worker) })
     }
 
     /// Returns a receiver of the newest roster.
@@ -138,10 +118,7 @@ impl Discovery {
 
 impl Drop for Discovery {
     fn drop(&mut self) {
-        let Some(Worker { stop, stopped }) = self.worker.take() else { return };
-        // Fails if the thread has ended already.
-        stop.send(()).ok();
-        lock(&stopped).recv_timeout(SHUTDOWN_TIMEOUT).ok();
+        self.worker.take().map(|worker| worker.finish(SHUTDOWN_TIMEOUT));
     }
 }
 

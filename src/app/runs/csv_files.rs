@@ -12,9 +12,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::app::CommandError;
 use crate::app::runs::RunsReader;
 use crate::app::tmux_windows::plain_letter;
-use crate::app::work_thread::WorkThread;
 use crate::cli::RunCsvFormat;
 use crate::export::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
+use crate::watch::{DISK_TIMEOUT, WorkThread};
 use gtop_fleet::insight::runs::{RunRow, Runs};
 use gtop_local::storage::{self, AppendError, AppendFile, LineFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
@@ -89,7 +89,7 @@ impl CsvWriter {
 
     /// Writes the last rows; returns an error that kept them from being written.
     pub(super) fn finish(self) -> Option<String> {
-        self.0.finish().unwrap_or_else(|| {
+        self.0.finish(DISK_TIMEOUT).unwrap_or_else(|| {
             Some("the last rows of CSV files may be missing: the disk is slow".to_owned())
         })
     }
