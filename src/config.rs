@@ -4,7 +4,7 @@
 //! arrive as text, and key bindings stay text.
 
 pub use declared::Declared;
-pub use file::{ConfigFile, MAX_BYTES, Problem};
+pub use file::{ConfigFile, MAX_BYTES, renamed};
 pub use paths::{ConfigPaths, FileError};
 pub use reference::{init_text, setup_text, show_text};
 pub use settings::{SettingSources, Settings};

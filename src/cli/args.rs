@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
-use crate::config::Problem;
+use crate::config::renamed;
 use crate::setting_table::{SECTIONS, settings};
 use gtop_fleet::settings::{Setting, SettingKind, SettingValue};
 
@@ -19,7 +19,7 @@ pub(crate) struct SettingArgs {
     /// Values by setting.
     pub values: BTreeMap<&'static str, SettingValue>,
     /// Hints about old names of values, which are still accepted.
-    pub hints: Vec<Problem>,
+    pub hints: Vec<String>,
 }
 
 impl SettingArgs {
@@ -152,12 +152,12 @@ fn value_parser(kind: SettingKind) -> ValueParser {
 }
 
 /// Returns a hint for each old name among the values of an option.
-fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
+fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<String> {
     let values = matches.try_get_many::<String>(setting.name).ok().flatten();
     let values: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
     let option = format!("--{}", setting.option_name());
     let names = setting.kind.former_names(&values).into_iter();
-    names.map(|(old, new)| Problem::renamed(&option, old, new)).collect()
+    names.map(|(old, new)| renamed(&option, old, new)).collect()
 }
 
 /// Returns true if an option is on the command line. A subcommand may have options of some settings only.

@@ -1,7 +1,7 @@
 //! Reads settings from the environment: `GTOP_*` first, then the variables of other programs.
 
 use super::declared::Declared;
-use super::file::Problem;
+use super::file::renamed;
 use gtop_fleet::settings::{EnvAlias, EnvMapping, Setting, SettingValue};
 
 /// A setting, its value, and the variable it comes from.
@@ -12,7 +12,7 @@ type EnvValue = (&'static str, SettingValue, String);
 pub(super) fn read(
     declared: Declared,
     variable: impl Fn(&str) -> Option<String>,
-) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
+) -> (Vec<EnvValue>, Vec<String>, Vec<String>) {
     let variable = |name: &str| variable(name).filter(|text| !text.is_empty());
     let (mut values, mut problems, mut hints) = (Vec::new(), Vec::new(), Vec::new());
     for setting in declared.settings() {
@@ -21,12 +21,12 @@ pub(super) fn read(
             match setting.kind.parse(&text) {
                 Ok(value) => {
                     let words: Vec<&str> = text.split(',').map(str::trim).collect();
-                    let renamed = setting.kind.former_names(&words).into_iter();
-                    hints.extend(renamed.map(|(old, new)| Problem::renamed(&name, old, new)));
+                    let names = setting.kind.former_names(&words).into_iter();
+                    hints.extend(names.map(|(old, new)| renamed(&name, old, new)));
                     values.push((setting.name, value, name));
                     continue;
                 }
-                Err(why) => problems.push(Problem::new(&name, format_args!("{why}; ignored"))),
+                Err(why) => problems.push(format!("{name}: {why}; ignored")),
             }
         }
         let aliased = setting.env_aliases.iter().find_map(|alias| {
@@ -62,7 +62,7 @@ mod tests {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         });
         let values = values.iter().map(|(name, value, origin)| format!("{name}={value} {origin}"));
-        (values.collect(), problems.iter().map(ToString::to_string).collect())
+        (values.collect(), problems)
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Parses `config.toml` and `setup.toml`, and reports errors with their line.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -17,29 +16,9 @@ pub const MAX_BYTES: u64 = 256 * 1024;
 /// Maximum number of reported errors.
 const MAX_PROBLEMS: usize = 50;
 
-/// An error or a hint about a file or a variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// File and line, or the variable.
-    location: String,
-    text: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.location, self.text)
-    }
-}
-
-impl Problem {
-    pub(super) fn new(location: &str, text: impl fmt::Display) -> Self {
-        Self { location: location.to_owned(), text: text.to_string() }
-    }
-
-    /// Returns a hint that a name has been replaced.
-    pub fn renamed(location: &str, old: &str, new: &str) -> Self {
-        Self::new(location, format_args!("{old} is now called {new}"))
-    }
+/// Returns a hint that a name has been replaced.
+pub fn renamed(location: &str, old: &str, new: &str) -> String {
+    format!("{location}: {old} is now called {new}")
 }
 
 /// The content of a configuration file.
@@ -54,9 +33,9 @@ pub struct ConfigFile {
     /// `[keys]`: what is bound otherwise than by default.
     pub keys: Vec<KeyRow>,
     /// Errors; a file with any is ignored as a whole.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<String>,
     /// Hints: entries of `setup.toml` that are ignored, and old names.
-    pub notes: Vec<Problem>,
+    pub notes: Vec<String>,
     /// Entries of `setup.toml` that this version does not understand, as TOML.
     pub unknown: BTreeMap<String, String>,
 }
@@ -89,20 +68,18 @@ impl FileParser<'_> {
 
     fn report(&mut self, at: usize, text: &str) {
         if self.file.problems.len() < MAX_PROBLEMS {
-            let problem = self.problem(at, text);
-            self.file.problems.push(problem);
+            self.file.problems.push(self.located(at, text));
         }
     }
 
     fn note(&mut self, at: usize, text: &str) {
         if self.file.notes.len() < MAX_PROBLEMS {
-            let note = self.problem(at, text);
-            self.file.notes.push(note);
+            self.file.notes.push(self.located(at, text));
         }
     }
 
-    fn problem(&self, at: usize, text: &str) -> Problem {
-        Problem::new(&format!("{}:{}", self.file.name, self.line_of(at)), text)
+    fn located(&self, at: usize, text: &str) -> String {
+        format!("{}:{}: {text}", self.file.name, self.line_of(at))
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
@@ -155,7 +132,7 @@ impl FileParser<'_> {
                 self.file.values.insert(setting.name, (line, value));
                 let words = strings(item.get_ref()).unwrap_or_default();
                 for (old, new) in setting.kind.former_names(&words) {
-                    self.note(at, &format!("{name}: {old} is now called {new}"));
+                    self.note(at, &renamed(name, old, new));
                 }
             }
             Err(why) if is_setup => {
@@ -295,8 +272,7 @@ mod tests {
     use crate::setting_table::DECLARED;
 
     fn problems(text: &str) -> Vec<String> {
-        let file = read_text(DECLARED, "config.toml", text, false);
-        file.problems.iter().map(ToString::to_string).collect()
+        read_text(DECLARED, "config.toml", text, false).problems
     }
 
     #[test]
@@ -315,7 +291,7 @@ mod tests {
             [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
         let file = read_text(DECLARED, "config.toml", text, false);
-        assert_eq!(file.problems, []);
+        assert_eq!(file.problems, [""; 0]);
         assert_eq!(file.values["gpu-util-thresh"], (3, SettingValue::PercentPair((20, 60))));
         assert_eq!(file.groups["big"], "@a100,gpu20");
         let keys: Vec<_> =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gtop_local::storage::{self, NewFile, WriteError, user_dirs};
 
 use super::declared::Declared;
-use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
+use super::file::{ConfigFile, MAX_BYTES, read_text};
 
 /// The configuration folder: `gtop` in `$XDG_CONFIG_HOME`, or the folder of the file given with `--config` or
 /// `GTOP_CONFIG`.
@@ -54,8 +54,9 @@ impl ConfigPaths {
     pub fn read_config(&self, declared: Declared) -> ConfigFile {
         let mut config = ConfigFile::read(declared, &self.config(), false);
         if let Some(file) = self.explicit_file.as_ref().filter(|file| !file.exists()) {
-            let why = "file not found; gtop config init creates it";
-            config.problems.push(Problem::new(&file.display().to_string(), why));
+            config
+                .problems
+                .push(format!("{}: file not found; gtop config init creates it", file.display()));
         }
         config
     }
@@ -100,7 +101,7 @@ impl ConfigFile {
                 Self { name, ..Self::default() }
             }
             Err(error) => {
-                let problems = vec![Problem::new(&name, format_args!("cannot be read: {error}"))];
+                let problems = vec![format!("{name}: cannot be read: {error}")];
                 Self { name, problems, ..Self::default() }
             }
         }
@@ -134,13 +135,13 @@ mod tests {
         let file = home.path().join("lab.toml");
         let paths = ConfigPaths::at(file.clone()).unwrap();
         assert_eq!(paths.setup(), home.path().join("setup.toml"));
-        let problem = paths.read_config(DECLARED).problems[0].to_string();
+        let problem = paths.read_config(DECLARED).problems[0].clone();
         assert!(
             problem.ends_with("lab.toml: file not found; gtop config init creates it"),
             "{problem}"
         );
         paths.create_config("interval = 0\n").unwrap();
-        let problem = paths.read_config(DECLARED).problems[0].to_string();
+        let problem = paths.read_config(DECLARED).problems[0].clone();
         assert!(problem.starts_with("lab.toml:1: interval: "), "{problem}");
         assert!(ConfigPaths::at(home.path().join("setup.toml")).is_err());
         assert!(ConfigPaths::at(PathBuf::from("/")).is_err());

@@ -179,7 +179,7 @@ mod tests {
     fn the_initial_file_changes_nothing() {
         let text = init_text(DECLARED);
         let file = read_text(DECLARED, "config.toml", &text, false);
-        assert_eq!(file.problems, []);
+        assert_eq!(file.problems, [""; 0]);
         assert!(file.values.is_empty() && file.groups.is_empty());
         assert!(text.lines().all(|line| line.len() <= 140), "{text}");
     }
@@ -195,7 +195,7 @@ mod tests {
             .flat_map(|line| [line, "\n"])
             .collect();
         let file = read_text(DECLARED, "config.toml", &uncommented, false);
-        assert_eq!(file.problems, [], "{uncommented}");
+        assert_eq!(file.problems, [""; 0], "{uncommented}");
         assert_eq!(file.values.len(), settings().count());
     }
 
@@ -207,7 +207,7 @@ mod tests {
             "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n",
             false,
         );
-        assert_eq!(file.problems, []);
+        assert_eq!(file.problems, [""; 0]);
         let settings = Settings::merge(
             DECLARED,
             crate::config::SettingSources { file, ..Default::default() },
@@ -216,7 +216,7 @@ mod tests {
         let shown = show_text(&settings);
         assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
         let again = read_text(DECLARED, "shown", &shown, false);
-        assert_eq!(again.problems, [], "{shown}");
+        assert_eq!(again.problems, [""; 0], "{shown}");
         assert_eq!(again.groups["a.b"], "x1");
         assert_eq!(again.keys, settings.keys);
         assert_eq!(again.keys[0].keys, ["F", "Space"]);

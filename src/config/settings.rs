@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::Declared;
 use super::environment;
-use super::file::{ConfigFile, Problem};
+use super::file::ConfigFile;
 use gtop_fleet::settings::{
     DEFAULT_ORIGIN, Given, KeyRow, Layer, Setting, SettingGroup, SettingValue,
 };
@@ -20,7 +20,7 @@ pub struct SettingSources {
     /// Values from the command line.
     pub args: BTreeMap<&'static str, SettingValue>,
     /// Hints about old names on the command line.
-    pub arg_hints: Vec<Problem>,
+    pub arg_hints: Vec<String>,
 }
 
 /// The merged settings.
@@ -34,11 +34,11 @@ pub struct Settings {
     /// The key bindings of `[keys]`.
     pub keys: Vec<KeyRow>,
     /// Errors in files and variables; these are ignored.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<String>,
     /// Hints about old names that are still accepted.
-    pub hints: Vec<Problem>,
+    pub hints: Vec<String>,
     /// Entries of `setup.toml` that are ignored.
-    pub notes: Vec<Problem>,
+    pub notes: Vec<String>,
     /// Entries of `setup.toml` that this version does not understand, as TOML; saving keeps them.
     unknown: BTreeMap<String, String>,
     /// Settings whose changes are never saved.
@@ -243,7 +243,7 @@ mod tests {
 
     fn parse_valid(name: &str, text: &str, is_setup: bool) -> ConfigFile {
         let file = file::read_text(DECLARED, name, text, is_setup);
-        assert_eq!(file.problems, [], "{text}");
+        assert_eq!(file.problems, [""; 0], "{text}");
         file
     }
 
@@ -372,7 +372,7 @@ mod tests {
         let saved = |settings: &Settings| {
             let text = crate::config::setup_text(settings);
             let again = file::read_text(DECLARED, "setup.toml", &text, true);
-            assert_eq!(again.problems, [], "{text}");
+            assert_eq!(again.problems, [""; 0], "{text}");
             again.unknown
         };
         assert_eq!(text(&settings, "theme"), "auto");
@@ -396,7 +396,7 @@ mod tests {
         let first = settings("", setup, &[], &[]);
         let text = crate::config::setup_text(&first);
         let again = file::read_text(DECLARED, "setup.toml", &text, true);
-        assert_eq!(again.problems, [], "{text}");
+        assert_eq!(again.problems, [""; 0], "{text}");
         assert_eq!(again.unknown.len(), 8, "{text}");
         assert_eq!(
             again.unknown,
