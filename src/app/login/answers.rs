@@ -13,17 +13,14 @@ pub(super) struct Answers {
 }
 
 /// What was answered in one login, by prompt.
-#[derive(Debug, Default)]
-pub(super) struct Dialogue {
-    given: BTreeMap<String, Secret>,
-}
+pub(super) type Dialogue = BTreeMap<String, Secret>;
 
 impl Answers {
     /// Returns the answer to use for a prompt; `None` if the user must be asked.
     ///
     /// A prompt that comes twice in one login means that the answer was refused: it is not used again anywhere.
     pub(super) fn find(&mut self, dialogue: &Dialogue, prompt: &str) -> Option<Secret> {
-        if dialogue.given.contains_key(prompt) {
+        if dialogue.contains_key(prompt) {
             self.kept.remove(prompt);
             self.declined.remove(prompt);
             return None;
@@ -33,7 +30,7 @@ impl Answers {
 
     /// Returns the prompts whose answers may be used again once the login has succeeded.
     pub(super) fn to_offer<'a>(&self, dialogue: &'a Dialogue) -> Vec<(&'a str, &'a Secret)> {
-        let new = dialogue.given.iter().filter(|(prompt, _)| {
+        let new = dialogue.iter().filter(|(prompt, _)| {
             !self.kept.contains_key(*prompt) && !self.declined.contains(*prompt)
         });
         new.map(|(prompt, answer)| (prompt.as_str(), answer)).collect()
@@ -47,18 +44,6 @@ impl Answers {
     /// Asks the user each time.
     pub(super) fn decline(&mut self, prompt: &str) {
         self.declined.insert(prompt.to_owned());
-    }
-}
-
-impl Dialogue {
-    /// Notes the answer to a prompt.
-    pub(super) fn give(&mut self, prompt: String, answer: Secret) {
-        self.given.insert(prompt, answer);
-    }
-
-    /// Returns true if something was answered.
-    pub(super) fn has_answers(&self) -> bool {
-        !self.given.is_empty()
     }
 }
 
@@ -102,8 +87,8 @@ mod tests {
         let mut answers = Answers::default();
         let mut first = Dialogue::default();
         assert_eq!(find(&mut answers, &first, "Password:"), None);
-        first.give("Password:".to_owned(), secret("barley"));
-        first.give("Code:".to_owned(), secret("123"));
+        first.insert("Password:".to_owned(), secret("barley"));
+        first.insert("Code:".to_owned(), secret("123"));
         let offered: Vec<_> = answers.to_offer(&first).iter().map(|(prompt, _)| *prompt).collect();
         assert_eq!(offered, ["Code:", "Password:"]);
         answers.decline("Code:");
@@ -112,10 +97,10 @@ mod tests {
         let mut second = Dialogue::default();
         assert_eq!(find(&mut answers, &second, "Code:"), None);
         assert_eq!(find(&mut answers, &second, "Password:").as_deref(), Some("barley"));
-        second.give("Password:".to_owned(), secret("barley"));
+        second.insert("Password:".to_owned(), secret("barley"));
         // The second node repeats the prompt: the answer was wrong there.
         assert_eq!(find(&mut answers, &second, "Password:"), None);
-        second.give("Password:".to_owned(), secret("wheat"));
+        second.insert("Password:".to_owned(), secret("wheat"));
         assert_eq!(find(&mut answers, &Dialogue::default(), "Password:"), None);
         // It may be offered again.
         assert_eq!(answers.to_offer(&second).len(), 1);

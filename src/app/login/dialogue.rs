@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::app::AppError;
 use crate::app::line_prompt::{LineInput, LinePrompt, until_stopped};
+use crate::app::login::LoginFault;
 use crate::app::login::answers::{Answers, Dialogue, prompt_of};
 use crate::app::prompt_place::PromptPlace;
 use gtop_ssh::{LoginHost, QuestionKind, Secret, SshQuestion};
@@ -11,15 +13,38 @@ use gtop_ui::{StopReason, StopSignals};
 /// Maximum number of lines shown of the output of ssh and the node before a question.
 const MAX_LINES: usize = 24;
 
-/// How a question ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AskResult {
-    Answered,
-    /// The user skips this host.
-    Skip,
-    /// The user skips all hosts.
+/// Why a login ends without success.
+pub(super) enum LoginEnd {
+    /// The next node may still be reachable.
+    Fault(LoginFault),
+    /// The user skips the rest.
     SkipAll,
-    Stopped(StopReason),
+    /// The user or a signal ends gtop, or an output is closed.
+    Ended(AppError),
+}
+
+impl<F: Into<LoginFault>> From<F> for LoginEnd {
+    fn from(fault: F) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+impl From<AppError> for LoginEnd {
+    fn from(error: AppError) -> Self {
+        Self::Ended(error)
+    }
+}
+
+impl From<StopReason> for LoginEnd {
+    fn from(reason: StopReason) -> Self {
+        Self::Ended(reason.into())
+    }
+}
+
+impl From<io::Error> for LoginEnd {
+    fn from(error: io::Error) -> Self {
+        Self::Ended(error.into())
+    }
 }
 
 /// Shows questions.
@@ -54,22 +79,20 @@ impl Questions {
         dialogue: &mut Dialogue,
         answers: &mut Answers,
         signals: &mut StopSignals,
-    ) -> io::Result<AskResult> {
+    ) -> Result<(), LoginEnd> {
         match question.kind {
             QuestionKind::Message => {
                 show(host, &question.lines)?;
                 // Without an answer ssh ends, so it is kept.
                 self.messages.push(question);
-                Ok(AskResult::Answered)
+                Ok(())
             }
             QuestionKind::HostKey | QuestionKind::Confirmation => {
                 let is_confirmation = question.kind == QuestionKind::Confirmation;
                 let ending = if is_confirmation { " [yes/no] " } else { "" };
-                match self.ask(question.lines.join("\n") + ending, true, signals).await? {
-                    Ok(answer) => question.answer(&answer).await,
-                    Err(other) => return Ok(other),
-                }
-                Ok(AskResult::Answered)
+                let answer = self.ask(question.lines.join("\n") + ending, true, signals).await?;
+                question.answer(&answer).await;
+                Ok(())
             }
             QuestionKind::Secret => {
                 self.messages.clear();
@@ -85,7 +108,7 @@ impl Questions {
         dialogue: &mut Dialogue,
         answers: &mut Answers,
         signals: &mut StopSignals,
-    ) -> io::Result<AskResult> {
+    ) -> Result<(), LoginEnd> {
         let text = question.lines.join("\n");
         let prompt = prompt_of(host, &text);
         let kept = prompt.as_deref().and_then(|prompt| answers.find(dialogue, prompt));
@@ -98,17 +121,17 @@ impl Questions {
             let is_of_key = text.starts_with("Enter ");
             let shown =
                 if names_host || is_of_key { text } else { format!("{}: {text}", host.name()) };
-            match self.ask(shown, false, signals).await? {
-                Ok(answer) if answer.expose().is_empty() => return Ok(AskResult::Skip),
-                Ok(answer) => answer,
-                Err(other) => return Ok(other),
+            let answer = self.ask(shown, false, signals).await?;
+            if answer.expose().is_empty() {
+                return Err(LoginFault::Skipped.into());
             }
+            answer
         };
         question.answer(&answer).await;
         if let Some(prompt) = prompt {
-            dialogue.give(prompt, answer);
+            dialogue.insert(prompt, answer);
         }
-        Ok(AskResult::Answered)
+        Ok(())
     }
 
     /// Prints once how to skip a host.
@@ -127,7 +150,7 @@ impl Questions {
         answers: &mut Answers,
         (user, hosts): (&str, String),
         signals: &mut StopSignals,
-    ) -> io::Result<AskResult> {
+    ) -> Result<(), LoginEnd> {
         let offered: Vec<_> = answers
             .to_offer(dialogue)
             .into_iter()
@@ -135,15 +158,15 @@ impl Questions {
             .collect();
         for (prompt, answer) in offered {
             let text = format!("use the same answer to \"{prompt}\" for {user} at {hosts}? [y/N] ");
-            match self.ask(text, true, signals).await? {
+            match self.ask(text, true, signals).await {
                 Ok(reply) if matches!(reply.expose().trim(), "y" | "Y" | "yes") => {
                     answers.keep(&prompt, answer);
                 }
-                Ok(_) | Err(AskResult::SkipAll) => answers.decline(&prompt),
-                Err(other) => return Ok(other),
+                Ok(_) | Err(LoginEnd::SkipAll) => answers.decline(&prompt),
+                Err(other) => return Err(other),
             }
         }
-        Ok(AskResult::Answered)
+        Ok(())
     }
 
     /// Asks for a line.
@@ -152,15 +175,14 @@ impl Questions {
         prompt: String,
         is_shown: bool,
         signals: &mut StopSignals,
-    ) -> io::Result<Result<Secret, AskResult>> {
+    ) -> Result<Secret, LoginEnd> {
         let (place, prompt) = (self.place.clone(), LinePrompt { prompt, is_shown });
         let asking =
             until_stopped(signals, move |is_over| prompt.ask(&place, is_over, &mut io::stderr()));
-        Ok(match asking.await? {
-            Ok(LineInput::Line(answer)) => Ok(answer),
-            Ok(LineInput::End) => Err(AskResult::SkipAll),
-            Ok(LineInput::Interrupt) => Err(AskResult::Stopped(StopReason::Interrupted)),
-            Err(reason) => Err(AskResult::Stopped(reason)),
-        })
+        match asking.await?? {
+            LineInput::Line(answer) => Ok(answer),
+            LineInput::End => Err(LoginEnd::SkipAll),
+            LineInput::Interrupt => Err(StopReason::Interrupted.into()),
+        }
     }
 }

@@ -1,45 +1,17 @@
 //! Logs in to nodes and the gateways before them, one after the other.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use crate::app::AppError;
 use crate::app::login::answers::{Answers, Dialogue};
-use crate::app::login::dialogue::{self, AskResult, Questions};
+use crate::app::login::dialogue::{self, LoginEnd, Questions};
 use crate::app::login::{LoginFault, check};
 use gtop_collect::transport::{self, Target, Transport};
 use gtop_model::nodeset;
 use gtop_ssh::{self as ssh, AskpassServer, Client, LoginEvent, LoginHost};
 use gtop_ui::StopSignals;
-
-/// Why a login ends without success.
-enum LoginEnd {
-    /// The next node may still be reachable.
-    Fault(LoginFault),
-    /// The user skips the rest.
-    SkipAll,
-    /// The user or a signal ends gtop, or an output is closed.
-    Ended(AppError),
-}
-
-impl<F: Into<LoginFault>> From<F> for LoginEnd {
-    fn from(fault: F) -> Self {
-        Self::Fault(fault.into())
-    }
-}
-
-impl From<AppError> for LoginEnd {
-    fn from(error: AppError) -> Self {
-        Self::Ended(error)
-    }
-}
-
-impl From<io::Error> for LoginEnd {
-    fn from(error: io::Error) -> Self {
-        Self::Ended(error.into())
-    }
-}
 
 /// Logs in to nodes.
 pub(super) struct LoginRun<'a, W> {
@@ -187,7 +159,7 @@ impl<W: Write> LoginRun<'_, W> {
         let ended = loop {
             let question = tokio::select! {
                 biased;
-                reason = self.signals.next() => return Err(AppError::from(reason).into()),
+                reason = self.signals.next() => return Err(reason.into()),
                 event = login.next() => match event {
                     LoginEvent::Text(lines) => {
                         unread.extend(lines);
@@ -205,12 +177,7 @@ impl<W: Write> LoginRun<'_, W> {
                 self.answers.entry(host.user().to_owned()).or_default(),
                 &mut self.signals,
             );
-            match asking.await? {
-                AskResult::Answered => {}
-                AskResult::Skip => return Err(LoginFault::Skipped.into()),
-                AskResult::SkipAll => return Err(LoginEnd::SkipAll),
-                AskResult::Stopped(reason) => return Err(AppError::from(reason).into()),
-            }
+            asking.await?;
         };
         drop(login);
         let recorded = match ended {
@@ -223,10 +190,7 @@ impl<W: Write> LoginRun<'_, W> {
         if !alike.is_empty() {
             let place = (host.user(), nodeset::fold(alike));
             let answers = self.answers.entry(host.user().to_owned()).or_default();
-            let offering = self.questions.offer(&dialogue, answers, place, &mut self.signals);
-            if let AskResult::Stopped(reason) = offering.await? {
-                return Err(AppError::from(reason).into());
-            }
+            self.questions.offer(&dialogue, answers, place, &mut self.signals).await?;
         }
         Ok(())
     }
@@ -243,5 +207,5 @@ impl<W: Write> LoginRun<'_, W> {
 /// Returns why a login failed: ssh reports refused keys where an answer was refused.
 fn explained(fault: ssh::Fault, dialogue: &Dialogue) -> LoginFault {
     let is_refusal = matches!(fault, ssh::Fault::AuthenticationRefused { .. });
-    if is_refusal && dialogue.has_answers() { LoginFault::Refused } else { fault.into() }
+    if is_refusal && !dialogue.is_empty() { LoginFault::Refused } else { fault.into() }
 }
