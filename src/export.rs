@@ -15,7 +15,7 @@ pub use rntop::{RNTOP_HEADER, RntopLog};
 pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 #[cfg(feature = "record")]
 pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
-pub use time_format::TimeFormat;
+pub use time_format::{TimeFormat, zoned_text};
 
 mod csv;
 mod exposition;

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::app::CommandError;
 use crate::cli::SpanOptions;
+use crate::export::zoned_text;
 use gtop_local::time::Timestamp;
 use gtop_ui::{TimeContext, parse_time};
 
@@ -60,8 +61,7 @@ pub(super) fn parse_span(
 
 /// Returns a local time: `2026-11-24 14:05:00`.
 pub(super) fn local_time(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
-    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    zoned_text(at, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
 }
 
 /// Returns spans as text.

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField, OutputRow};
-use crate::export::time_format::TimeFormat;
+use crate::export::time_format::{TimeFormat, zoned_text};
 use gtop_collect::source::replay::{FoldedChange, FoldedLine};
 use gtop_fleet::metrics::{Value, ValueKind, device_fields, unit_of};
 use gtop_fleet::{Anonymizer, HoldingsKeeper, Node};
@@ -360,6 +360,5 @@ fn shortest(number: f32) -> f64 {
 
 /// Returns a time in ISO 8601, in UTC.
 fn time_text(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
-    at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    zoned_text(at, &TimeZone::UTC, "%Y-%m-%dT%H:%M:%S%.6fZ")
 }

@@ -24,7 +24,7 @@ use gtop_model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 const MAX_ELSEWHERE: usize = 1_000;
 
 /// What was collected.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UsageCollector {
     scope: ReportScope,
     placing: HoldingsKeeper,
@@ -45,19 +45,7 @@ pub(super) struct UsageCollector {
 
 impl UsageCollector {
     pub(super) fn new(scope: ReportScope) -> Self {
-        Self {
-            holders: HolderSums::new(scope.filter.clone()),
-            scope,
-            known_nodes: BTreeSet::new(),
-            placing: HoldingsKeeper::default(),
-            rosters: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            machines: MachineIndex::default(),
-            jobs: BTreeMap::new(),
-            pending: BTreeSet::new(),
-            elsewhere: BTreeMap::new(),
-            commands: BTreeMap::new(),
-        }
+        Self { holders: HolderSums::new(scope.filter.clone()), scope, ..Self::default() }
     }
 
     /// Takes a change of a recording.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::report::collector::UsageCollector;
 use crate::report::filter::{ReportFilter, is_named, is_user};
+use crate::report::holders::JobFacts;
 use gtop_fleet::Holder;
 use gtop_model::{NodeName, nodeset};
 
@@ -57,25 +58,23 @@ pub(super) fn check_filter(
     unmatched: UnmatchedName,
 ) -> Result<Vec<String>, NothingMatched> {
     let check = FilterCheck { filter, collector };
-    let mut problems = check.problems();
+    let problems = check.problems();
     let records = &collector.holders.records;
     let has_counted = if filter.is_of_holders() {
         records.iter().any(|record| record.span.is_some())
     } else {
         !collector.nodes.is_empty() || filter.is_empty()
     };
-    match (unmatched, problems.is_empty()) {
-        (UnmatchedName::Noted, _) if has_counted => {
-            Ok(problems.iter().map(ToString::to_string).collect())
-        }
-        (UnmatchedName::Refused | UnmatchedName::Noted, false) => Err(problems.remove(0)),
-        (UnmatchedName::Refused | UnmatchedName::Noted, true)
-            if filter.is_of_holders() && !has_counted =>
-        {
-            Err(NothingMatched::NothingHeld(filter.text()))
-        }
-        (UnmatchedName::Refused | UnmatchedName::Noted, true) => Ok(Vec::new()),
+    if unmatched == UnmatchedName::Noted && has_counted {
+        return Ok(problems.iter().map(ToString::to_string).collect());
     }
+    if let Some(first) = problems.into_iter().next() {
+        return Err(first);
+    }
+    if filter.is_of_holders() && !has_counted {
+        return Err(NothingMatched::NothingHeld(filter.text()));
+    }
+    Ok(Vec::new())
 }
 
 /// A filter, and what was collected.
@@ -108,43 +107,44 @@ impl FilterCheck<'_> {
         let collector = self.collector;
         let is_job =
             |holder: &Holder| is_named(name, holder.job.as_ref(), collector.shown_id(holder));
-        if self.counted().any(is_job) {
-            return None;
-        }
-        let shown = format!("job {name}");
         let listed = collector.jobs.iter();
-        let mut listed =
-            listed.filter(|(id, facts)| is_named(name, Some(id), Some(&facts.shown_id)));
-        let listed_on = listed.clone().flat_map(|(_, facts)| facts.nodes.iter());
-        if let Some(elsewhere) = self.elsewhere(&shown, is_job, listed_on) {
-            return Some(elsewhere);
-        }
-        if listed.next().is_some() {
-            return Some(NothingMatched::NothingHeld(shown));
-        }
-        if collector.pending.contains(name) {
-            return Some(NothingMatched::Pending(shown));
-        }
-        let known = self.all().filter_map(|holder| collector.shown_id(holder));
-        Some(unknown(shown, "jobs", known.map(str::to_owned).collect()))
+        let listed = listed.filter(|(id, facts)| is_named(name, Some(id), Some(&facts.shown_id)));
+        let listed: Vec<&JobFacts> = listed.map(|(_, facts)| facts).collect();
+        self.problem_of_holder(format!("job {name}"), is_job, &listed, |shown| {
+            if collector.pending.contains(name) {
+                return NothingMatched::Pending(shown);
+            }
+            let known = self.all().filter_map(|holder| collector.shown_id(holder));
+            unknown(shown, "jobs", known.map(str::to_owned).collect())
+        })
     }
 
     fn problem_of_user(&self, name: &str) -> Option<NothingMatched> {
         let is_of_user = |holder: &Holder| is_user(name, &holder.user);
-        if self.counted().any(is_of_user) {
+        let listed = self.collector.jobs.values().filter(|facts| *facts.user == *name);
+        let listed: Vec<&JobFacts> = listed.collect();
+        self.problem_of_holder(format!("user {name}"), is_of_user, &listed, |shown| {
+            unknown(shown, "users", self.all().map(|holder| holder.user.text()).collect())
+        })
+    }
+
+    /// Returns why nothing is of a name that these holders have and these listed jobs; `otherwise` tells it if it has none.
+    fn problem_of_holder(
+        &self,
+        shown: String,
+        is_named: impl Fn(&Holder) -> bool,
+        listed: &[&JobFacts],
+        otherwise: impl FnOnce(String) -> NothingMatched,
+    ) -> Option<NothingMatched> {
+        if self.counted().any(&is_named) {
             return None;
         }
-        let shown = format!("user {name}");
-        let mut listed = self.collector.jobs.values().filter(|facts| *facts.user == *name);
-        let listed_on = listed.clone().flat_map(|facts| facts.nodes.iter());
-        if let Some(elsewhere) = self.elsewhere(&shown, is_of_user, listed_on) {
+        let listed_on = listed.iter().flat_map(|facts| &facts.nodes);
+        if let Some(elsewhere) = self.elsewhere(&shown, is_named, listed_on) {
             return Some(elsewhere);
         }
-        if listed.next().is_some() {
-            return Some(NothingMatched::NothingHeld(shown));
-        }
-        let known = self.all().map(|holder| holder.user.text()).collect();
-        Some(unknown(shown, "users", known))
+        let is_listed = !listed.is_empty();
+        Some(if is_listed { NothingMatched::NothingHeld(shown) } else { otherwise(shown) })
     }
 
     fn problem_of_node(&self, name: &str) -> Option<NothingMatched> {

@@ -6,7 +6,7 @@ use crate::report::series::StepGrid;
 use gtop_local::time::Timestamp;
 
 /// What is recorded, and how it is divided.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ReportScope {
     /// The times that count.
     pub(super) from: Timestamp,

@@ -22,7 +22,7 @@ const STEP_SECONDS: [i64; 18] = [
 ];
 
 /// The steps of all charts of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepGrid {
     /// Begin of the first step.
     pub from: Timestamp,

@@ -199,11 +199,15 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names:
             "host_net_io_tx_data_MiB",
             "Host network I/O transmitted data (MiB).",
             &network,
-            outward as fn(&Counter) -> u64,
+            (|one| one.outward) as fn(&Counter) -> u64,
         ),
-        ("host_net_io_rx_data_MiB", "Host network I/O received data (MiB).", &network, inward),
-        ("host_disk_io_read_data_MiB", "Host disk I/O read data (MiB).", &disks, inward),
-        ("host_disk_io_write_data_MiB", "Host disk I/O write data (MiB).", &disks, outward),
+        ("host_net_io_rx_data_MiB", "Host network I/O received data (MiB).", &network, |one| {
+            one.inward
+        }),
+        ("host_disk_io_read_data_MiB", "Host disk I/O read data (MiB).", &disks, |one| one.inward),
+        ("host_disk_io_write_data_MiB", "Host disk I/O write data (MiB).", &disks, |one| {
+            one.outward
+        }),
     ] {
         let samples = list.iter().map(|(labels, one)| (labels, mebibytes(read(one))));
         text.gauge(name, help, samples);
@@ -229,14 +233,6 @@ fn counters<'a>(
         let counters = of_host(&served.node.host.fast).iter();
         counters.map(move |counter| (labels.and(label, &counter.name), counter))
     }))
-}
-
-fn inward(counter: &Counter) -> u64 {
-    counter.inward
-}
-
-fn outward(counter: &Counter) -> u64 {
-    counter.outward
 }
 
 fn device_labels(served: &ServedDevice<'_>) -> Labels {

@@ -11,7 +11,7 @@ use gtop_fleet::metrics::{
     Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric,
 };
 use gtop_fleet::{
-    DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, StateReason, Traffic,
+    DeviceCount, DeviceState, Evidence, HealthReason, Host, JobLookup, StateReason, Traffic,
 };
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, TransportKind};
@@ -86,6 +86,15 @@ fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     text.infos("gtop_source_fault_info", "why a source has no new samples", faults);
 }
 
+/// Names of families for both directions, the label that tells what has the traffic, and where it is.
+type TrafficFamilies = ([&'static str; 2], &'static str, fn(&Host) -> &[Traffic]);
+
+const TRAFFIC: [TrafficFamilies; 3] = [
+    (["network_receive", "network_transmit"], "interface", |host| &host.network),
+    (["infiniband_receive", "infiniband_transmit"], "port", |host| &host.infiniband),
+    (["disk_read", "disk_write"], "disk", |host| &host.disks),
+];
+
 fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     for field in HOST {
         let is_slow = is_slow_host_metric(field.id);
@@ -95,14 +104,10 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: b
         let hosts = hosts.map(|served| (&served.labels, served.node));
         write_field(text, "node", field, hosts);
     }
-    for (directions, label, traffic) in [
-        (["network_receive", "network_transmit"], "interface", network as fn(_) -> _),
-        (["infiniband_receive", "infiniband_transmit"], "port", infiniband),
-        (["disk_read", "disk_write"], "disk", disks),
-    ] {
+    for (directions, label, traffic) in TRAFFIC {
         let rates = served
             .fresh_hosts()
-            .flat_map(|served| traffic(served).iter().map(move |one| (served, one)))
+            .flat_map(|served| traffic(&served.node.host).iter().map(move |one| (served, one)))
             .map(|(served, one)| (served.labels.and(label, &one.name), one));
         let rates = unique(rates);
         let [inward, outward] =
@@ -120,18 +125,6 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: b
     let help = "space of a file system that is free for an ordinary user";
     let free = spaces.iter().map(|(labels, space)| (labels, space.free.into()));
     text.gauge("gtop_node_filesystem_free_bytes", help, free);
-}
-
-fn network<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
-    &served.node.host.network
-}
-
-fn infiniband<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
-    &served.node.host.infiniband
-}
-
-fn disks<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
-    &served.node.host.disks
 }
 
 fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
@@ -284,11 +277,10 @@ fn write_field<'l, S: 'static>(
     if matches!(field.kind, ValueKind::Text | ValueKind::Timestamp) {
         return;
     }
-    let unit = BaseUnit::of(field.id);
-    let name = format!("gtop_{subject}_{}", unit.name_of(field.id, field.is_counter));
+    let name = family_name(subject, field.id, field.is_counter);
     let kind = if field.is_counter { FamilyKind::Counter } else { FamilyKind::Gauge };
     let samples = subjects.filter_map(|(labels, subject)| {
-        Some((labels, unit.converted(SampleValue::of(&(field.read)(subject))?)))
+        Some((labels, in_base_unit(field.id, SampleValue::of(&(field.read)(subject))?)))
     });
     text.family(Family { name: &name, kind, help: field.help }, samples);
 }
@@ -304,47 +296,22 @@ const RENAMED: [(&str, &str); 7] = [
     ("ecc_uncorrected_total_errors", "ecc_uncorrected_lifetime_errors"),
 ];
 
-/// The unit that Prometheus wants instead of the one that an id ends in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BaseUnit {
-    /// Percent become a ratio.
-    Ratio,
-    /// Megahertz become hertz.
-    Hertz,
-    /// The unit stays.
-    Same,
+/// Returns the name for an id, in the unit that Prometheus wants: `utilization_percent` becomes `utilization_ratio`.
+fn family_name(subject: &str, id: &str, is_counter: bool) -> String {
+    let renamed = RENAMED.iter().find(|(known, _)| *known == id);
+    let name = renamed.map_or(id, |(_, name)| name);
+    let name = name.replace("_percent", "_ratio").replace("_megahertz", "_hertz");
+    format!("gtop_{subject}_{name}{}", if is_counter { "_total" } else { "" })
 }
 
-impl BaseUnit {
-    fn of(id: &str) -> Self {
-        if id.ends_with("_percent") {
-            Self::Ratio
-        } else if id.ends_with("_megahertz") {
-            Self::Hertz
-        } else {
-            Self::Same
-        }
-    }
-
-    /// Returns the name for an id: `utilization_percent` becomes `utilization_ratio`.
-    fn name_of(self, id: &str, is_counter: bool) -> String {
-        let name = match self {
-            Self::Ratio => id.trim_end_matches("percent").to_owned() + "ratio",
-            Self::Hertz => id.trim_end_matches("megahertz").to_owned() + "hertz",
-            Self::Same => {
-                let renamed = RENAMED.iter().find(|(known, _)| *known == id);
-                renamed.map_or(id, |(_, name)| name).to_owned()
-            }
-        };
-        if is_counter { name + "_total" } else { name }
-    }
-
-    fn converted(self, value: SampleValue) -> SampleValue {
-        match self {
-            Self::Ratio => value.divided(100.0),
-            Self::Hertz => value.millionfold(),
-            Self::Same => value,
-        }
+/// Converts a value of this metric to the unit that Prometheus wants.
+fn in_base_unit(id: &str, value: SampleValue) -> SampleValue {
+    if id.ends_with("_percent") {
+        value.divided(100.0)
+    } else if id.ends_with("_megahertz") {
+        value.millionfold()
+    } else {
+        value
     }
 }
 
@@ -354,11 +321,12 @@ mod tests {
 
     #[test]
     fn names_have_base_units_and_only_counters_end_in_total() {
-        let name = |id: &str, is_counter| BaseUnit::of(id).name_of(id, is_counter);
-        assert_eq!(name("utilization_percent", false), "utilization_ratio");
-        assert_eq!(name("sm_clock_megahertz", false), "sm_clock_hertz");
-        assert_eq!(name("energy_joules", true), "energy_joules_total");
-        assert_eq!(name("ecc_corrected_total_errors", true), "ecc_corrected_lifetime_errors_total");
+        let name = |id: &str, is_counter| family_name("x", id, is_counter);
+        assert_eq!(name("utilization_percent", false), "gtop_x_utilization_ratio");
+        assert_eq!(name("sm_clock_megahertz", false), "gtop_x_sm_clock_hertz");
+        assert_eq!(name("energy_joules", true), "gtop_x_energy_joules_total");
+        let renamed = name("ecc_corrected_total_errors", true);
+        assert_eq!(renamed, "gtop_x_ecc_corrected_lifetime_errors_total");
         let mut names = BTreeSet::new();
         for field in device_fields() {
             let name = name(field.id, field.is_counter);
