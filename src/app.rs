@@ -262,6 +262,17 @@ fn print_whole(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     })
 }
 
+/// Waits for something, unless a signal ends gtop before.
+async fn unless_stopped<T>(
+    signals: &mut StopSignals,
+    work: impl Future<Output = T>,
+) -> Result<T, StopReason> {
+    tokio::select! {
+        done = work => Ok(done),
+        reason = signals.next() => Err(reason),
+    }
+}
+
 /// Returns an environment variable; `None` if it is unset or not UTF-8.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

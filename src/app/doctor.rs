@@ -9,7 +9,7 @@ use crate::app::env::Env;
 use crate::app::prompter::Prompter;
 use crate::app::targets::{self, PodSearch};
 use crate::app::unlock::unlock_keys;
-use crate::app::{AppError, ExitReason};
+use crate::app::{AppError, ExitReason, unless_stopped};
 use crate::cli::DoctorOptions;
 use crate::doctor::{
     Report, SchedulerDiagnosis, diagnose_node, diagnose_scheduler, report_on_pod, write_json,
@@ -80,10 +80,7 @@ async fn examine(
     let mut signals = StopSignals::new();
     if let Some((kind, filter)) = jobs {
         let diagnosis = Box::pin(diagnose_scheduler(kind, &filter, &env.transport, &env.clock));
-        let diagnosis = tokio::select! {
-            diagnosis = diagnosis => diagnosis,
-            reason = signals.next() => return Ok(reason.into()),
-        };
+        let diagnosis = unless_stopped(&mut signals, diagnosis).await?;
         let Some(SchedulerDiagnosis { report, nodes }) = diagnosis else {
             return Ok(ExitReason::Failed);
         };
@@ -105,10 +102,7 @@ async fn examine(
     let mut printed = 0;
     let mut is_healthy = first.iter().all(Report::is_healthy);
     while reports.len() < count {
-        let done = tokio::select! {
-            done = examinations.join_next() => done,
-            reason = signals.next() => return Ok(reason.into()),
-        };
+        let done = unless_stopped(&mut signals, examinations.join_next()).await?;
         // A task that panicked has no report and counts as failed.
         let Some(done) = done else { break };
         let Ok((index, report)) = done else {

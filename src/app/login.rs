@@ -19,7 +19,7 @@ use crate::app::login::dialogue::Questions;
 use crate::app::login::login_run::LoginRun;
 use crate::app::prompt_place::PromptPlace;
 use crate::app::targets::{self, TargetError};
-use crate::app::{AppError, CommandError, ExitReason};
+use crate::app::{AppError, CommandError, ExitReason, unless_stopped};
 use crate::cli::LoginOptions;
 use crate::setting_table::TransportChoice;
 use crate::watch::SCHEDULER_TIMEOUT;
@@ -161,10 +161,8 @@ pub(super) async fn log_in_to_all(
 ) -> Result<ExitReason, AppError> {
     let mut signals = StopSignals::new();
     let _no_echo = NoEcho::between_prompts();
-    let checks = tokio::select! {
-        checks = check_all(transport, max_connecting, targets) => checks,
-        reason = signals.next() => return Ok(reason.into()),
-    };
+    let checking = check_all(transport, max_connecting, targets);
+    let checks = unless_stopped(&mut signals, checking).await?;
     let mut needed = Vec::new();
     let mut ready: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut has_failed = false;

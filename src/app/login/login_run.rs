@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use crate::app::AppError;
 use crate::app::login::answers::{Answers, Dialogue};
 use crate::app::login::dialogue::{self, LoginEnd, Questions};
 use crate::app::login::{LoginFault, check};
+use crate::app::{AppError, unless_stopped};
 use gtop_collect::transport::{self, Target, Transport};
 use gtop_model::nodeset;
 use gtop_ssh::{self as ssh, AskpassServer, Client, LoginEvent, LoginHost};
@@ -67,7 +67,8 @@ impl<W: Write> LoginRun<'_, W> {
             );
             let mut user = String::new();
             if let Ok((client, ssh)) = self.transport.ssh_client(target)
-                && let Ok(hosts) = self.unless_stopped(client.login_hosts(&ssh)).await?
+                && let Ok(hosts) =
+                    unless_stopped(&mut self.signals, client.login_hosts(&ssh)).await?
                 && let Some(host) = hosts.last().filter(|_| asks)
             {
                 host.user().clone_into(&mut user);
@@ -85,7 +86,7 @@ impl<W: Write> LoginRun<'_, W> {
     ) -> Result<(), LoginEnd> {
         let transport = self.transport;
         let (client, ssh) = transport.ssh_client(target)?;
-        let hosts = self.unless_stopped(client.login_hosts(&ssh)).await??;
+        let hosts = unless_stopped(&mut self.signals, client.login_hosts(&ssh)).await??;
         let Some((node, gateways)) = hosts.split_last() else { return Ok(()) };
         let behind = gateways.iter().skip(1).chain([node]);
         let mut needs_master = false;
@@ -94,14 +95,14 @@ impl<W: Write> LoginRun<'_, W> {
         }
         if matches!(fault, ssh::Fault::AtGateway { .. }) {
             // What the node itself needs is not known yet.
-            match self.unless_stopped(check(transport, target)).await? {
+            match unless_stopped(&mut self.signals, check(transport, target)).await? {
                 Err(LoginFault::Transport(transport::Fault::Ssh(fault)))
                     if fault.is_solved_by_login() => {}
                 checked => return Ok(checked.map(drop)?),
             }
         }
         self.log_in(client, node).await?;
-        let checked = self.unless_stopped(check(transport, target)).await?;
+        let checked = unless_stopped(&mut self.signals, check(transport, target)).await?;
         if checked.is_err() {
             // The connection is of no use.
             client.close_logins(Some(std::slice::from_ref(node))).await;
@@ -122,12 +123,12 @@ impl<W: Write> LoginRun<'_, W> {
         if self.failed_gateways.contains(&name) {
             return Err(LoginFault::Gateway(name).into());
         }
-        if self.unless_stopped(client.master_socket(gateway)).await?.is_some() {
+        if unless_stopped(&mut self.signals, client.master_socket(gateway)).await?.is_some() {
             *needs_master = true;
             return Ok(());
         }
         if !*needs_master {
-            match self.unless_stopped(client.check_gateway_of(next)).await? {
+            match unless_stopped(&mut self.signals, client.check_gateway_of(next)).await? {
                 Ok(()) => return Ok(()),
                 Err(fault) if !fault.is_solved_by_login() => {
                     return Err(fault.at_gateway(&name).into());
@@ -193,14 +194,6 @@ impl<W: Write> LoginRun<'_, W> {
             self.questions.offer(&dialogue, answers, place, &mut self.signals).await?;
         }
         Ok(())
-    }
-
-    /// Waits for something, unless gtop is to end.
-    async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Result<T, AppError> {
-        tokio::select! {
-            done = work => Ok(done),
-            reason = self.signals.next() => Err(reason.into()),
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::app::env::Env;
 use crate::app::line_prompt::NoEcho;
 use crate::app::pick::{PickError, become_program};
 use crate::app::prompter::Prompter;
-use crate::app::{AppError, ExitReason, variable, watchdog};
+use crate::app::{AppError, ExitReason, unless_stopped, variable, watchdog};
 use gtop_collect::transport::{AttachedCommand, Target, Transport};
 use gtop_local::fault::Fault;
 use gtop_local::process::{self, Exit, Output};
@@ -90,10 +90,7 @@ async fn attach(
         }
         Ok(opening.await)
     };
-    tokio::select! {
-        opened = opened => opened,
-        reason = signals.next() => Err(reason.into()),
-    }
+    unless_stopped(&mut signals, opened).await?
 }
 
 /// Returns the line that makes any login shell run the command with these variables, and with its arguments as they are.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::app::AppError;
 use crate::app::env::Env;
+use crate::app::{AppError, unless_stopped};
 use crate::cli::PickOptions;
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::pick::{PickRequest, Picks};
@@ -57,9 +57,6 @@ async fn wait_for_lock() -> Result<Option<PickLock>, StopReason> {
             Ok(lock) => return Ok(lock),
             Err(_error) => return Ok(None),
         }
-        tokio::select! {
-            () = sleep(LOCK_INTERVAL) => {}
-            reason = signals.next() => return Err(reason),
-        }
+        unless_stopped(&mut signals, sleep(LOCK_INTERVAL)).await?;
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::AppError;
 use crate::app::env::Env;
 use crate::app::watch::WatchSession;
+use crate::app::{AppError, unless_stopped};
 use crate::setting_table::{JobSettings, OutputSettings};
 use crate::watch::{Discovery, is_complete};
 use gtop_collect::inventory::JobTargets;
@@ -62,10 +62,7 @@ pub(super) async fn complete_fleet(
         drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
         io::Result::Ok((jobs, scheduler_time))
     };
-    let (jobs, scheduler_time) = tokio::select! {
-        jobs = gathered => jobs?,
-        reason = signals.next() => return Err(reason.into()),
-    };
+    let (jobs, scheduler_time) = unless_stopped(&mut signals, gathered).await??;
     let fleet = monitor.fleet().borrow().clone();
     let Some(jobs) = jobs else { return Ok(Snapshot { fleet, scheduler_time }) };
     if is_unconfigured(&jobs) && !env.cli.jobs.is_requested() {
