@@ -79,7 +79,8 @@ pub(super) fn run(
         ..ReportRequest::default()
     };
     if let Some(path) = &options.write {
-        check_output(path, format, options.force)?;
+        // A file that cannot be written is refused before the work begins.
+        write_file(path, None, format, options.force)?;
     }
     let files = options.files();
     let report = match options.watch_time {
@@ -99,7 +100,7 @@ pub(super) fn run(
     write_report(&mut text, &report, format, &TimeZone::system())?;
     match &options.write {
         Some(path) => {
-            write_file(path, &text, format, options.force)?;
+            write_file(path, Some(&text), format, options.force)?;
             for note in report.notes.iter().filter(|_| options.watch_time.is_some()) {
                 writeln!(err, "gtop: {note}")?;
             }
@@ -155,34 +156,22 @@ fn summary(report: &UsageReport, path: &Path) -> String {
     )
 }
 
-/// Refuses a file that cannot be written, before the work begins.
-fn check_output(path: &Path, format: ReportFormat, is_forced: bool) -> Result<(), AppError> {
+/// Writes the report, unless that would replace a file of others; without a text, it only finds out whether it may.
+fn write_file(
+    path: &Path,
+    text: Option<&[u8]>,
+    format: ReportFormat,
+    is_forced: bool,
+) -> Result<(), AppError> {
     let mut is_foreign = false;
-    // What the file has stays: only whether it may be replaced is of interest.
     storage::edit(path, MODES, |old| {
         is_foreign = !is_forced && !format.is_report(old);
-        None
+        text.filter(|_| !is_foreign).map(<[u8]>::to_vec)
     })?;
     if is_foreign {
         Err(ReportError::ForeignFile(path.display().to_string()).into())
     } else {
         Ok(())
-    }
-}
-
-fn write_file(
-    path: &Path,
-    text: &[u8],
-    format: ReportFormat,
-    is_forced: bool,
-) -> Result<(), AppError> {
-    let is_written = storage::edit(path, MODES, |old| {
-        (is_forced || format.is_report(old)).then(|| text.to_vec())
-    })?;
-    if is_written {
-        Ok(())
-    } else {
-        Err(ReportError::ForeignFile(path.display().to_string()).into())
     }
 }
 

@@ -118,7 +118,9 @@ impl Discovery {
 
 impl Drop for Discovery {
     fn drop(&mut self) {
-        self.worker.take().map(|worker| worker.finish(SHUTDOWN_TIMEOUT));
+        if let Some(worker) = self.worker.take() {
+            worker.finish(SHUTDOWN_TIMEOUT);
+        }
     }
 }
 
