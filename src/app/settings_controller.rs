@@ -14,8 +14,7 @@ use gtop_fleet::query::{DisplaySelection, NameColumns, VisibleDevice};
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
 use gtop_ui::{
-    DisplayOptions, Keymap, ScreenSettings, SettingsEvent, Theme, ThemeOptions, UiConfig,
-    UiPreference,
+    DisplayOptions, Keymap, ScreenSettings, SettingsEvent, Theme, UiConfig, UiPreference,
 };
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
@@ -34,7 +33,7 @@ pub(super) struct SettingsController {
 impl SettingsController {
     pub(super) fn ui_config(&self) -> UiConfig {
         let settings: ScreenSettings = self.settings.read();
-        let theme_options = ThemeOptions::new(&settings);
+        let theme_options = settings.theme_options();
         UiConfig {
             theme: Theme::resolve(theme_options, variable),
             detects_background: theme_options.is_light().is_none(),
@@ -124,7 +123,7 @@ fn summarize(names: &[&str]) -> String {
 
 /// Returns colours and glyphs; `variable` reads an environment variable.
 pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
-    Theme::resolve(ThemeOptions::new(&settings.read()), variable)
+    Theme::resolve(settings.read::<ScreenSettings>().theme_options(), variable)
 }
 
 /// Returns the display options; `variable` reads an environment variable.
@@ -136,7 +135,7 @@ pub(super) fn display_options(
     DisplayOptions {
         has_scheduler: scheduler.is_some(),
         scheduler: &scheduler.unwrap_or_default().profile().words,
-        ..DisplayOptions::new(&settings.read(), selection(settings, variable))
+        ..settings.read::<ScreenSettings>().display_options(selection(settings, variable))
     }
 }
 
@@ -235,7 +234,7 @@ mod tests {
         ] {
             let settings = settings_with(&values);
             assert_eq!(theme(&settings, colourless).palette, palette, "{values:?}");
-            let options = ThemeOptions::new(&settings.read());
+            let options = settings.read::<ScreenSettings>().theme_options();
             assert_eq!(options.is_light().is_none(), detects_background, "{values:?}");
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::chart_metric::ChartMetric;
 use crate::key_scheme::KeyScheme;
-use crate::settings::ScreenSettings;
 use crate::widgets::column_spec::TableColumns;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::{MemoryUnit, Units};
@@ -68,33 +67,6 @@ pub struct Thresholds {
 }
 
 impl DisplayOptions {
-    /// Returns the options in the settings.
-    pub fn new(settings: &ScreenSettings, selection: DisplaySelection) -> Self {
-        let defaults = Self::default();
-        let load = settings.gpu_util_thresh.map(Thresholds::of_percent);
-        let metrics = settings.charted.iter().filter_map(|name| ChartMetric::from_name(name));
-        Self {
-            load: load.unwrap_or(defaults.load),
-            device: load.unwrap_or(defaults.device),
-            memory: Thresholds::of_percent(settings.mem_util_thresh),
-            is_fahrenheit: settings.fahrenheit,
-            density: settings.monitor,
-            is_readonly: settings.readonly,
-            key_scheme: settings.key_scheme,
-            unit: settings.units,
-            chart: Chart { metrics: metrics.collect(), is_reversed: settings.reverse_chart },
-            selection,
-            columns: TableColumns {
-                fleet: settings.columns_fleet.clone(),
-                node: settings.columns_node.clone(),
-                processes: settings.columns_processes.clone(),
-                jobs: settings.columns_jobs.clone(),
-                users: settings.columns_users.clone(),
-            },
-            ..defaults
-        }
-    }
-
     /// Returns the units of memory and temperature.
     pub(crate) fn units(&self) -> Units {
         Units { memory: self.unit, is_fahrenheit: self.is_fahrenheit }
@@ -129,7 +101,7 @@ impl Default for Chart {
 }
 
 impl Thresholds {
-    fn of_percent((medium, high): (u8, u8)) -> Self {
+    pub(crate) fn of_percent((medium, high): (u8, u8)) -> Self {
         Self { medium: medium.into(), high: high.into() }
     }
 

@@ -134,7 +134,7 @@ mod tests {
             charted: ["throttled", "temp", "enc"].map(str::to_owned).into(),
             ..defaults.clone()
         };
-        let display = DisplayOptions::new(&settings, DisplaySelection::default());
+        let display = settings.display_options(DisplaySelection::default());
         let mut navigation = Navigation::default();
         navigation.shared.panel.density = Some(Density::Compact);
         Preferences::default().configure(&mut navigation, settings.clone());

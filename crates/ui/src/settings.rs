@@ -1,15 +1,17 @@
 //! The settings of the screen, as help, files and the setup dialog know them.
 
 use crate::chart_metric::ChartMetric;
-use crate::display_options::Density;
+use crate::display_options::{Chart, Density, DisplayOptions, Thresholds};
 use crate::key_scheme::KeyScheme;
-use crate::theme::{Background, ColourUse, ThemeName};
+use crate::theme::{Background, ColourUse, ThemeName, ThemeOptions};
 use crate::views::fleet::{Grouping, Layout, MapMetric};
 use crate::views::{fleet, job, node, processes, users};
+use crate::widgets::column_spec::TableColumns;
 use crate::widgets::number_format::MemoryUnit;
+use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::settings;
 use gtop_fleet::settings::{
-    Choice, ChoiceValue, EnvMapping, Given, choice, columns, distinct_list, env_alias, flag,
+    Choice, ChoiceValue, EnvMapping, Given, Layer, choice, columns, distinct_list, env_alias, flag,
     open_switch, percent_pair, sort, switch, value,
 };
 
@@ -221,6 +223,48 @@ settings! {
             .label("newest values on the left")
             .help("Draw charts with the newest sample on the left")
             .page(CHART),
+    }
+}
+
+impl ScreenSettings {
+    /// Returns the options of a theme.
+    pub fn theme_options(&self) -> ThemeOptions {
+        // As bright as nvitop, unless a theme is chosen.
+        let is_hot = self.theme.layer == Layer::Default && self.key_scheme == KeyScheme::Nvitop;
+        ThemeOptions {
+            name: if is_hot { ThemeName::Hot } else { self.theme.value },
+            background: self.background,
+            colour: self.color,
+            is_ascii: self.ascii,
+            is_colorful: self.colorful,
+        }
+    }
+
+    /// Returns the display options, for what is selected of the fleet.
+    pub fn display_options(&self, selection: DisplaySelection) -> DisplayOptions {
+        let defaults = DisplayOptions::default();
+        let load = self.gpu_util_thresh.map(Thresholds::of_percent);
+        let metrics = self.charted.iter().filter_map(|name| ChartMetric::from_name(name));
+        DisplayOptions {
+            load: load.unwrap_or(defaults.load),
+            device: load.unwrap_or(defaults.device),
+            memory: Thresholds::of_percent(self.mem_util_thresh),
+            is_fahrenheit: self.fahrenheit,
+            density: self.monitor,
+            is_readonly: self.readonly,
+            key_scheme: self.key_scheme,
+            unit: self.units,
+            chart: Chart { metrics: metrics.collect(), is_reversed: self.reverse_chart },
+            selection,
+            columns: TableColumns {
+                fleet: self.columns_fleet.clone(),
+                node: self.columns_node.clone(),
+                processes: self.columns_processes.clone(),
+                jobs: self.columns_jobs.clone(),
+                users: self.columns_users.clone(),
+            },
+            ..defaults
+        }
     }
 }
 

@@ -1,9 +1,86 @@
-//! The colours of each palette for each tone.
+//! The palettes: the colours of each for each tone.
 
 use ratatui::style::{Color, Modifier, Style};
 
-use super::{ColourDepth, Palette};
 use crate::widgets::line::Tone;
+
+/// The colour palettes. In all but the two hot ones, high load is good and green or blue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Palette {
+    /// For a dark background; load is green.
+    Dark,
+    /// For a light background; load is green.
+    Light,
+    /// No colours: bold, dim and reverse.
+    Mono,
+    /// For a dark background; blue for load, orange for faults.
+    ColourBlind,
+    /// The same for a light background.
+    ColourBlindLight,
+    /// For a dark background; load goes from green over yellow to red.
+    Hot,
+    /// The same for a light background.
+    HotLight,
+}
+
+impl Palette {
+    #[cfg(any(test, feature = "testing"))]
+    pub const ALL: [Self; 7] = [
+        Self::Dark,
+        Self::Light,
+        Self::Mono,
+        Self::ColourBlind,
+        Self::ColourBlindLight,
+        Self::Hot,
+        Self::HotLight,
+    ];
+
+    /// Returns the legend of the load colours for the help page.
+    pub(crate) const fn legend(self) -> &'static str {
+        match self {
+            Self::Dark | Self::Light => "load: greener is busier; high load is good; red is broken",
+            Self::Mono => "load: shown by the length of bars, not by colour",
+            Self::ColourBlind => "load: bluer is busier; high load is good; orange marks problems",
+            Self::ColourBlindLight => {
+                "load: bluer is busier; high load is good; brown marks problems"
+            }
+            Self::Hot | Self::HotLight => {
+                "load: green, yellow, red as load rises; pink marks problems"
+            }
+        }
+    }
+
+    /// Returns the counterpart for a light or a dark background.
+    pub(super) const fn for_background(self, is_light: bool) -> Self {
+        match (self, is_light) {
+            (Self::Dark | Self::Light, false) => Self::Dark,
+            (Self::Dark | Self::Light, true) => Self::Light,
+            (Self::Mono, _) => Self::Mono,
+            (Self::ColourBlind | Self::ColourBlindLight, false) => Self::ColourBlind,
+            (Self::ColourBlind | Self::ColourBlindLight, true) => Self::ColourBlindLight,
+            (Self::Hot | Self::HotLight, false) => Self::Hot,
+            (Self::Hot | Self::HotLight, true) => Self::HotLight,
+        }
+    }
+
+    pub(super) const fn is_light(self) -> bool {
+        matches!(self, Self::Light | Self::ColourBlindLight | Self::HotLight)
+    }
+}
+
+/// How many colours the terminal has.
+///
+/// Only gradients use 24-bit colours; everything else uses the 240 fixed colours of the 256, which need half
+/// the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColourDepth {
+    /// The 16 colours that the terminal configures.
+    Ansi16,
+    /// The 256 indexed colours, of which 240 are fixed.
+    Indexed256,
+    /// 24-bit colours.
+    TrueColour,
+}
 
 /// The tones that differ between palettes, as fixed colours of the 256.
 ///

@@ -18,6 +18,7 @@ use crate::process_target::ProcessTarget;
 use crate::render_context::RenderContext;
 use crate::request::UiRequest;
 use crate::view_state::{Shared, ViewState};
+use crate::views::runs::rows::{RunRowId, TableRow};
 use crate::views::runs::table::SeenColumns;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::{Explanation, Fact};
@@ -29,9 +30,10 @@ use gtop_fleet::insight::runs::{Liveness, RunRow, Runs};
 use gtop_fleet::insight::{FleetView, RowId};
 use gtop_fleet::query::DisplaySelection;
 use gtop_local::time::Timestamp;
-use gtop_model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
+use gtop_model::{JobId, ProcessKey, RunId, RunStatus, Signal};
 
 mod columns;
+mod rows;
 mod summary;
 mod table;
 
@@ -74,42 +76,6 @@ pub struct State {
     seen_columns: SeenColumns,
     /// Outputs open in windows of their own, not in a dialog.
     pub(crate) opens_windows: bool,
-}
-
-/// Identifies a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct RunRowId {
-    run: RunId,
-    process: Option<ProcessKey>,
-    thread: Option<u32>,
-}
-
-/// A row of the table.
-#[derive(Clone, Debug)]
-struct TableRow {
-    run: Arc<RunRow>,
-    /// The process of the run by its index in the tree, and its thread.
-    process: Option<(usize, Option<usize>)>,
-}
-
-impl TableRow {
-    fn id(&self) -> RunRowId {
-        RunRowId {
-            run: self.run.run.id.clone(),
-            process: self.process().map(|process| process.key),
-            thread: self.thread().map(|thread| thread.tid),
-        }
-    }
-
-    fn process(&self) -> Option<&RunTreeProcess> {
-        let (index, _) = self.process?;
-        self.run.process.as_ref()?.tree.get(index)
-    }
-
-    fn thread(&self) -> Option<&RunTask> {
-        let (_, thread) = self.process?;
-        self.process()?.tasks.get(thread?)
-    }
 }
 
 impl ViewState for State {

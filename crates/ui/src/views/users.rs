@@ -12,41 +12,19 @@ use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{ListCursor, Movement};
-use gtop_fleet::insight::RowId;
 use gtop_fleet::query::{SortColumn, SortOrder};
-use gtop_model::NodeName;
 
 mod rows;
 mod table;
 
 use gtop_fleet::User;
 use gtop_fleet::insight::users::Users;
-use rows::{UserRowKind, UserRows};
-pub use table::COLUMN_SPECS;
+use rows::{UserRowIdentity, UserRowKind, UserRows};
 use table::UserTable;
+pub use table::{COLUMN_SPECS, sort_columns};
 
 /// Wide enough for all columns.
 const EXPLAINED_WIDTH: u16 = 400;
-
-/// The columns that the table can be sorted by.
-const COLUMNS: [SortColumn; 10] = [
-    SortColumn::new("user", 'u', "name", "by name"),
-    SortColumn::new("devices", 'd', "devices held", "by number of devices"),
-    SortColumn::new("busy", 'b', "busy devices", "by number of busy devices"),
-    SortColumn::new("idle-held", 'i', "idle-held devices", "by number of idle-held devices")
-        .formerly("idle"),
-    SortColumn::new("wasted", 'h', "wasted device-hours", "by wasted device-hours"),
-    SortColumn::new("mem", 'm', "device memory", "by device memory"),
-    SortColumn::new("power", 'w', "power", "by power"),
-    SortColumn::new("nodes", 'n', "nodes", "by nodes"),
-    SortColumn::new("jobs", 'j', "jobs", "by jobs"),
-    SortColumn::new("procs", 'p', "processes", "by processes"),
-];
-
-/// Returns the columns that the table can be sorted by.
-pub fn sort_columns() -> Vec<SortColumn> {
-    COLUMNS.to_vec()
-}
 
 /// The view's sort order, cursor and scroll position.
 #[derive(Clone, Debug)]
@@ -61,15 +39,6 @@ pub struct State {
 
 /// Cached rows and their cache key: users, sort order, unfolded user.
 type UserRowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
-
-/// Identifies a row independently of its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct UserRowIdentity {
-    user: User,
-    node: Option<NodeName>,
-    /// A process, or an idle device.
-    row: Option<RowId>,
-}
 
 impl Default for State {
     fn default() -> Self {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::views::job::distribution::Distribution;
 use crate::views::job::load::JobLoad;
 use crate::views::job::metric::JobMetric;
-use crate::views::job::summary::findings::{Finding, Outliers, findings};
+use crate::views::job::summary::findings::{Finding, Outlier};
 use crate::widgets::line::truncate;
 use crate::widgets::number_format::Units;
 use gtop_fleet::insight::FleetView;
@@ -88,7 +88,7 @@ pub(crate) struct DeviceCell {
 }
 
 /// The row and the cell of a device.
-pub(super) type CellPosition = (usize, usize);
+type CellPosition = (usize, usize);
 
 /// Device index, slice index, and a counter for devices of a node that share both.
 type DeviceLabel = (u32, Option<u32>, usize);
@@ -169,7 +169,7 @@ impl JobSummary {
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `max_width` columns.
-    pub(super) fn device_name(&self, (row, cell): CellPosition, max_width: u16) -> Option<String> {
+    fn device_name(&self, (row, cell): CellPosition, max_width: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
         Some(format!("{}:{column}", truncate(row.name.label(), max_width)))
@@ -177,7 +177,7 @@ impl JobSummary {
 
     /// Computes distributions and findings, and marks the cells that have a finding.
     fn find_outliers(&mut self, fleet_view: &FleetView) {
-        let mut outliers: Outliers = Outliers::new();
+        let mut outliers: BTreeMap<CellPosition, Vec<Outlier>> = BTreeMap::new();
         for metric in JobMetric::ALL {
             let known = self.fresh_devices(fleet_view);
             let known = known.filter_map(|(cell, _, device)| Some((cell, metric.read(device)?)));
@@ -201,7 +201,15 @@ impl JobSummary {
             .filter(|(_, node, device)| !DeviceFlag::of(node, device).is_empty());
         let flagged = flagged.map(|(cell, ..)| cell);
         let marked: BTreeSet<CellPosition> = outliers.keys().copied().chain(flagged).collect();
-        self.findings = findings(fleet_view, self, &outliers, &marked);
+        let devices = self.fresh_devices(fleet_view).filter(|(cell, ..)| marked.contains(cell));
+        let found = devices.filter_map(|(cell, node, device)| {
+            let name = self.device_name(cell, u16::MAX)?;
+            let outliers = outliers.get(&cell).map_or(&[][..], Vec::as_slice);
+            Some(Finding::of(name, (node, device), outliers, self.units))
+        });
+        let mut found: Vec<Finding> = found.collect();
+        findings::sort(&mut found);
+        self.findings = found;
         for (row, cell_index) in marked {
             let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(cell_index));
             if let Some(cell) = cell {

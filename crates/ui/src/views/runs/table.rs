@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::render_context::RenderContext;
-use crate::views::runs::TableRow;
 use crate::views::runs::columns::{
     COLUMNS, MAX_NAME_WIDTH, NOTE, RunColumn, STATUS, min_width, status_tone,
 };
+use crate::views::runs::rows::TableRow;
 use crate::views::runs::summary::is_old;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::or_unknown;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::render_context::RenderContext;
-use crate::views::users::UserRowIdentity;
 use gtop_fleet::insight::users::{UserUsage, Users};
 use gtop_fleet::insight::{FleetView, RowId};
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::{Node, User};
 use gtop_local::text::width_of;
+use gtop_model::NodeName;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UserRow {
@@ -18,6 +18,15 @@ pub(super) struct UserRow {
     node_index: Option<usize>,
     /// The process or the idle device.
     pub(super) row_id: Option<RowId>,
+}
+
+/// Identifies a row independently of its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UserRowIdentity {
+    pub(super) user: User,
+    pub(super) node: Option<NodeName>,
+    /// A process, or an idle device.
+    pub(super) row: Option<RowId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

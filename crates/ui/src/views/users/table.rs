@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::render_context::RenderContext;
 use crate::timeline::time_text;
-use crate::views::users::COLUMNS;
 use crate::views::users::rows::{UserRow, UserRowKind, UserRows};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
@@ -13,7 +12,7 @@ use crate::widgets::number_format::{format_run_time, or_unknown, percent, percen
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::node_status::{NodeStatus, device_label, shown_id};
 use gtop_fleet::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
-use gtop_fleet::query::SortOrder;
+use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Node, User};
 use gtop_local::text::{UNKNOWN, counted, width_of};
@@ -34,6 +33,26 @@ const WASTED_HELP: &str =
 
 /// All columns of the table; `user` always comes first.
 pub const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&UserTable::COLUMNS);
+
+/// The columns that the table can be sorted by.
+const SORT_COLUMNS: [SortColumn; 10] = [
+    SortColumn::new("user", 'u', "name", "by name"),
+    SortColumn::new("devices", 'd', "devices held", "by number of devices"),
+    SortColumn::new("busy", 'b', "busy devices", "by number of busy devices"),
+    SortColumn::new("idle-held", 'i', "idle-held devices", "by number of idle-held devices")
+        .formerly("idle"),
+    SortColumn::new("wasted", 'h', "wasted device-hours", "by wasted device-hours"),
+    SortColumn::new("mem", 'm', "device memory", "by device memory"),
+    SortColumn::new("power", 'w', "power", "by power"),
+    SortColumn::new("nodes", 'n', "nodes", "by nodes"),
+    SortColumn::new("jobs", 'j', "jobs", "by jobs"),
+    SortColumn::new("procs", 'p', "processes", "by processes"),
+];
+
+/// Returns the columns that the table can be sorted by.
+pub fn sort_columns() -> Vec<SortColumn> {
+    SORT_COLUMNS.to_vec()
+}
 
 /// What cells are drawn from, apart from their row.
 pub(super) struct UserTable<'a> {
@@ -148,7 +167,7 @@ pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
     if table.can_sort_by(order.column) {
         return line;
     }
-    let label = COLUMNS.iter().find(|column| column.name == order.column);
+    let label = SORT_COLUMNS.iter().find(|column| column.name == order.column);
     let label = label.map_or("", |column| column.label);
     let arrow = table::sort_arrow(is_rising);
     line.gap(2).text(format!("by {label}{arrow}"), Tone::Faint)

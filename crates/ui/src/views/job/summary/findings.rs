@@ -1,13 +1,11 @@
 //! Findings: faults and outliers among the devices of a job, described as text.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::views::job::metric::JobMetric;
-use crate::views::job::summary::{CellPosition, JobSummary};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::Units;
+use gtop_fleet::Node;
+use gtop_fleet::insight::Severity;
 use gtop_fleet::insight::device_flag::DeviceFlag;
-use gtop_fleet::insight::{FleetView, Severity};
 use gtop_model::{Device, Reading};
 
 const MAX_FINDINGS: usize = 32;
@@ -26,40 +24,34 @@ pub(crate) struct Finding {
 }
 
 /// An outlying metric of a device: its value and the median of the job.
-type Outlier = (JobMetric, f32, f32);
+pub(super) type Outlier = (JobMetric, f32, f32);
 
-/// Outlying metrics by (row, cell) of the summary.
-pub(super) type Outliers = BTreeMap<CellPosition, Vec<Outlier>>;
-
-/// Describes the marked devices, given by (row, cell): faults first, then by lag.
-pub(super) fn findings(
-    fleet_view: &FleetView,
-    summary: &JobSummary,
-    outliers: &Outliers,
-    marked: &BTreeSet<CellPosition>,
-) -> Vec<Finding> {
-    let found = marked.iter().filter_map(|index| {
-        let row = summary.rows.get(index.0)?;
-        let cell = row.cells.get(index.1)?;
-        let node = row.node(fleet_view)?;
-        let device = node.devices.get(cell.device)?;
+impl Finding {
+    /// Describes a marked device, which has a name in the job.
+    pub(super) fn of(
+        name: String,
+        (node, device): (&Node, &Device),
+        outliers: &[Outlier],
+        units: Units,
+    ) -> Self {
         let flags = DeviceFlag::of(node, device);
-        let outliers = outliers.get(index).map_or(&[][..], Vec::as_slice);
         let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
         let is_bad = flags.iter().any(|flag| flag.severity() == Severity::Error);
-        Some(Finding {
-            device: summary.device_name(*index, u16::MAX)?,
-            text: description(device, &flags, outliers, summary.units),
+        Self {
+            device: name,
+            text: description(device, &flags, outliers, units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, value, median)| median - value),
-        })
-    });
-    let mut all: Vec<Finding> = found.collect();
-    all.sort_by(|one, other| {
+        }
+    }
+}
+
+/// Sorts faults first, then by lag, and keeps as many as are shown.
+pub(super) fn sort(findings: &mut Vec<Finding>) {
+    findings.sort_by(|one, other| {
         (other.tone == Tone::Bad).cmp(&(one.tone == Tone::Bad)).then(other.lag.total_cmp(&one.lag))
     });
-    all.truncate(MAX_FINDINGS);
-    all
+    findings.truncate(MAX_FINDINGS);
 }
 
 fn description(
