@@ -99,10 +99,10 @@ impl Modules {
             for named in imports.chain(&module.globs).chain(&module.named) {
                 let file = match self.resolve(path, named, MAX_DEPTH) {
                     Some(Target::Module(module)) => self.file(&module),
-                    Some(Target::Item(file)) => file,
-                    None => continue,
+                    Some(Target::Item(file)) => Some(file),
+                    None => None,
                 };
-                if file != module.file {
+                if let Some(file) = file.filter(|file| *file != module.file) {
                     used.insert(file);
                 }
             }
@@ -110,8 +110,8 @@ impl Modules {
         graph
     }
 
-    fn file(&self, module: &Segments) -> PathBuf {
-        self.0.get(module).unwrap().file.clone()
+    fn file(&self, module: &Segments) -> Option<PathBuf> {
+        Some(self.0.get(module)?.file.clone())
     }
 
     /// Follows a path named in a module; `None` for another crate, a local name or a primitive.
@@ -133,7 +133,11 @@ impl Modules {
                     Target::Module(module.split_last()?.1.to_vec())
                 }
                 Target::Module(module) if name == "self" => Target::Module(module),
-                Target::Module(module) => self.find(&module, name, depth)?,
+                Target::Module(module) => match self.find(&module, name, depth) {
+                    Some(found) => found,
+                    // An item that a macro of the module declares.
+                    None => return Some(Target::Item(self.file(&module)?)),
+                },
                 // A variant or an associated item.
                 Target::Item(file) => return Some(Target::Item(file)),
             };
@@ -216,9 +220,9 @@ impl Collector {
         self.add_named(path);
     }
 
-    /// Adds a path; `crate` alone is a visibility.
+    /// Adds a path; `crate` or `super` alone is a visibility.
     fn add_named(&mut self, path: Segments) {
-        if !path.is_empty() && path != ["crate"] {
+        if !path.is_empty() && path != ["crate"] && path != ["super"] {
             self.module.named.insert(path);
         }
     }
