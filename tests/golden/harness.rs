@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::Fleet;
 use gtop_local::time::Timestamp;
-use gtop_ui::{ColourDepth, DisplayOptions, GlyphSet, Keymap, Palette, Theme, Ui};
+use gtop_ui::{ColourDepth, DisplayOptions, GlyphSet, Keymap, Palette, Theme, Ui, View};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -52,6 +52,12 @@ pub fn new_ui(fleet: Fleet, theme: Theme) -> Ui {
 
 pub fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+/// Returns the views that have a tab where no runs are watched, with their keys.
+pub fn views() -> impl Iterator<Item = (View, KeyCode)> {
+    let views = View::ALL.into_iter().zip('1'..).filter(|(view, _)| *view != View::Runs);
+    views.map(|(view, digit)| (view, KeyCode::Char(digit)))
 }
 
 pub fn press(ui: &mut Ui, keys: &[KeyCode]) {
@@ -124,14 +130,14 @@ pub fn styles(buffer: &Buffer) -> String {
 
 /// What is seen, as the UI that shows it in a theme and the time at which it is drawn.
 pub struct Scene {
-    name: &'static str,
+    name: String,
     now: Timestamp,
     ui: Box<dyn Fn(Theme) -> Ui>,
 }
 
 impl Scene {
     /// A fleet after some keys.
-    pub fn new(name: &'static str, fleet: &Fleet, keys: impl Into<Vec<KeyCode>>) -> Self {
+    pub fn new(name: impl Into<String>, fleet: &Fleet, keys: impl Into<Vec<KeyCode>>) -> Self {
         let (fleet, keys) = (fleet.clone(), keys.into());
         Self::of(name, move |theme| {
             let mut ui = new_ui(fleet.clone(), theme);
@@ -140,8 +146,8 @@ impl Scene {
         })
     }
 
-    pub fn of(name: &'static str, ui: impl Fn(Theme) -> Ui + 'static) -> Self {
-        Self { name, now: NOW, ui: Box::new(ui) }
+    pub fn of(name: impl Into<String>, ui: impl Fn(Theme) -> Ui + 'static) -> Self {
+        Self { name: name.into(), now: NOW, ui: Box::new(ui) }
     }
 
     #[must_use]
@@ -164,7 +170,7 @@ impl Scene {
 
     /// Compares the scene with a golden file of this look.
     pub fn check_look(&self, theme: Theme, size: Size) {
-        check(self.name, &self.draw(theme, size));
+        check(&self.name, &self.draw(theme, size));
     }
 
     /// Checks what holds in every size and look: palettes change only colours, the monochrome one has none, and ASCII is

@@ -1,6 +1,7 @@
 //! Golden screens of the help page, of the explanations of rows and of the next problem, and what they answer.
 
 use crossterm::event::KeyCode;
+use gtop_ui::View;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -15,10 +16,19 @@ fn screen(fleet: &gtop_fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> Stri
 #[test]
 fn the_help_begins_with_signs_and_columns() {
     let fleet = fleets::every_state();
-    let views = [("job", '2'), ("node", '3'), ("processes", '4'), ("users", '5'), ("events", '6')];
-    let scenes = views
-        .map(|(name, view)| Scene::new(name, &fleet, [KeyCode::Char(view), KeyCode::Char('?')]));
-    check_sheet("help-views", NARROW, &scenes);
+    // That of the fleet is in a file of its own.
+    let scenes = views().filter(|(view, _)| *view != View::Fleet).map(|(view, key)| {
+        Scene::new(view.title().to_lowercase(), &fleet, [key, KeyCode::Char('?')])
+    });
+    check_sheet("help-views", NARROW, &scenes.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_page_about_the_screen_has_every_view() {
+    for (view, digit) in View::ALL.into_iter().zip('1'..) {
+        let row = format!("| `{digit}` {} |", view.title());
+        assert!(include_str!("../../docs/screen.md").contains(&row), "no {row} in docs/screen.md");
+    }
 }
 
 #[test]
@@ -140,7 +150,7 @@ fn the_sort_menu_asks_before_it_reverses() {
 #[test]
 fn every_title_on_the_screen_is_in_the_help_of_its_view() {
     let group = [KeyCode::Char('1'), KeyCode::Char('g'), KeyCode::Char('g')];
-    let views = ['1', '2', '3', '4', '5', '6'].map(|view| vec![KeyCode::Char(view)]);
+    let views: Vec<_> = views().map(|(_, key)| vec![key]).collect();
     for fleet in [fleets::every_state(), fleets::accelerators(), fleets::with_jobs()] {
         for keys in views.iter().chain([&group.to_vec()]) {
             for width in [40, 80, 120, 200] {

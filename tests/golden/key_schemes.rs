@@ -6,7 +6,7 @@ use gtop_model::{ProcessKey, ProcessRequest};
 use gtop_ui::{DisplayOptions, KeyScheme, Keymap, LoopEffect, Palette, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW, NodeFixture};
-use crate::golden::harness::{DARK, MEDIUM, NARROW, Scene, draw, key, new_ui, press, text};
+use crate::golden::harness::{DARK, MEDIUM, NARROW, Scene, draw, key, new_ui, press, text, views};
 
 const HOT: Theme = Theme { palette: Palette::Hot, ..DARK };
 /// The processes in the order of the screen.
@@ -78,12 +78,12 @@ fn one_machine_with_the_keys_of_nvitop() {
 #[test]
 fn the_key_that_quits_closes_the_help_first_in_every_scheme_and_view() {
     for scheme in KeyScheme::ALL {
-        for view in '1'..='6' {
+        for (view, code) in views() {
             let mut ui = ui_with(scheme);
-            press(&mut ui, &letters(&format!("{view}?")));
+            press(&mut ui, &[code, KeyCode::Char('?')]);
             assert!(screen(&mut ui).contains("Signs and colours"), "{}", screen(&mut ui));
             assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), LoopEffect::Handled);
-            assert!(!screen(&mut ui).contains("Signs and colours"), "{scheme:?} {view}");
+            assert!(!screen(&mut ui).contains("Signs and colours"), "{scheme:?} {view:?}");
         }
     }
 }

@@ -179,14 +179,14 @@ fn keys_are_commands_of_the_player_in_every_view_if_there_is_a_recording() {
     recorded.on_recorder(Some(RecorderState::default()), NOW);
     let mut live = new_ui(fleets::with_jobs(), DARK);
     let mut replay = new_replay(fleets::with_jobs(), timeline(), DARK);
-    for digit in '1'..='6' {
+    for (view, code) in views() {
         for ui in [&mut recorded, &mut live, &mut replay] {
-            press(ui, &[KeyCode::Char(digit)]);
+            press(ui, &[code]);
         }
         for (event, command) in commands() {
             let request = LoopEffect::Request(UiRequest::Playback(command));
-            assert_eq!(replay.on_key(event, NOW), request, "{event:?} in view {digit}");
-            assert_eq!(recorded.on_key(event, NOW), request, "{event:?} in view {digit}");
+            assert_eq!(replay.on_key(event, NOW), request, "{event:?} in {view:?}");
+            assert_eq!(recorded.on_key(event, NOW), request, "{event:?} in {view:?}");
             assert_eq!(live.on_key(event, NOW), LoopEffect::Handled);
             let shown = draw_at(&mut live, NOW);
             assert!(shown.contains("gtop --record FILE keeps a recording"), "{shown}");

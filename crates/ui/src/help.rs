@@ -225,8 +225,41 @@ struct Sign {
     text: &'static str,
     tone: Tone,
     meaning: &'static str,
-    /// The views that use it.
-    views: &'static [View],
+    /// What has it.
+    topic: Topic,
+}
+
+/// What a view shows, which has signs of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    /// Loads and flags of devices.
+    Devices,
+    /// What devices are used for.
+    Uses,
+    /// How many nodes and devices are in which state.
+    Counts,
+    /// States of nodes.
+    States,
+    /// Values that may be old or unknown.
+    Values,
+    /// Rows that Enter unfolds.
+    Unfolding,
+    /// Processes that can be tagged.
+    Tags,
+}
+
+impl Topic {
+    const fn of_view(view: View) -> &'static [Self] {
+        use Topic::{Counts, Devices, States, Tags, Unfolding, Uses, Values};
+        match view {
+            View::Fleet => &[Devices, Uses, Counts, States, Values],
+            View::Job | View::Node => &[Devices, States, Values],
+            View::Processes => &[Values, Tags],
+            View::Users => &[Uses, Values, Unfolding],
+            View::Events => &[States, Unfolding],
+            View::Runs => &[Values],
+        }
+    }
 }
 
 /// Explains the signs and colours on the screen.
@@ -234,12 +267,13 @@ fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
     let HelpSubject { view, palette, shown, scheduler, .. } = *subject;
     let mut lines =
         vec![Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong)];
-    if WITH_DEVICES.contains(&view) {
+    let topics = Topic::of_view(view);
+    if topics.contains(&Topic::Devices) {
         let load = Line::new().gap(2).text("low", Tone::Low).gap(1).text("mid", Tone::Mid);
         let load = load.gap(1).text("high", Tone::High).gap(2);
         lines.push(load.text(palette.legend(), Tone::Plain));
     }
-    for sign in SIGNS.iter().filter(|sign| sign.views.contains(&view)) {
+    for sign in SIGNS.iter().filter(|sign| topics.contains(&sign.topic)) {
         let is_shown = if sign.text == GREY { shown.has_old_values } else { shown.has(sign.text) };
         if is_shown {
             let meaning = sign.meaning.replace("{scheduler}", scheduler);
@@ -264,67 +298,57 @@ fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
             lines.extend(entry((&sign, flag.severity().into()), flag.meaning(), width));
         }
     }
-    let is_used = lines.len() > 1 && WITH_DEVICES.contains(&subject.view);
+    let is_used = lines.len() > 1 && Topic::of_view(subject.view).contains(&Topic::Devices);
     if is_used { lines } else { Vec::new() }
 }
 
-const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];
-const WITH_STATES: &[View] = &[View::Fleet, View::Job, View::Node, View::Events];
-const WITH_VALUES: &[View] =
-    &[View::Fleet, View::Job, View::Node, View::Processes, View::Users, View::Runs];
-
-const fn sign(
-    text: &'static str,
-    tone: Tone,
-    meaning: &'static str,
-    views: &'static [View],
-) -> Sign {
-    Sign { text, tone, meaning, views }
+const fn sign(text: &'static str, tone: Tone, meaning: &'static str, topic: Topic) -> Sign {
+    Sign { text, tone, meaning, topic }
 }
 
 /// The sign of old values, which is a colour.
 const GREY: &str = "grey";
 
 const SIGNS: [Sign; 14] = [
-    sign("busy", Tone::Strong, "a device at 5 % utilization or more", &[View::Fleet, View::Users]),
+    sign("busy", Tone::Strong, "a device at 5 % utilization or more", Topic::Uses),
     sign(
         "▒ idle-held",
         Tone::Strong,
         "a job has it, or processes use 256 MiB of it; below 5% now",
-        &[View::Fleet, View::Users],
+        Topic::Uses,
     ),
     sign(
         "· free",
         Tone::Strong,
         "a device that nobody uses; on maps by owner and job: without one",
-        &[View::Fleet],
+        Topic::Counts,
     ),
     sign(
         "/ unavailable",
         Tone::Warn,
         "free, on a node that {scheduler} gives no jobs, such as a drained one",
-        &[View::Fleet],
+        Topic::Counts,
     ),
     sign(
         "faulty",
         Tone::Bad,
         "lost, or reported as failed by the driver; ECC errors are in the notes",
-        &[View::Fleet],
+        Topic::Counts,
     ),
     sign(
         "b h f x o u",
         Tone::Strong,
         "busy, idle-held, free, faulty, stale, unavailable devices",
-        &[View::Fleet],
+        Topic::Counts,
     ),
-    sign("✗", Tone::Bad, "a node that is down, or a faulty device", WITH_STATES),
-    sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", WITH_STATES),
-    sign("–", Tone::Faint, "unknown; i on the row says why", WITH_VALUES),
-    sign(GREY, Tone::Stale, "old values; AGE shows how old", WITH_VALUES),
-    sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", &[View::Fleet]),
-    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", &[View::Users, View::Events]),
-    sign("*", Tone::Accent, "a tagged process", &[View::Processes]),
-    sign("=", Tone::Accent, "another row of the process under the cursor", &[View::Processes]),
+    sign("✗", Tone::Bad, "a node that is down, or a faulty device", Topic::States),
+    sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", Topic::States),
+    sign("–", Tone::Faint, "unknown; i on the row says why", Topic::Values),
+    sign(GREY, Tone::Stale, "old values; AGE shows how old", Topic::Values),
+    sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", Topic::Counts),
+    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", Topic::Unfolding),
+    sign("*", Tone::Accent, "a tagged process", Topic::Tags),
+    sign("=", Tone::Accent, "another row of the process under the cursor", Topic::Tags),
 ];
 
 #[cfg(test)]

@@ -34,18 +34,6 @@ fn key_row(action: &str, keys: &[Key]) -> KeyRow {
     KeyRow { action: action.to_owned(), keys: keys.iter().map(Key::to_string).collect() }
 }
 
-/// The bindings by view; those of a view precede the ones that hold in all views.
-const TABLES: [(Option<View>, &[Binding]); 8] = [
-    (Some(View::Fleet), bindings::FLEET),
-    (Some(View::Job), bindings::JOB),
-    (Some(View::Node), bindings::NODE),
-    (Some(View::Processes), bindings::PROCESSES),
-    (Some(View::Users), bindings::USERS),
-    (Some(View::Events), bindings::EVENTS),
-    (Some(View::Runs), bindings::RUNS),
-    (None, bindings::EVERYWHERE),
-];
-
 /// Binding names of earlier versions, which config files may still use: former, current.
 const FORMER_NAMES: [(&str, &str); 8] = [
     ("fleet.by", "fleet.next-metric"),
@@ -106,7 +94,7 @@ pub enum KeymapError {
 impl Default for Keymap {
     fn default() -> Self {
         let mut bound = Vec::new();
-        for (view, table) in TABLES {
+        for (view, table) in bindings::tables() {
             bound.extend(table.iter().map(|binding| BoundKeys {
                 view,
                 binding,
@@ -121,14 +109,15 @@ impl Default for Keymap {
 impl Keymap {
     /// Returns each binding's name, default keys and description.
     pub fn names() -> impl Iterator<Item = (&'static str, Vec<Key>, &'static str)> {
-        let all = TABLES.iter().flat_map(|(_, table)| table.iter());
-        all.map(|binding| (binding.name, binding.default_keys(), binding.help))
+        bindings::tables()
+            .flat_map(|(_, table)| table)
+            .map(|binding| (binding.name, binding.default_keys(), binding.help))
     }
 
     /// Returns the same, preceded by where the binding holds.
     #[cfg(feature = "testing")]
     pub fn table() -> impl Iterator<Item = (&'static str, &'static str, Vec<Key>, &'static str)> {
-        TABLES.iter().flat_map(|(view, table)| {
+        bindings::tables().flat_map(|(view, table)| {
             let place = view.map_or("Everywhere", View::title);
             table.iter().map(move |one| (place, one.name, one.default_keys(), one.help))
         })
@@ -338,16 +327,20 @@ mod tests {
 
     #[test]
     fn default_keys_are_keys_and_do_not_conflict() {
-        let all = TABLES.iter().flat_map(|(_, table)| *table);
+        let all = bindings::tables().flat_map(|(_, table)| table);
         for key in all.flat_map(|binding| binding.keys.split_whitespace()) {
             assert_eq!(key.parse::<Key>().map(|parsed| parsed.to_string()), Ok(key.to_owned()));
         }
         assert_eq!(Keymap::default().check(), Ok(()));
+        for (view, digit) in View::ALL.into_iter().zip('1'..) {
+            let shown = Keymap::default().actions(Key::Letter(digit), View::Fleet).next().cloned();
+            assert_eq!(shown, Some(Action::Show(view)));
+        }
     }
 
     #[test]
     fn keys_of_recordings_are_bound_to_nothing_else() {
-        let all = || TABLES.iter().flat_map(|(_, table)| *table);
+        let all = || bindings::tables().flat_map(|(_, table)| table);
         let plays = |binding: &&Binding| binding.name.starts_with("playback.");
         let keys: Vec<Key> = all().filter(plays).flat_map(Binding::default_keys).collect();
         assert_eq!(keys.len(), 14);

@@ -524,7 +524,17 @@ impl Navigation {
             (Action::Fleet(FleetAction::ToggleLayout), _) if self.fleet.is_map() => Some("list"),
             (Action::Fleet(FleetAction::NextMetric), _) => self.fleet.is_map().then_some(default),
             (Action::Processes(action), View::Processes) => self.processes.hint(*action, default),
-            _ => Some(default),
+            // Named, so that a new view is asked which of its keys have no effect.
+            (
+                _,
+                View::Fleet
+                | View::Job
+                | View::Node
+                | View::Processes
+                | View::Users
+                | View::Events
+                | View::Runs,
+            ) => Some(default),
         }
     }
 }

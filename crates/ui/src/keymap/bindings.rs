@@ -32,13 +32,27 @@ macro_rules! bindings {
     };
 }
 
+/// Returns the bindings by view; those of a view precede the ones that hold in all views.
+pub(super) fn tables() -> impl Iterator<Item = (Option<View>, &'static [Binding])> {
+    let of_views = View::ALL.map(|view| match view {
+        View::Fleet => (Some(view), FLEET),
+        View::Job => (Some(view), JOB),
+        View::Node => (Some(view), NODE),
+        View::Processes => (Some(view), PROCESSES),
+        View::Users => (Some(view), USERS),
+        View::Events => (Some(view), EVENTS),
+        View::Runs => (Some(view), RUNS),
+    });
+    of_views.into_iter().chain([(None, EVERYWHERE)])
+}
+
 /// Returns the action that sorts processes by a column in its default direction.
 const fn sort_by(column: &'static str) -> Action {
     Action::Sort(SortAction::Set(SortOrder::by(column)))
 }
 
 /// The fleet view.
-pub(super) const FLEET: &[Binding] = bindings! {
+const FLEET: &[Binding] = bindings! {
     "fleet.map" "m" => Action::Fleet(FleetAction::ToggleLayout),
         "switch between node list and device map", "map";
     "fleet.next-metric" "b" => Action::Fleet(FleetAction::NextMetric),
@@ -70,7 +84,7 @@ pub(super) const FLEET: &[Binding] = bindings! {
 };
 
 /// The job view.
-pub(super) const JOB: &[Binding] = bindings! {
+const JOB: &[Binding] = bindings! {
     "job.previous" "Up k K" => Action::Job(JobAction::PreviousJob),
         "previous job; with the cursor in the table, up", "job" with "job.next";
     "job.next" "Down j J" => Action::Job(JobAction::NextJob),
@@ -96,7 +110,7 @@ pub(super) const JOB: &[Binding] = bindings! {
 };
 
 /// The node view.
-pub(super) const NODE: &[Binding] = bindings! {
+const NODE: &[Binding] = bindings! {
     "node.previous" "Left < ," => Action::Node(NodeAction::Previous),
         "previous node", "node" with "node.next";
     "node.next" "Right > ." => Action::Node(NodeAction::Next),
@@ -148,7 +162,7 @@ pub(super) const NODE: &[Binding] = bindings! {
 };
 
 /// The process view.
-pub(super) const PROCESSES: &[Binding] = bindings! {
+const PROCESSES: &[Binding] = bindings! {
     "processes.scope" "s" => Action::Processes(ProcessAction::Scope),
         "scope: all nodes, the selected node, the selected job", "scope";
     "processes.tag" "Space" => Action::Processes(ProcessAction::Tag),
@@ -202,7 +216,7 @@ pub(super) const PROCESSES: &[Binding] = bindings! {
 };
 
 /// The users view.
-pub(super) const USERS: &[Binding] = bindings! {
+const USERS: &[Binding] = bindings! {
     "users.sort-previous" "," => Action::Sort(SortAction::Previous),
         "sort by the previous column";
     "users.sort-next" "." => Action::Sort(SortAction::Next),
@@ -214,13 +228,13 @@ pub(super) const USERS: &[Binding] = bindings! {
 };
 
 /// The events view.
-pub(super) const EVENTS: &[Binding] = bindings! {
+const EVENTS: &[Binding] = bindings! {
     "events.overview" "o" => Action::Show(View::Fleet),
         "switch to the fleet view";
 };
 
 /// The view of training runs; the keys are those of ttop.
-pub(super) const RUNS: &[Binding] = bindings! {
+const RUNS: &[Binding] = bindings! {
     "runs.status" "s" => Action::Runs(RunAction::NextStatus),
         "show runs of the next status: all, RUNNING, FINISHED, …", "status";
     "runs.filter" "f" => Action::Runs(RunAction::Filter),
@@ -244,7 +258,7 @@ pub(super) const RUNS: &[Binding] = bindings! {
 };
 
 /// All views, unless a view binds the key itself.
-pub(super) const EVERYWHERE: &[Binding] = bindings! {
+const EVERYWHERE: &[Binding] = bindings! {
     "up" "Up k Alt-k" => Action::Rows(RowAction::Move(Movement::Up)),
         "up";
     "down" "Down j Alt-j" => Action::Rows(RowAction::Move(Movement::Down)),

@@ -27,13 +27,14 @@ mod tests {
     use crate::action::Action;
     use crate::input::Key;
     use crate::keymap::schemes::foreign_key::Here;
-    use crate::keymap::{Keymap, TABLES};
+    use crate::keymap::{Keymap, bindings};
     use crate::view::View;
     use crate::views::processes;
 
     /// Returns the view of a binding and its action.
     fn binding(name: &str) -> (Option<View>, &'static Action) {
-        let mut all = TABLES.iter().flat_map(|(view, table)| table.iter().map(|one| (*view, one)));
+        let mut all =
+            bindings::tables().flat_map(|(view, table)| table.iter().map(move |one| (view, one)));
         let (view, binding) = all.find(|(_, one)| one.name == name).expect(name);
         (view, &binding.action)
     }
