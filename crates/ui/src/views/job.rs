@@ -31,7 +31,7 @@ mod table;
 use gtop_fleet::insight::jobs::JobIndex;
 use list::JobListState;
 pub use list::{COLUMN_SPECS, sort_columns};
-use metric::JobMetric;
+use metric::ComparedMetric;
 use series::MeanSeries;
 use summary::JobSummary;
 
@@ -49,7 +49,7 @@ pub struct State {
     /// True if Up and Down select a node of the job, false if they select another job.
     is_in_table: bool,
     viewport: Viewport,
-    metric: JobMetric,
+    metric: ComparedMetric,
     /// The last computed summary and the index it was computed from.
     summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
     series: MeanSeries,
@@ -281,7 +281,7 @@ impl State {
             JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
             JobAction::NextNode => self.step_node(context, selection, Movement::Down),
             JobAction::ToggleProcesses => panel.hides_processes = !panel.hides_processes,
-            JobAction::NextMetric => self.metric = cycled(&JobMetric::ALL, self.metric, true),
+            JobAction::NextMetric => self.metric = cycled(&ComparedMetric::ALL, self.metric, true),
         }
         Effect::Handled
     }

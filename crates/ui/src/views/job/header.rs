@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::display_options::DisplayOptions;
-use crate::views::job::metric::JobMetric;
+use crate::views::job::metric::ComparedMetric;
 use crate::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::views::job::summary::JobSummary;
 use crate::widgets::line::{Line, Tone};
@@ -162,7 +162,7 @@ fn distribution_lines(
     width: u16,
 ) -> Vec<Line> {
     let names: Vec<String> =
-        JobMetric::ALL.iter().filter_map(|metric| worst_outlier(summary, *metric)).collect();
+        ComparedMetric::ALL.iter().filter_map(|metric| worst_outlier(summary, *metric)).collect();
     let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
     let name_width = if width >= 50 { name_width } else { 0 };
     let front = NUMBER_WIDTH * 4 + if name_width > 0 { name_width + 2 } else { 0 };
@@ -184,9 +184,9 @@ fn distribution_lines(
     }
     let mut lines = vec![title.truncated(width)];
     for (metric, label) in [
-        (JobMetric::Utilization, " UTIL"),
-        (JobMetric::Memory, " MEMORY"),
-        (JobMetric::Power, " POWER"),
+        (ComparedMetric::Utilization, " UTIL"),
+        (ComparedMetric::Memory, " MEMORY"),
+        (ComparedMetric::Power, " POWER"),
     ] {
         let distribution = summary.distribution(metric);
         let values = distribution.map(|known| [known.min, known.mean, known.max]);
@@ -202,7 +202,7 @@ fn distribution_lines(
             let name = worst_outlier(summary, metric).unwrap_or_default();
             line = line.gap(2).left_aligned(&name, name_width, Tone::Warn);
         }
-        if points > 0 && metric == JobMetric::Utilization {
+        if points > 0 && metric == ComparedMetric::Utilization {
             let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
             line = line.gap(2).sparkline(means.clone(), tone);
         }
@@ -212,7 +212,7 @@ fn distribution_lines(
 }
 
 /// Names the furthest outlier and counts the others: `gpu02:3 +1`.
-fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
+fn worst_outlier(summary: &JobSummary, metric: ComparedMetric) -> Option<String> {
     let outliers = summary.outliers(metric)?;
     let first = outliers.first()?;
     let more = outliers.len() - 1;

@@ -1,7 +1,7 @@
 //! What the devices of a job do now: the one source of the numbers in its row, its header and its explanation.
 
 use crate::views::job::distribution::Distribution;
-use crate::views::job::metric::JobMetric;
+use crate::views::job::metric::ComparedMetric;
 use gtop_fleet::insight::jobs::{JobEntry, JobNode};
 use gtop_fleet::insight::node_status::{NodeStatus, device_label};
 use gtop_fleet::insight::{FleetView, Severity};
@@ -55,14 +55,14 @@ impl JobLoad {
             }
             load.add_devices(node, job_node);
             for (_, device) in job_node.devices(node) {
-                let Some(share) = JobMetric::Utilization.read(device) else { continue };
+                let Some(share) = ComparedMetric::Utilization.read(device) else { continue };
                 shares.push(share);
                 if lowest.is_none_or(|(least, ..)| share < least) {
                     lowest = Some((share, node, device));
                 }
             }
         }
-        load.utilization = Distribution::of(&shares, JobMetric::Utilization.tolerance());
+        load.utilization = Distribution::of(&shares, ComparedMetric::Utilization.tolerance());
         load.lowest = lowest.map(|(_, node, device)| {
             format!("{}:{}", node.name.label(), device_label(node, device))
         });

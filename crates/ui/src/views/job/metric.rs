@@ -1,13 +1,13 @@
-//! The metrics of a job's devices.
+//! The metrics by which the devices of a job are compared.
 
 use crate::views::job::distribution::Tolerance;
 use crate::widgets::number_format::{Units, gib};
 use gtop_fleet::metrics::utilization;
 use gtop_model::{Celsius, Device, Watts};
 
-/// The metric shown in the device columns.
+/// A metric by which the devices of a job are compared, and which their columns show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum JobMetric {
+pub(crate) enum ComparedMetric {
     /// In percent.
     #[default]
     Utilization,
@@ -19,7 +19,7 @@ pub(crate) enum JobMetric {
     Temperature,
 }
 
-impl JobMetric {
+impl ComparedMetric {
     /// In the order in which a key cycles through them.
     pub(crate) const ALL: [Self; 4] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::views::job::distribution::Distribution;
 use crate::views::job::load::JobLoad;
-use crate::views::job::metric::JobMetric;
+use crate::views::job::metric::ComparedMetric;
 use crate::views::job::summary::findings::{Finding, Outlier};
 use crate::widgets::line::truncate;
 use crate::widgets::number_format::Units;
@@ -52,9 +52,9 @@ pub(crate) struct JobSummary {
     pub(crate) devices: usize,
     /// Slices (MIG instances).
     pub(crate) slices: usize,
-    distributions: Vec<(JobMetric, Distribution)>,
+    distributions: Vec<(ComparedMetric, Distribution)>,
     /// Names of the outliers of each metric.
-    outliers: Vec<(JobMetric, Vec<String>)>,
+    outliers: Vec<(ComparedMetric, Vec<String>)>,
     /// Worst first.
     pub(crate) findings: Vec<Finding>,
 }
@@ -158,13 +158,13 @@ impl JobSummary {
     }
 
     /// Returns the distribution of a metric over the job's devices on fresh nodes.
-    pub(crate) fn distribution(&self, metric: JobMetric) -> Option<&Distribution> {
+    pub(crate) fn distribution(&self, metric: ComparedMetric) -> Option<&Distribution> {
         let found = self.distributions.iter().find(|(known, _)| *known == metric);
         found.map(|(_, distribution)| distribution)
     }
 
     /// Names the outliers, furthest first.
-    pub(crate) fn outliers(&self, metric: JobMetric) -> Option<&[String]> {
+    pub(crate) fn outliers(&self, metric: ComparedMetric) -> Option<&[String]> {
         self.outliers.iter().find(|(known, _)| *known == metric).map(|(_, names)| names.as_slice())
     }
 
@@ -178,7 +178,7 @@ impl JobSummary {
     /// Computes distributions and findings, and marks the cells that have a finding.
     fn find_outliers(&mut self, fleet_view: &FleetView) {
         let mut outliers: BTreeMap<CellPosition, Vec<Outlier>> = BTreeMap::new();
-        for metric in JobMetric::ALL {
+        for metric in ComparedMetric::ALL {
             let known = self.fresh_devices(fleet_view);
             let known = known.filter_map(|(cell, _, device)| Some((cell, metric.read(device)?)));
             let (cells, values): (Vec<_>, Vec<f32>) = known.unzip();

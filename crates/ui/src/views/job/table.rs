@@ -2,7 +2,7 @@
 
 use crate::display_options::DisplayOptions;
 use crate::input::Click;
-use crate::views::job::metric::JobMetric;
+use crate::views::job::metric::ComparedMetric;
 use crate::views::job::summary::{DeviceCell, JobSummary, NodeRow};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Viewport;
@@ -27,7 +27,7 @@ pub(super) struct TableContext<'a> {
     pub(super) fleet_view: &'a FleetView,
     pub(super) display: &'a DisplayOptions,
     pub(super) summary: &'a JobSummary,
-    pub(super) metric: JobMetric,
+    pub(super) metric: ComparedMetric,
     /// Index of the selected row.
     pub(super) selected: usize,
     /// True if Up and Down move the cursor in the table.
@@ -126,8 +126,8 @@ impl<'a> JobTable<'a> {
     fn laid_out(context: TableContext<'a>, width: u16) -> Self {
         let TableContext { summary, fleet_view, .. } = context;
         let device_width = match context.metric {
-            JobMetric::Utilization | JobMetric::Temperature => 5,
-            JobMetric::Memory | JobMetric::Power => 6,
+            ComparedMetric::Utilization | ComparedMetric::Temperature => 5,
+            ComparedMetric::Memory | ComparedMetric::Power => 6,
         };
         let wanted = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
         let text_width = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
@@ -216,7 +216,7 @@ fn notes(fleet_view: &FleetView, node: &Node) -> Line {
     Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now))
 }
 
-pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
+pub(super) fn caption(metric: ComparedMetric, units: Units, width: u16) -> Line {
     Line::styled(format!("  {}", metric.caption(units)), Tone::Faint).truncated(width)
 }
 
@@ -229,11 +229,11 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
     let value = context.metric.read(device);
     let text = or_unknown(value, |value| {
         let units = context.display.units();
-        let is_memory = context.metric == JobMetric::Memory;
+        let is_memory = context.metric == ComparedMetric::Memory;
         let decimals = if is_memory { units.decimals(0.0) } else { 0 };
         format!("{:.decimals$}", context.metric.to_unit(value, units))
     });
-    let is_load = context.metric == JobMetric::Utilization;
+    let is_load = context.metric == ComparedMetric::Utilization;
     let level = if is_load { context.display.load.tone(value) } else { Tone::Plain };
     if cell.is_marked {
         return Line::new().right_aligned(&text, width - 1, Tone::Warn).text("!", Tone::Warn);

@@ -7,7 +7,7 @@ use crate::process_target::ProcessTarget;
 use crate::render_context::RenderContext;
 use crate::request::NodeRequest;
 use crate::views::processes::columns::{is_stale, row_status};
-use crate::views::processes::series::{ProcessMetric, ProcessSeries, Series};
+use crate::views::processes::series::{GraphMetric, ProcessSeries, Series};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Movement;
@@ -252,7 +252,7 @@ fn graphs(
     let is_wide = width >= TWO_COLUMN_WIDTH;
     let graph_width = graph_width(width);
     let graphs =
-        ProcessMetric::ALL.map(|metric| graph(series, (metric, units), entry, graph_width, height));
+        GraphMetric::ALL.map(|metric| graph(series, (metric, units), entry, graph_width, height));
     if !is_wide {
         return graphs.into_iter().flatten().collect();
     }
@@ -284,7 +284,7 @@ fn time_axes(width: u16, newest: &str) -> Line {
 /// Draws a graph below a title with the current and the highest value.
 fn graph(
     series: &Series,
-    (metric, units): (ProcessMetric, Units),
+    (metric, units): (GraphMetric, Units),
     entry: Option<ProcessEntry<'_>>,
     width: u16,
     height: usize,
@@ -320,12 +320,12 @@ fn graph(
 const TICK_WIDTH: u16 = 7;
 
 /// Returns the upper bound of the axis.
-fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
+fn axis_max(metric: GraphMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
     let max = highest.unwrap_or(0.0) * 1.25;
     match metric {
-        ProcessMetric::Load => 100.0,
-        ProcessMetric::Cpu => max.max(100.0),
-        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
+        GraphMetric::Load => 100.0,
+        GraphMetric::Cpu => max.max(100.0),
+        GraphMetric::DeviceMemory | GraphMetric::HostMemory => {
             let max = max.max(0.1);
             memory_total(metric, entry).map_or(max, |total| max.min(total).max(0.1))
         }
@@ -333,15 +333,15 @@ fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEn
 }
 
 /// Returns the memory of the device in GiB, if the metric is a part of it.
-fn memory_total(metric: ProcessMetric, entry: Option<ProcessEntry<'_>>) -> Option<f32> {
+fn memory_total(metric: GraphMetric, entry: Option<ProcessEntry<'_>>) -> Option<f32> {
     let total = entry?.device?.memory_total.get().filter(|total| total.0 > 0)?;
-    (metric == ProcessMetric::DeviceMemory).then(|| gib(total))
+    (metric == GraphMetric::DeviceMemory).then(|| gib(total))
 }
 
-fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
+fn value_text(metric: GraphMetric, value: f32, units: Units) -> String {
     match metric {
-        ProcessMetric::Cpu | ProcessMetric::Load => format!("{value:.0}%"),
-        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => units.amount_of_gib(value),
+        GraphMetric::Cpu | GraphMetric::Load => format!("{value:.0}%"),
+        GraphMetric::DeviceMemory | GraphMetric::HostMemory => units.amount_of_gib(value),
     }
 }
 
@@ -352,7 +352,7 @@ fn graph_row(
     highest: Option<f32>,
     max: f32,
     (row, rows): (usize, usize),
-    (metric, units): (ProcessMetric, Units),
+    (metric, units): (GraphMetric, Units),
 ) -> Line {
     let (low, row_count) = (row as f32, rows.max(1) as f32);
     // How much of this row a value fills, in percent; 0 or less if it does not reach the row.
@@ -412,7 +412,7 @@ mod tests {
                 Some(100.0),
                 200.0,
                 (row, 4),
-                (ProcessMetric::Cpu, Units::default()),
+                (GraphMetric::Cpu, Units::default()),
             ))
         };
         assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", " --#+", " +###"]);
@@ -428,7 +428,7 @@ mod tests {
                 Some(29.0),
                 40.0,
                 (row, 5),
-                (ProcessMetric::HostMemory, Units::default()),
+                (GraphMetric::HostMemory, Units::default()),
             );
             assert_eq!(line.width(), 30 + TICK_WIDTH);
         }

@@ -14,8 +14,8 @@ const MAX_POINTS: usize = 600;
 const MAX_SERIES: usize = 256;
 
 table! {
-    /// A metric of a process, with its name on a GPU and on a TPU chip.
-    pub(super) enum ProcessMetric {
+    /// A metric of a process that has a graph, with its name on a GPU and on a TPU chip.
+    pub(super) enum GraphMetric {
         /// CPU time; 100 is one core.
         Cpu = ["CPU", "CPU"],
         /// In GiB.
@@ -29,7 +29,7 @@ table! {
     pub(super) fn names -> [&'static str; 2];
 }
 
-impl ProcessMetric {
+impl GraphMetric {
     fn read(self, entry: ProcessEntry<'_>) -> Option<f32> {
         match self {
             Self::Cpu => entry.process?.cpu_percent.get(),
@@ -48,13 +48,13 @@ pub(super) struct Series(TimeSeries<Point>);
 
 impl Series {
     /// Returns the last `count` points, oldest first, `None` where nothing was recorded.
-    pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
+    pub(super) fn last(&self, metric: GraphMetric, count: usize) -> Vec<Option<f32>> {
         let points = self.0.until(self.0.last_second(), count);
         points.map(|point| *point?.get(metric as usize)?).collect()
     }
 
     /// Returns the highest value of the whole series.
-    pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
+    pub(super) fn highest(&self, metric: GraphMetric) -> Option<f32> {
         let values = self.0.points().filter_map(|point| *point.get(metric as usize)?);
         values.reduce(f32::max)
     }
@@ -98,7 +98,7 @@ impl ProcessSeries {
             if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
                 self.remove_oldest();
             }
-            let point = ProcessMetric::ALL.map(|metric| metric.read(entry));
+            let point = GraphMetric::ALL.map(|metric| metric.read(entry));
             self.series.entry(key).or_default().0.record(second, point, MAX_POINTS);
         }
     }
@@ -135,10 +135,10 @@ mod tests {
         series.0.record(10, point(1.0), MAX_POINTS);
         series.0.record(10, point(2.0), MAX_POINTS);
         series.0.record(13, point(3.0), MAX_POINTS);
-        assert_eq!(series.last(ProcessMetric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
-        assert_eq!(series.last(ProcessMetric::Load, 1), [None]);
-        assert_eq!(series.highest(ProcessMetric::Cpu), Some(3.0));
-        assert_eq!(series.highest(ProcessMetric::Load), None);
+        assert_eq!(series.last(GraphMetric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
+        assert_eq!(series.last(GraphMetric::Load, 1), [None]);
+        assert_eq!(series.highest(GraphMetric::Cpu), Some(3.0));
+        assert_eq!(series.highest(GraphMetric::Load), None);
         (14..2_000).for_each(|second| series.0.record(second, point(1.0), MAX_POINTS));
         assert_eq!(series.seconds(), MAX_POINTS);
         // After a clock set back or a long pause the series starts over.

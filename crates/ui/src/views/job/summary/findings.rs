@@ -1,6 +1,6 @@
 //! Findings: faults and outliers among the devices of a job, described as text.
 
-use crate::views::job::metric::JobMetric;
+use crate::views::job::metric::ComparedMetric;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::Units;
 use gtop_fleet::Node;
@@ -24,7 +24,7 @@ pub(crate) struct Finding {
 }
 
 /// An outlying metric of a device: its value and the median of the job.
-pub(super) type Outlier = (JobMetric, f32, f32);
+pub(super) type Outlier = (ComparedMetric, f32, f32);
 
 impl Finding {
     /// Describes a marked device, which has a name in the job.
@@ -35,7 +35,7 @@ impl Finding {
         units: Units,
     ) -> Self {
         let flags = DeviceFlag::of(node, device);
-        let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
+        let lag = outliers.iter().find(|(metric, _, _)| *metric == ComparedMetric::Utilization);
         let is_bad = flags.iter().any(|flag| flag.severity() == Severity::Error);
         Self {
             device: name,
@@ -67,11 +67,11 @@ fn description(
     for (metric, value, median) in outliers {
         let (value, median) = (metric.format(*value, units), metric.format(*median, units));
         texts.push(match metric {
-            JobMetric::Utilization | JobMetric::Temperature => {
+            ComparedMetric::Utilization | ComparedMetric::Temperature => {
                 format!("at {value}, peers at {median}")
             }
-            JobMetric::Memory => format!("uses {value}, peers {median}"),
-            JobMetric::Power => format!("draws {value}, peers {median}"),
+            ComparedMetric::Memory => format!("uses {value}, peers {median}"),
+            ComparedMetric::Power => format!("draws {value}, peers {median}"),
         });
     }
     if let Some(throttle) = device.throttle.get().filter(|throttle| throttle.is_harmful()) {
