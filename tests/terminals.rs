@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop_local::time::Clock;
-use gtop_ui::{FleetSource, Keymap, ScreenSettings, Theme, ThemeOptions, UiConfig, UiContext};
+use gtop_ui::{FleetSource, Keymap, ScreenSettings, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -306,7 +306,7 @@ async fn panic_on_the_screen(how: &str) {
         replies,
         host_keys,
         config: UiConfig {
-            theme: Theme::resolve(ThemeOptions::default(), |_| None),
+            theme: ScreenSettings::default().chosen_theme(|_| None),
             detects_background: false,
             display: gtop_ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),

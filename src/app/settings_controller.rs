@@ -33,10 +33,9 @@ pub(super) struct SettingsController {
 impl SettingsController {
     pub(super) fn ui_config(&self) -> UiConfig {
         let settings: ScreenSettings = self.settings.read();
-        let theme_options = settings.theme_options();
         UiConfig {
-            theme: Theme::resolve(theme_options, variable),
-            detects_background: theme_options.is_light().is_none(),
+            theme: settings.chosen_theme(variable),
+            detects_background: settings.is_light().is_none(),
             display: display_options(&self.settings, variable),
             interval: self.settings.read::<IntervalSettings>().interval.value,
             settings,
@@ -123,7 +122,7 @@ fn summarize(names: &[&str]) -> String {
 
 /// Returns colours and glyphs; `variable` reads an environment variable.
 pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
-    Theme::resolve(settings.read::<ScreenSettings>().theme_options(), variable)
+    settings.read::<ScreenSettings>().chosen_theme(variable)
 }
 
 /// Returns the display options; `variable` reads an environment variable.
@@ -206,7 +205,7 @@ mod tests {
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(
             theme(&settings_with(&[]), variable),
-            Theme::resolve(ThemeOptions::default(), variable)
+            ScreenSettings::default().chosen_theme(variable)
         );
     }
 
@@ -234,8 +233,8 @@ mod tests {
         ] {
             let settings = settings_with(&values);
             assert_eq!(theme(&settings, colourless).palette, palette, "{values:?}");
-            let options = settings.read::<ScreenSettings>().theme_options();
-            assert_eq!(options.is_light().is_none(), detects_background, "{values:?}");
+            let screen: ScreenSettings = settings.read();
+            assert_eq!(screen.is_light().is_none(), detects_background, "{values:?}");
         }
     }
 

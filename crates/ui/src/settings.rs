@@ -3,7 +3,7 @@
 use crate::chart_metric::ChartMetric;
 use crate::display_options::{Chart, Density, DisplayOptions, Thresholds};
 use crate::key_scheme::KeyScheme;
-use crate::theme::{Background, ColourUse, ThemeName, ThemeOptions};
+use crate::theme::{Background, ColourUse, ThemeName};
 use crate::views::fleet::{Grouping, Layout, MapMetric};
 use crate::views::{fleet, job, node, processes, users};
 use crate::widgets::column_spec::TableColumns;
@@ -11,7 +11,7 @@ use crate::widgets::number_format::MemoryUnit;
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::settings;
 use gtop_fleet::settings::{
-    Choice, ChoiceValue, EnvMapping, Given, Layer, choice, columns, distinct_list, env_alias, flag,
+    Choice, ChoiceValue, EnvMapping, Given, choice, columns, distinct_list, env_alias, flag,
     open_switch, percent_pair, sort, switch, value,
 };
 
@@ -227,19 +227,6 @@ settings! {
 }
 
 impl ScreenSettings {
-    /// Returns the options of a theme.
-    pub fn theme_options(&self) -> ThemeOptions {
-        // As bright as nvitop, unless a theme is chosen.
-        let is_hot = self.theme.layer == Layer::Default && self.key_scheme == KeyScheme::Nvitop;
-        ThemeOptions {
-            name: if is_hot { ThemeName::Hot } else { self.theme.value },
-            background: self.background,
-            colour: self.color,
-            is_ascii: self.ascii,
-            is_colorful: self.colorful,
-        }
-    }
-
     /// Returns the display options, for what is selected of the fleet.
     pub fn display_options(&self, selection: DisplaySelection) -> DisplayOptions {
         let defaults = DisplayOptions::default();

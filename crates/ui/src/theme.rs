@@ -32,7 +32,7 @@ pub enum ThemeName {
 }
 
 impl ThemeName {
-    const fn palette(self) -> Palette {
+    pub(crate) const fn palette(self) -> Palette {
         match self {
             Self::Auto | Self::Dark => Palette::Dark,
             Self::Light => Palette::Light,
@@ -63,31 +63,6 @@ pub enum ColourUse {
     Never,
 }
 
-/// The settings of a theme.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThemeOptions {
-    /// Its palette is replaced by its counterpart if the background is known to be of the other kind.
-    pub name: ThemeName,
-    pub background: Background,
-    pub colour: ColourUse,
-    /// True for ASCII only; `None` if the locale decides.
-    pub is_ascii: Option<bool>,
-    /// Draws bars with a gradient.
-    pub is_colorful: bool,
-}
-
-impl ThemeOptions {
-    /// Returns true if a light background is chosen, false for a dark one, `None` if the terminal decides.
-    /// The themes `dark` and `light` choose their background.
-    pub const fn is_light(self) -> Option<bool> {
-        match (self.background, self.name) {
-            (Background::Light, _) | (Background::Auto, ThemeName::Light) => Some(true),
-            (Background::Dark, _) | (Background::Auto, ThemeName::Dark) => Some(false),
-            (Background::Auto, _) => None,
-        }
-    }
-}
-
 /// The sets of glyphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GlyphSet {
@@ -98,44 +73,6 @@ pub enum GlyphSet {
 }
 
 impl Theme {
-    /// Chooses a theme from options, and from the environment what they leave open.
-    ///
-    /// `COLORFGBG` decides the background, `COLORTERM` and `TERM` the colour depth, and a locale without
-    /// UTF-8 selects ASCII.
-    pub fn resolve(options: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
-        let term = variable("TERM").unwrap_or_default();
-        let background = variable("COLORFGBG");
-        let background = background.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
-        let is_light = options.is_light().unwrap_or(matches!(background, Some(7 | 15)));
-        let palette = options.name.palette().for_background(is_light);
-        let has_colour = match options.colour {
-            ColourUse::Auto => term != "dumb",
-            ColourUse::Always => true,
-            ColourUse::Never => false,
-        };
-        let colours = variable("COLORTERM").unwrap_or_default();
-        let is_full = matches!(&*colours, "truecolor" | "24bit") || term.contains("direct");
-        let rich = ["256color", "kitty", "alacritty", "ghostty", "foot", "wezterm"];
-        let is_rich = rich.iter().any(|name| term.contains(name));
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variable(name));
-        let locale = locale.unwrap_or_default().to_ascii_lowercase();
-        let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
-        // The Linux console's font has at most half blocks.
-        let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
-        let is_ascii = options.is_ascii.unwrap_or(!has_blocks);
-        Self {
-            palette: if has_colour { palette } else { Palette::Mono },
-            depth: match (is_full, is_rich) {
-                (true, _) => ColourDepth::TrueColour,
-                (false, true) => ColourDepth::Indexed256,
-                (false, false) => ColourDepth::Ansi16,
-            },
-            glyphs: if is_ascii { GlyphSet::Ascii } else { GlyphSet::Unicode },
-            is_colorful: options.is_colorful,
-        }
-    }
-
     /// Returns the theme for a light or a dark background.
     #[must_use]
     pub(crate) fn for_background(self, is_light: bool) -> Self {
@@ -242,119 +179,6 @@ impl Theme {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_environment_chooses_the_theme() {
-        let utf8 = ("LANG", "en_US.UTF-8");
-        for (variables, palette, depth, glyphs) in [
-            (vec![], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
-            (
-                vec![utf8, ("TERM", "xterm-256color")],
-                Palette::Dark,
-                ColourDepth::Indexed256,
-                GlyphSet::Unicode,
-            ),
-            (
-                vec![utf8, ("COLORTERM", "truecolor")],
-                Palette::Dark,
-                ColourDepth::TrueColour,
-                GlyphSet::Unicode,
-            ),
-            (
-                vec![utf8, ("TERM", "xterm-direct")],
-                Palette::Dark,
-                ColourDepth::TrueColour,
-                GlyphSet::Unicode,
-            ),
-            (
-                vec![utf8, ("COLORFGBG", "0;15")],
-                Palette::Light,
-                ColourDepth::Ansi16,
-                GlyphSet::Unicode,
-            ),
-            (
-                vec![utf8, ("COLORFGBG", "15;default;0")],
-                Palette::Dark,
-                ColourDepth::Ansi16,
-                GlyphSet::Unicode,
-            ),
-            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
-            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
-            (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
-            (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Ascii),
-        ] {
-            let lookup = |name: &str| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            assert_eq!(
-                Theme::resolve(ThemeOptions::default(), lookup),
-                Theme { palette, depth, glyphs, is_colorful: false },
-                "{variables:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn options_override_the_environment() {
-        let theme = |options, variables: &[(&str, &str)]| {
-            Theme::resolve(options, |name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let of = |name| ThemeOptions { name, ..ThemeOptions::default() };
-        let light = ("COLORFGBG", "0;15");
-        for (options, variables, palette) in [
-            (of(ThemeName::Hot), vec![], Palette::Hot),
-            (of(ThemeName::Hot), vec![light], Palette::HotLight),
-            (of(ThemeName::ColourBlind), vec![light], Palette::ColourBlindLight),
-            (of(ThemeName::Dark), vec![light], Palette::Dark),
-            (of(ThemeName::Light), vec![], Palette::Light),
-            (
-                ThemeOptions { background: Background::Light, ..of(ThemeName::Hot) },
-                vec![],
-                Palette::HotLight,
-            ),
-            (
-                ThemeOptions { background: Background::Light, ..of(ThemeName::Dark) },
-                vec![],
-                Palette::Light,
-            ),
-            (
-                ThemeOptions { background: Background::Dark, ..of(ThemeName::Hot) },
-                vec![light],
-                Palette::Hot,
-            ),
-            (
-                ThemeOptions { background: Background::Light, ..of(ThemeName::Mono) },
-                vec![],
-                Palette::Mono,
-            ),
-            (
-                ThemeOptions { background: Background::Dark, ..ThemeOptions::default() },
-                vec![light],
-                Palette::Dark,
-            ),
-            (
-                ThemeOptions { colour: ColourUse::Never, ..of(ThemeName::Hot) },
-                vec![],
-                Palette::Mono,
-            ),
-            (
-                ThemeOptions { colour: ColourUse::Always, ..ThemeOptions::default() },
-                vec![("TERM", "dumb")],
-                Palette::Dark,
-            ),
-            (of(ThemeName::Hot), vec![("TERM", "dumb")], Palette::Mono),
-        ] {
-            assert_eq!(theme(options, &variables).palette, palette, "{options:?} {variables:?}");
-        }
-        let ascii = |is_ascii| ThemeOptions { is_ascii, ..ThemeOptions::default() };
-        let utf8 = [("LANG", "C.UTF-8")];
-        assert_eq!(theme(ascii(Some(true)), &utf8).glyphs, GlyphSet::Ascii);
-        assert_eq!(theme(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
-    }
 
     const TONES: [Tone; 11] = [
         Tone::Plain,

@@ -1,7 +1,5 @@
 //! What to type next on a machine without devices: how gtop watches others.
 
-use std::borrow::Cow;
-
 use crate::render_context::RenderContext;
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::Node;
@@ -14,32 +12,7 @@ const WIDE: u16 = 64;
 const GAP: u16 = 2;
 
 /// A command, and what it shows in a long and a short form.
-struct NextStep {
-    command: &'static str,
-    meaning: Cow<'static, str>,
-    short: Cow<'static, str>,
-}
-
-const HOSTS: NextStep = NextStep {
-    command: "gtop HOST...",
-    meaning: Cow::Borrowed("machines that ssh reaches, such as gpu[01-16]"),
-    short: Cow::Borrowed("over ssh: gpu[01-16]"),
-};
-const DEMO: NextStep = NextStep {
-    command: "gtop --demo",
-    meaning: Cow::Borrowed("a simulated fleet, to look around"),
-    short: Cow::Borrowed("a simulated fleet"),
-};
-
-/// Returns the step to the nodes of jobs.
-fn of_jobs(scheduler: &SchedulerWords) -> NextStep {
-    let name = scheduler.name;
-    NextStep {
-        command: scheduler.watch,
-        meaning: format!("the nodes of your {name} jobs").into(),
-        short: format!("your {name} jobs").into(),
-    }
-}
+type NextStep<'a> = (&'a str, [&'a str; 2]);
 
 /// Draws the next steps. Returns no lines for another machine, while it is not known whether there are devices, or
 /// if there are some.
@@ -47,15 +20,19 @@ pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<
     if !is_without_devices(context, node) {
         return Vec::new();
     }
-    let jobs = of_jobs(context.options.scheduler);
-    let steps =
-        if context.options.has_scheduler { [&jobs, &HOSTS, &DEMO] } else { [&HOSTS, &jobs, &DEMO] };
-    let column = steps.iter().map(|step| width_of(step.command)).max().unwrap_or(0);
+    let SchedulerWords { name, watch, .. } = context.options.scheduler;
+    let [long, short] = ["the nodes of your", "your"].map(|of| format!("{of} {name} jobs"));
+    let jobs: NextStep<'_> = (watch, [&long, &short]);
+    let hosts =
+        ("gtop HOST...", ["machines that ssh reaches, such as gpu[01-16]", "over ssh: gpu[01-16]"]);
+    let demo = ("gtop --demo", ["a simulated fleet, to look around", "a simulated fleet"]);
+    let steps = if context.options.has_scheduler { [jobs, hosts] } else { [hosts, jobs] };
+    let steps = steps.into_iter().chain([demo]);
+    let column = steps.clone().map(|(command, _)| width_of(command)).max().unwrap_or(0);
     let title = Line::styled("to watch devices elsewhere", Tone::Strong);
-    let steps = steps.iter().map(|step| {
-        let meaning = if width < WIDE { &step.short } else { &step.meaning };
-        let line = Line::new().gap(GAP).left_aligned(step.command, column, Tone::Accent);
-        line.gap(GAP).text(meaning.clone(), Tone::Plain)
+    let steps = steps.map(|(command, [long, short])| {
+        let line = Line::new().gap(GAP).left_aligned(command, column, Tone::Accent);
+        line.gap(GAP).text(if width < WIDE { short } else { long }, Tone::Plain)
     });
     let lines = std::iter::once(title).chain(steps);
     lines.map(|line| line.truncated(width)).collect()

@@ -324,7 +324,7 @@ impl State {
                 self.grouped_rows.rows.get(*row).copied().map(CellCursor::from)
             }
             (Click::Cell(row, column), Layout::Map) => {
-                let line = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
+                let line = self.grouped_rows.lines(self.grid.per_line).get(*row).copied();
                 let map = self.heat_map(fleet_view);
                 line.map(|line| map.nearest(line, self.grid.at(*column)))
             }
@@ -440,7 +440,7 @@ impl State {
         let table =
             node_table::laid_out(context, &self.jobs, (self.grouping, &self.grouped_rows), width);
         let indices = visible.iter().filter_map(|row| {
-            let GroupedRow::Node(group, member) = *row else { return None };
+            let GroupedRow::Nodes(group, member) = *row else { return None };
             let (member, node) = self.grouped_rows.member(&context.view.fleet, group, member)?;
             let has_note = node_table::has_note(&table, context.view.now, node);
             has_note.then_some(member.node_index)

@@ -52,6 +52,12 @@ pub(super) struct Missing {
 /// A line: its file, its bytes and the position behind it.
 type TextLine<'a> = (usize, &'a [u8], u64);
 
+impl Missing {
+    const fn new(file: usize, bytes: Range<u64>) -> Self {
+        Self { file, offset: bytes.start, length: bytes.end - bytes.start }
+    }
+}
+
 impl CachedBytes {
     fn end(&self) -> u64 {
         self.start + to_u64(self.bytes.len())
@@ -162,6 +168,12 @@ impl Document {
         None
     }
 
+    /// Returns the newest piece in memory that has an offset of a file.
+    fn piece_at(&self, file: usize, offset: u64) -> Option<&CachedBytes> {
+        let mut pieces = self.pieces.iter().rev();
+        pieces.find(|piece| piece.file == file && (piece.start..piece.end()).contains(&offset))
+    }
+
     /// Returns bytes of a file, or the range `near` as missing if they are not in memory.
     fn bytes(&self, file: usize, wanted: Range<u64>, near: Range<u64>) -> Result<&[u8], Missing> {
         let mut pieces = self.pieces.iter().rev().filter(|piece| piece.file == file);
@@ -171,7 +183,7 @@ impl Document {
             let to = usize::try_from(wanted.end - piece.start).ok()?;
             piece.bytes.get(from..to)
         });
-        found.ok_or(Missing { file, offset: near.start, length: near.end - near.start })
+        found.ok_or_else(|| Missing::new(file, near))
     }
 
     /// Returns the line that begins at a position: its file, its bytes and the position behind it. `None` at the end.
@@ -179,21 +191,14 @@ impl Document {
         let Some((file, offset, range)) = self.place(position) else { return Ok(None) };
         let end = range.end.min(offset + MAX_LINE);
         // Most lines are short: what is in memory may do without the rest.
-        let held = self
-            .pieces
-            .iter()
-            .rev()
-            .find(|piece| piece.file == file && (piece.start..piece.end()).contains(&offset));
+        let held = self.piece_at(file, offset);
         let available = held.map_or(offset, |piece| piece.end().min(end));
         let near = offset..range.end.min(offset + WINDOW);
         let bytes = self.bytes(file, offset..available, near.clone())?;
         let length = match memchr(b'\n', bytes) {
             Some(at) => at + 1,
             None if available == end => bytes.len(),
-            None => {
-                let length = near.end - near.start;
-                return Err(Missing { file, offset: near.start, length });
-            }
+            None => return Err(Missing::new(file, near)),
         };
         Ok(Some((file, bytes.get(..length).unwrap_or_default(), position + to_u64(length))))
     }
@@ -205,19 +210,13 @@ impl Document {
         let begin = range.start.max((offset + 1).saturating_sub(MAX_LINE));
         let near = range.start.max((offset + 1).saturating_sub(WINDOW))..offset + 1;
         // The newline that ends the line itself is at `offset`.
-        let held = self
-            .pieces
-            .iter()
-            .rev()
-            .find(|piece| piece.file == file && (piece.start..piece.end()).contains(&offset));
+        let held = self.piece_at(file, offset);
         let available = held.map_or(offset, |piece| piece.start.max(begin));
         let bytes = self.bytes(file, available..offset, near.clone())?;
         let start = match memrchr(b'\n', bytes) {
             Some(at) => available + to_u64(at) + 1,
             None if held.is_some() && available == begin => begin,
-            None => {
-                return Err(Missing { file, offset: near.start, length: near.end - near.start });
-            }
+            None => return Err(Missing::new(file, near)),
         };
         Ok(Some(position - (offset + 1 - start)))
     }

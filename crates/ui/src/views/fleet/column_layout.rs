@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use crate::render_context::RenderContext;
+use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_cells::{
     count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
 };
 use crate::views::fleet::node_series::SPARKLINE;
-use crate::views::fleet::node_sort::is_rising;
+use crate::views::fleet::node_sort::{hottest, is_rising};
 use crate::widgets::line::{Line, Symbol, Tone};
-use crate::widgets::number_format::share_of;
+use crate::widgets::number_format::{percent_value, share_of};
 use crate::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::{HOST, help_of};
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::settings::ColumnSpec;
-use gtop_fleet::{JobLookup, NodeHoldings, Totals};
+use gtop_fleet::{JobLookup, Node, NodeHoldings, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Percent, RequestedJobs};
@@ -100,6 +101,22 @@ pub(super) struct NodeValues {
     /// The temperature of its hottest device.
     pub(super) hottest: Option<f32>,
     pub(super) cpu: Option<f32>,
+}
+
+impl NodeValues {
+    /// Returns the values of the part of a node that is meant, with its counts, but without marks and series.
+    pub(super) fn of(node: &Node, member: &GroupMember, counts: Option<Totals>) -> Self {
+        Self {
+            taken_at: node.taken_at(),
+            totals: Totals::of_part(node, member.devices.as_deref()),
+            counts,
+            holdings: Arc::clone(&node.holdings),
+            marks: Vec::new(),
+            series: Vec::new(),
+            hottest: hottest(node, member),
+            cpu: percent_value(node.host.cpu),
+        }
+    }
 }
 
 type Column<'a> = TableColumn<FleetTable<'a>, FleetRow>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::selection::SharedSelection;
-use crate::views::fleet::heat_map::{CellCursor, HeatMap};
+use crate::views::fleet::heat_map::{CellCursor, HeatMap, line_of};
 use crate::views::fleet::{Layout, State};
 use crate::widgets::list::Movement;
 use gtop_fleet::Node;
@@ -41,11 +41,7 @@ impl State {
     }
 
     pub(super) fn row_of_cursor(&self, cursor: Option<CellCursor>) -> usize {
-        let row = cursor.and_then(|cursor| match cursor {
-            CellCursor::Header(group) => self.grouped_rows.row_of_header(group),
-            CellCursor::Cell(group, member, _) => self.grouped_rows.row_of_member(group, member),
-        });
-        row.unwrap_or(0)
+        cursor.map_or(0, |cursor| line_of(&self.grouped_rows.rows, 1, cursor))
     }
 
     pub(super) fn set_cursor(

@@ -8,11 +8,11 @@ use crate::views::fleet::idle_time;
 use crate::views::fleet::node_notes::format_elapsed;
 use crate::views::fleet::node_table;
 use crate::widgets::line::{Line, Tone, flow, truncate};
-use crate::widgets::number_format::{or_unknown, percent_value};
+use crate::widgets::number_format::{or_unknown, percent_value, power_text};
 use gtop_fleet::Node;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{NodeStatus, device_label, model_name, notes};
-use gtop_model::{Device, Percent, Watts};
+use gtop_model::{Device, Percent};
 
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
@@ -67,7 +67,10 @@ pub(super) fn lines(
     parts.push(Line::styled(memory + owner, Tone::Plain));
     // Power and heat are those of the whole device.
     if device.parent.is_none() {
-        parts.push(Line::styled(power_text(device), Tone::Plain));
+        parts.push(Line::styled(
+            power_text(device.power.get(), device.power_limit.get()),
+            Tone::Plain,
+        ));
         let heat = or_unknown(device.temperature.get(), |celsius| units.temperature(celsius));
         parts.push(Line::styled(heat, Tone::Plain));
     }
@@ -95,15 +98,6 @@ pub(super) fn lines(
         *part = std::mem::take(part).text(" ·", Tone::Faint);
     }
     flow(parts, 1, width, max_lines)
-}
-
-fn power_text(device: &Device) -> String {
-    let drawn = device.power.get().map(Watts::get);
-    let Some(limit) = device.power_limit.get().map(Watts::get) else {
-        return or_unknown(drawn, |watts| format!("{watts:.0} W"));
-    };
-    let drawn = or_unknown(drawn, |watts| format!("{watts:.0}"));
-    format!("{drawn}/{limit:.0} W")
 }
 
 /// Returns why clocks are throttled, and for what share of the time if counted.

@@ -29,8 +29,8 @@ pub(super) struct GroupedRows {
 pub(super) enum GroupedRow {
     /// The header of the group with this index.
     Header(usize),
-    /// A node: the index of its group, and its index there.
-    Node(usize, usize),
+    /// Nodes of a group: its index, and the index of the first node.
+    Nodes(usize, usize),
 }
 
 /// What the rows depend on besides the fleet view.
@@ -63,17 +63,25 @@ impl GroupedRows {
         let shared = (grouping == Grouping::Partition).then(|| shared_nodes(fleet_view));
         self.shared = shared.filter(|shared| shared.nodes > 0);
         node_sort::sort(&mut self.groups, fleet_view, order);
-        self.rows.clear();
-        for (index, group) in self.groups.iter_mut().enumerate() {
+        for group in &mut self.groups {
             group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
+        }
+        self.rows = self.lines(1);
+    }
+
+    /// Returns the headers and the nodes of all groups, with as many nodes per line.
+    pub(super) fn lines(&self, nodes_per_line: usize) -> Vec<GroupedRow> {
+        let mut lines = Vec::new();
+        for (index, group) in self.groups.iter().enumerate() {
             if self.is_grouped {
-                self.rows.push(GroupedRow::Header(index));
+                lines.push(GroupedRow::Header(index));
             }
             if !group.is_folded {
-                let members = 0..group.members.len();
-                self.rows.extend(members.map(|member| GroupedRow::Node(index, member)));
+                let firsts = (0..group.members.len()).step_by(nodes_per_line.max(1));
+                lines.extend(firsts.map(|first| GroupedRow::Nodes(index, first)));
             }
         }
+        lines
     }
 
     /// Finds the group and member index of a node, in the group with this key if possible.
@@ -116,24 +124,6 @@ impl GroupedRows {
     pub(super) fn last_cell(&self, fleet: &Fleet, (group, member): (usize, usize)) -> usize {
         let found = self.member(fleet, group, member);
         found.map_or(0, |(member, node)| member.device_indices(node).len()).saturating_sub(1)
-    }
-
-    /// Returns the row of a member; if it is folded, that of the group header.
-    pub(super) fn row_of_member(&self, group: usize, member: usize) -> Option<usize> {
-        let header = self.row_of_header(group);
-        match self.groups.get(group) {
-            Some(group) if !group.is_folded => Some(header.map_or(0, |header| header + 1) + member)
-                .filter(|row| *row < self.rows.len()),
-            Some(_) | None => header,
-        }
-    }
-
-    pub(super) fn row_of_header(&self, group: usize) -> Option<usize> {
-        if !self.is_grouped {
-            return None;
-        }
-        let before = self.groups.iter().take(group);
-        Some(before.map(|group| 1 + if group.is_folded { 0 } else { group.members.len() }).sum())
     }
 }
 
@@ -195,14 +185,6 @@ mod tests {
         let folded = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
         assert_eq!(folded.rows.len(), 27);
         assert_eq!(folded.rows[17..19], [GroupedRow::Header(1), GroupedRow::Header(2)]);
-        for row in 0..folded.rows.len() {
-            let found = match folded.rows[row] {
-                GroupedRow::Header(group) => folded.row_of_header(group),
-                GroupedRow::Node(group, member) => folded.row_of_member(group, member),
-            };
-            assert_eq!(found, Some(row));
-        }
-        assert_eq!(folded.row_of_member(1, 5), Some(17));
     }
 
     #[test]

@@ -37,15 +37,6 @@ pub(super) struct CellGrid {
     pub(super) per_line: usize,
 }
 
-/// A line of the heat map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MapLine {
-    /// The header of the group with this index.
-    Header(usize),
-    /// Nodes of a group: its index, and the index of the first node.
-    Nodes(usize, usize),
-}
-
 /// The position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellCursor {
@@ -66,7 +57,7 @@ impl From<GroupedRow> for CellCursor {
     fn from(row: GroupedRow) -> Self {
         match row {
             GroupedRow::Header(group) => Self::Header(group),
-            GroupedRow::Node(group, member) => Self::Cell(group, member, 0),
+            GroupedRow::Nodes(group, member) => Self::Cell(group, member, 0),
         }
     }
 }
@@ -103,10 +94,14 @@ pub(super) struct HeatMap<'a> {
 
 impl HeatMap<'_> {
     /// Returns the cursor position on a line that is closest to a node column and cell column.
-    pub(super) fn nearest(self, map_line: MapLine, (column, cell): (usize, usize)) -> CellCursor {
+    pub(super) fn nearest(
+        self,
+        map_line: GroupedRow,
+        (column, cell): (usize, usize),
+    ) -> CellCursor {
         match map_line {
-            MapLine::Header(group) => CellCursor::Header(group),
-            MapLine::Nodes(group, first) => {
+            GroupedRow::Header(group) => CellCursor::Header(group),
+            GroupedRow::Nodes(group, first) => {
                 let member = first + column.min(self.grid.per_line.saturating_sub(1));
                 let member = member.min(self.rows.member_count(group).saturating_sub(1));
                 let last_cell = self.rows.last_cell(self.fleet, (group, member));
@@ -120,8 +115,8 @@ impl HeatMap<'_> {
         (cursor, preferred_column): (CellCursor, (usize, usize)),
         (movement, page): (Movement, usize),
     ) -> CellCursor {
-        let map_lines = map_lines(self.rows, self.grid);
-        let at = line_of(&map_lines, self.grid, cursor);
+        let map_lines = self.rows.lines(self.grid.per_line);
+        let at = line_of(&map_lines, self.grid.per_line, cursor);
         let to = movement.new_index(at, map_lines.len(), page);
         let column = match movement {
             Movement::Home => (0, 0),
@@ -154,25 +149,12 @@ impl HeatMap<'_> {
     }
 }
 
-pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLine> {
-    let mut map_lines = Vec::new();
-    for (index, group) in grouped_rows.groups.iter().enumerate() {
-        if grouped_rows.is_grouped {
-            map_lines.push(MapLine::Header(index));
-        }
-        if !group.is_folded {
-            let firsts = (0..group.members.len()).step_by(grid.per_line.max(1));
-            map_lines.extend(firsts.map(|first| MapLine::Nodes(index, first)));
-        }
-    }
-    map_lines
-}
-
-fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
-    let at = map_lines.iter().position(|map_line| match (*map_line, cursor) {
-        (MapLine::Header(line_group), CellCursor::Header(group)) => line_group == group,
-        (MapLine::Nodes(line_group, first), CellCursor::Cell(group, member, _)) => {
-            line_group == group && (first..first + grid.per_line.max(1)).contains(&member)
+/// Returns the line of the cursor among lines with so many nodes; the first if the cursor is on none.
+pub(super) fn line_of(lines: &[GroupedRow], per_line: usize, cursor: CellCursor) -> usize {
+    let at = lines.iter().position(|line| match (*line, cursor) {
+        (GroupedRow::Header(line_group), CellCursor::Header(group)) => line_group == group,
+        (GroupedRow::Nodes(line_group, first), CellCursor::Cell(group, member, _)) => {
+            line_group == group && (first..first + per_line.max(1)).contains(&member)
         }
         _ => false,
     });
@@ -186,7 +168,7 @@ pub(super) fn height(
     (width, room): (u16, usize),
 ) -> usize {
     let grid = CellGrid::fit(context.view, width);
-    legend::lines(context, state, width, room).len() + map_lines(&state.grouped_rows, grid).len()
+    legend::lines(context, state, width, room).len() + state.grouped_rows.lines(grid.per_line).len()
 }
 
 /// Draws the legend and the visible lines, the cursor among them; the length of the legend depends on `room`,
@@ -205,8 +187,8 @@ pub(super) fn lines(
     let style = (state.metric, StaleStyle::Grey);
     state.cells.refresh(context.view, style, visible_cells.min(all_cells));
     let rows = height.saturating_sub(lines.len());
-    let map_lines = map_lines(&state.grouped_rows, state.grid);
-    let at = cursor.map(|cursor| line_of(&map_lines, state.grid, cursor));
+    let map_lines = state.grouped_rows.lines(state.grid.per_line);
+    let at = cursor.map(|cursor| line_of(&map_lines, state.grid.per_line, cursor));
     state.viewport.scroll_to(rows, map_lines.len(), at);
     if let Some(last) = lines.pop() {
         let count = count_nodes(state, &map_lines);
@@ -215,24 +197,24 @@ pub(super) fn lines(
     for row in state.viewport.range(map_lines.len()) {
         let Some(map_line) = map_lines.get(row) else { continue };
         let line = match *map_line {
-            MapLine::Header(group) => {
+            GroupedRow::Header(group) => {
                 let Some(group_here) = state.grouped_rows.groups.get_mut(group) else { continue };
                 let is_selected = cursor == Some(CellCursor::Header(group));
                 group_header::line(context, group_here, width)
                     .selected(is_selected)
                     .clickable_line(Click::Cell(row, 0))
             }
-            MapLine::Nodes(group, first) => nodes(context, state, (group, first), cursor, row),
+            GroupedRow::Nodes(group, first) => nodes(context, state, (group, first), cursor, row),
         };
         lines.push(line.truncated(width));
     }
     lines
 }
 
-fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
+fn count_nodes(state: &State, map_lines: &[GroupedRow]) -> usize {
     let counts = map_lines.iter().map(|map_line| match *map_line {
-        MapLine::Header(_) => 0,
-        MapLine::Nodes(group, first) => {
+        GroupedRow::Header(_) => 0,
+        GroupedRow::Nodes(group, first) => {
             let count = state.grouped_rows.member_count(group);
             count.saturating_sub(first).min(state.grid.per_line)
         }
@@ -241,7 +223,7 @@ fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
 }
 
 /// Returns the range of visible nodes; those of folded groups do not count.
-fn visible_nodes(state: &State, map_lines: &[MapLine]) -> Viewport {
+fn visible_nodes(state: &State, map_lines: &[GroupedRow]) -> Viewport {
     let range = state.viewport.range(map_lines.len());
     let before = map_lines.get(..range.start).unwrap_or_default();
     let shown = map_lines.get(range).unwrap_or_default();
@@ -490,11 +472,14 @@ mod tests {
         let fleet_view = fleet_view(&[8; 24]);
         let mut grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
         let grid = CellGrid::fit(&fleet_view, 80);
-        assert_eq!(map_lines(&grouped_rows, grid).len(), 2 + 4 + 2);
+        assert_eq!(grouped_rows.lines(grid.per_line).len(), 2 + 4 + 2);
         grouped_rows.groups[0].is_folded = true;
-        assert_eq!(
-            map_lines(&grouped_rows, grid),
-            [MapLine::Header(0), MapLine::Header(1), MapLine::Nodes(1, 0), MapLine::Nodes(1, 5)]
-        );
+        let lines = grouped_rows.lines(grid.per_line);
+        let [first, second] = [GroupedRow::Nodes(1, 0), GroupedRow::Nodes(1, 5)];
+        assert_eq!(lines, [GroupedRow::Header(0), GroupedRow::Header(1), first, second]);
+        for (at, line) in lines.iter().enumerate() {
+            assert_eq!(line_of(&lines, grid.per_line, CellCursor::from(*line)), at);
+        }
+        assert_eq!(line_of(&lines, grid.per_line, CellCursor::Cell(1, 7, 0)), 3);
     }
 }

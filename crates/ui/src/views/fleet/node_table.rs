@@ -16,10 +16,8 @@ use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRows, is_shared};
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_notes::row_notes;
 use crate::views::fleet::node_series::{SeriesCache, node_series, series_step};
-use crate::views::fleet::node_sort::hottest;
 use crate::views::fleet::symbol_map::SymbolMap;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::number_format::percent_value;
 use crate::widgets::table::Fade;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{NodeStatus, node_advice};
@@ -86,7 +84,7 @@ pub(super) fn lines(
                 .groups
                 .get_mut(group)
                 .map(|group| group_header::row(context.view, group, &drawn.table)),
-            Some(GroupedRow::Node(group, member)) => grouped_rows
+            Some(GroupedRow::Nodes(group, member)) => grouped_rows
                 .member(&context.view.fleet, group, member)
                 .map(|(member, node)| drawn.line(member, node)),
             None => None,
@@ -209,17 +207,10 @@ impl NodeRows<'_> {
         } else {
             Vec::new()
         };
-        NodeValues {
-            taken_at: node.taken_at(),
-            totals: Totals::of_part(node, member.devices.as_deref()),
-            counts: (table.width_of("free") > 0)
-                .then(|| Totals::of_node_part(node, member.devices.as_deref(), context.view.now)),
-            holdings: Arc::clone(&node.holdings),
-            marks: member.unit_cells(node, &all).map(|(_, mark)| mark).collect(),
-            series,
-            hottest: hottest(node, member),
-            cpu: percent_value(node.host.cpu),
-        }
+        let counts = (table.width_of("free") > 0)
+            .then(|| Totals::of_node_part(node, member.devices.as_deref(), context.view.now));
+        let marks = member.unit_cells(node, &all).map(|(_, mark)| mark).collect();
+        NodeValues { marks, series, ..NodeValues::of(node, member, counts) }
     }
 }
 

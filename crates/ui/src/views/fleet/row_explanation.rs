@@ -8,10 +8,8 @@ use crate::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeVa
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::heat_map::CellCursor;
 use crate::views::fleet::node_notes::row_notes;
-use crate::views::fleet::node_sort::hottest;
 use crate::views::fleet::{Layout, State};
 use crate::widgets::explanation::{Explanation, Fact};
-use crate::widgets::number_format::percent_value;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::{Node, Totals};
@@ -50,23 +48,13 @@ fn of_node(
     let FleetView { now, .. } = context.view;
     let member = &member.matching(context.view, node);
     let notes = row_notes(context.view, node, member);
-    let devices = member.devices.as_deref();
-    let totals = Totals::of_part(node, devices);
-    let counts = Some(Totals::of_node_part(node, devices, *now));
+    let counts = Totals::of_node_part(node, member.devices.as_deref(), *now);
+    let values = NodeValues::of(node, member, Some(counts));
     let row = FleetRow {
         name: node.name.to_string(),
-        totals,
-        counts,
-        values: Some(Arc::new(NodeValues {
-            taken_at: node.taken_at(),
-            totals,
-            counts,
-            holdings: Arc::clone(&node.holdings),
-            marks: Vec::new(),
-            series: Vec::new(),
-            hottest: hottest(node, member),
-            cpu: percent_value(node.host.cpu),
-        })),
+        totals: values.totals,
+        counts: values.counts,
+        values: Some(Arc::new(values)),
         age: node.taken_at().map(|at| format_age(now.since(at))).unwrap_or_default(),
         ..FleetRow::default()
     };
