@@ -1,10 +1,8 @@
 //! Modal dialogs: while one is open, it receives every key.
 
-use std::ops::ControlFlow;
-
 use crate::action::{Action, SortAction};
 use crate::dialog::delete::DeleteDialog;
-use crate::dialog::dialog_step::DialogStep;
+use crate::dialog::dialog_step::{DialogStep, ReplyStep};
 use crate::dialog::explain::ExplanationDialog;
 use crate::dialog::host_keys::HostKeyDialog;
 use crate::dialog::output::OutputDialog;
@@ -13,7 +11,7 @@ use crate::dialog::setup::Setup;
 use crate::dialog::signal::SignalDialog;
 use crate::dialog::variables::VariablesDialog;
 use crate::input::Key;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::UiRequest;
 use crate::widgets::line::Line;
 use crate::widgets::menu::Menu;
@@ -146,10 +144,7 @@ impl Dialog {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other dialogs request nothing of runs")]
     /// Handles the reply to a request about runs; a text closes the dialog and is shown. Returns `None` if the request
     /// was none of this dialog's.
-    pub(crate) fn on_run_reply(
-        &mut self,
-        reply: &RunReply,
-    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+    pub(crate) fn on_run_reply(&mut self, reply: &RunReply) -> Option<ReplyStep> {
         match self {
             Self::Delete(dialog) => dialog.on_reply(reply),
             Self::Variables(dialog) => dialog.on_reply(reply),
@@ -159,20 +154,16 @@ impl Dialog {
     }
 
     /// Draws the dialog below a horizontal rule.
-    pub(crate) fn lines(
-        &self,
-        context: RenderContext<'_>,
-        width: u16,
-        max_lines: usize,
-    ) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
+        let (width, max_lines) = size;
         let room = max_lines.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
         lines.extend(match self {
             Self::Menu(menu, _) => menu.lines(width, room.min(menu.height())),
             Self::Setup(setup) => setup.lines(width, room),
-            Self::Signal(dialog) => dialog.lines(context, width, room.min(dialog.height())),
+            Self::Signal(dialog) => dialog.lines(context, (width, room.min(dialog.height()))),
             Self::RunFilter(prompt) => prompt.lines(width),
-            Self::Variables(dialog) => dialog.lines(context, width, room),
+            Self::Variables(dialog) => dialog.lines(context, (width, room)),
             Self::Output(dialog) => dialog.lines(width, room),
             Self::Delete(dialog) => dialog.lines(width, room),
             Self::Explanation(dialog) => dialog.lines(context.view.now, width, room),

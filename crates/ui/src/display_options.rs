@@ -1,12 +1,14 @@
 //! Display options besides colours: thresholds, units, columns, density.
 
 use crate::chart_metric::ChartMetric;
+use crate::choices::choices;
 use crate::key_scheme::KeyScheme;
 use crate::widgets::column_spec::TableColumns;
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::{MemoryUnit, Units};
 
 use gtop_fleet::query::DisplaySelection;
+use gtop_fleet::settings::value;
 use gtop_model::SchedulerWords;
 use gtop_model::UNNAMED_SCHEDULER;
 
@@ -47,16 +49,14 @@ pub struct Chart {
     pub is_reversed: bool,
 }
 
-/// How much is shown of each device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Density {
-    /// As much as fits.
-    #[default]
-    Auto,
-    /// All lines.
-    Full,
-    /// One line each.
-    Compact,
+choices! {
+    /// How much is shown of each device.
+    pub enum Density {
+        #[default]
+        Auto = value("auto", "as many lines as fit"),
+        Full = value("full", "all lines"),
+        Compact = value("compact", "one line per device"),
+    }
 }
 
 /// The thresholds from which a load counts as medium or high, in percent.

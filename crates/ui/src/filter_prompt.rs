@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::filter_prompt::menu::CompletionMenu;
 use crate::input::{Key, NamedKey};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::line_editor::LineEditor;
 use gtop_fleet::Fleet;
@@ -146,12 +146,8 @@ impl FilterPrompt {
     }
 
     /// Draws the lines above the prompt: the completions, the error below a mark, or what matches and hints.
-    pub(crate) fn lines(
-        &self,
-        context: RenderContext<'_>,
-        width: u16,
-        max_lines: usize,
-    ) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
+        let (width, max_lines) = size;
         if max_lines < 2 {
             return Vec::new();
         }

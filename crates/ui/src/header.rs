@@ -2,7 +2,7 @@
 
 use crate::device_counts::{CountForm, with_device_counts};
 use crate::input::Click;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::screen_state::ScreenState;
 use crate::timeline::time_text;
 use crate::view::View;
@@ -15,12 +15,8 @@ use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
 
 /// Returns the header: at most `max_lines` lines, and at most three.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    screen: &ScreenState<'_>,
-    width: u16,
-    max_lines: usize,
-) -> Vec<Line> {
+pub(crate) fn lines(context: RenderContext<'_>, screen: &ScreenState<'_>, size: Size) -> Vec<Line> {
+    let (width, max_lines) = size;
     let mut lines = vec![title_line(context, screen.title, Some(screen), width)];
     if max_lines > 1 {
         lines.push(totals_line(context, width));
@@ -379,7 +375,7 @@ mod tests {
             assert!(line.width() <= width, "{line:?}");
             line.plain_text()
         };
-        lines(context, &screen, width, 3)
+        lines(context, &screen, (width, 3))
             .iter()
             .map(|line| text(line).trim_end().to_owned())
             .collect()

@@ -1,15 +1,18 @@
 //! Whose keys are bound: those of gtop, or those of a monitor that fingers already know.
 
+use crate::choices::choices;
 use gtop_fleet::query::SortColumn;
+use gtop_fleet::settings::value;
 
-/// A set of key bindings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyScheme {
-    #[default]
-    Gtop,
-    Nvitop,
-    Nvtop,
-    Htop,
+choices! {
+    /// A set of key bindings.
+    pub enum KeyScheme {
+        #[default]
+        Gtop = value("gtop", "the keys of gtop"),
+        Nvitop = value("nvitop", "k kills, Tab selects, / reverses the order, o and a letter sorts"),
+        Nvtop = value("nvtop", "h and l scroll commands, F-keys as in gtop"),
+        Htop = value("htop", "k sends signals, P M T N sort, I reverses, F5 shows the tree"),
+    }
 }
 
 impl KeyScheme {

@@ -39,6 +39,7 @@ mod action;
 mod appearance;
 mod background;
 mod chart_metric;
+mod choices;
 mod device_counts;
 mod dialog;
 mod display_options;

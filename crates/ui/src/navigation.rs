@@ -8,7 +8,7 @@ use crate::dialog::explain::ExplanationDialog;
 use crate::effect::Effect;
 use crate::node_panel::series::NodeSeries;
 use crate::process_order;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
@@ -344,23 +344,18 @@ impl Navigation {
     }
 
     /// Draws the current view.
-    pub(crate) fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    pub(crate) fn lines(&mut self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
         let fleet = &context.view.fleet;
         // A job that has ended is shown even if no node is.
         if fleet.nodes.is_empty()
             && fleet.jobs.is_some()
             && !matches!(self.view, View::Job | View::Runs)
         {
-            return self.job.list_lines(context, width, height);
+            return self.job.list_lines(context, size);
         }
         self.sync_panel();
         let (view, shared) = self.current();
-        view.lines(context, shared, width, height)
+        view.lines(context, shared, size)
     }
 
     /// Returns the sort order of the current view; `None` if its rows cannot be sorted.

@@ -3,7 +3,7 @@
 use crate::dialog::Dialog;
 use crate::filter_prompt::FilterPrompt;
 use crate::help::HelpPage;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::time_prompt::TimePrompt;
 use crate::widgets::line::Line;
 
@@ -35,11 +35,11 @@ impl Overlays {
     }
 
     /// Draws what covers the bottom of the view.
-    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, height: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
         match (&self.dialog, &self.filter_prompt, &self.time_prompt) {
-            (Some(dialog), ..) => dialog.lines(context, width, height),
-            (None, Some(prompt), _) => prompt.lines(context, width, height),
-            (None, None, Some(prompt)) => prompt.lines(context.zone, width, height),
+            (Some(dialog), ..) => dialog.lines(context, size),
+            (None, Some(prompt), _) => prompt.lines(context, size),
+            (None, None, Some(prompt)) => prompt.lines(context.zone, size.0, size.1),
             (None, None, None) => Vec::new(),
         }
     }

@@ -40,9 +40,9 @@ impl ScreenFrame {
             // A message is in the last line, unless something is typed there.
             let message = screen.message.filter(|_| is_prompting || !has_footer);
             let screen = ScreenState { message, ..*screen };
-            header = header::lines(context, &screen, width, top);
+            header = header::lines(context, &screen, (width, top));
         }
-        let mut overlay = screen.overlays.lines(context, width, body_height);
+        let mut overlay = screen.overlays.lines(context, (width, body_height));
         overlay.truncate(body_height);
         let view_height = body_height.saturating_sub(overlay.len());
         let footer = has_footer

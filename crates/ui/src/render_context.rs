@@ -6,6 +6,9 @@ use crate::display_options::DisplayOptions;
 use gtop_fleet::insight::FleetView;
 use gtop_model::SchedulerWords;
 
+/// The columns and the lines to draw in, neither of which is exceeded.
+pub(crate) type Size = (u16, usize);
+
 /// The fleet and the options to draw it with.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderContext<'a> {

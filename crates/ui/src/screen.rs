@@ -864,7 +864,7 @@ impl Ui {
         let view_lines = if help.is_some_and(|help| help.shown(size).is_some()) {
             Vec::new()
         } else {
-            self.navigation.lines(self.shown.context(), size.0, frame.view_height)
+            self.navigation.lines(self.shown.context(), (size.0, frame.view_height))
         };
         let lines = match self.help_lines(&frame, &view_lines, size) {
             Some(help_lines) => frame.around(help_lines),

@@ -2,7 +2,9 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::choices::choices;
 use crate::widgets::line::{RowStyle, Tone};
+use gtop_fleet::settings::value;
 
 pub use palette::{ColourDepth, Palette};
 
@@ -18,17 +20,19 @@ pub struct Theme {
     pub is_colorful: bool,
 }
 
-/// The themes to choose from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ThemeName {
-    /// As the background needs, or as the key scheme has it.
-    #[default]
-    Auto,
-    Dark,
-    Light,
-    Mono,
-    ColourBlind,
-    Hot,
+choices! {
+    /// The themes to choose from.
+    pub enum ThemeName {
+        /// As the background needs, or as the key scheme has it.
+        #[default]
+        Auto = value("auto", "greener when busier"),
+        Dark = value("dark", "auto for a dark background, unless background is set"),
+        Light = value("light", "auto for a light background, unless background is set"),
+        Mono = value("mono", "no colours; bold, dim and reverse video"),
+        ColourBlind =
+            value("colour-blind", "blue for load, orange for warnings").with_alias("color-blind"),
+        Hot = value("hot", "green, yellow, red with rising load"),
+    }
 }
 
 impl ThemeName {
@@ -43,24 +47,24 @@ impl ThemeName {
     }
 }
 
-/// The background of the terminal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Background {
-    /// The terminal decides.
-    #[default]
-    Auto,
-    Dark,
-    Light,
+choices! {
+    /// The background of the terminal.
+    pub enum Background {
+        #[default]
+        Auto = value("auto", "ask the terminal, then COLORFGBG; otherwise dark"),
+        Dark = value("dark", "dark background"),
+        Light = value("light", "light background"),
+    }
 }
 
-/// When colours are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ColourUse {
-    /// The terminal decides.
-    #[default]
-    Auto,
-    Always,
-    Never,
+choices! {
+    /// When colours are used.
+    pub enum ColourUse {
+        #[default]
+        Auto = value("auto", "if the terminal supports them"),
+        Always = value("always", "even if output is not a terminal"),
+        Never = value("never", "no colours"),
+    }
 }
 
 /// The sets of glyphs.

@@ -4,7 +4,7 @@ use crate::action::RowAction;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::NodePanel;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
@@ -77,13 +77,7 @@ pub(crate) trait ViewState {
 
     /// Draws the view in at most `height` lines, none wider than `width`: scrolls each list to its cursor in the lines that
     /// are left for it, and keeps what is drawn again.
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        shared: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line>;
+    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line>;
 
     /// Explains the row at the cursor, or says why there is none.
     fn explain(

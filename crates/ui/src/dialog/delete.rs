@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::dialog::dialog_step::DialogStep;
+use crate::dialog::dialog_step::{DialogStep, ReplyStep};
 use crate::input::{Key, NamedKey};
 use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
@@ -70,10 +70,7 @@ impl DeleteDialog {
     }
 
     /// Handles a reply; returns `None` if it is none of this dialog's.
-    pub(crate) fn on_reply(
-        &mut self,
-        reply: &RunReply,
-    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+    pub(crate) fn on_reply(&mut self, reply: &RunReply) -> Option<ReplyStep> {
         let (RunRequest::PlanDeletion(run) | RunRequest::Delete { run, .. }) = &reply.request
         else {
             return None;

@@ -1,4 +1,4 @@
-//! What a key does to a dialog.
+//! What a key or a reply does to a dialog.
 
 use std::ops::ControlFlow;
 
@@ -7,3 +7,6 @@ use crate::request::UiRequest;
 
 /// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
 pub(crate) type DialogStep = ControlFlow<Option<Action>, Option<UiRequest>>;
+
+/// What a reply does to a dialog: it closes with a message; or it stays open and makes a request.
+pub(crate) type ReplyStep = ControlFlow<String, Option<UiRequest>>;

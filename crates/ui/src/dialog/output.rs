@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::dialog::dialog_step::DialogStep;
+use crate::dialog::dialog_step::{DialogStep, ReplyStep};
 use crate::dialog::output::document::{Document, Missing};
 use crate::input::{Key, NamedKey};
 use crate::request::UiRequest;
@@ -304,10 +304,7 @@ impl OutputDialog {
     }
 
     /// Handles a reply; returns `None` if it is none of this dialog's.
-    pub(crate) fn on_reply(
-        &mut self,
-        reply: &RunReply,
-    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+    pub(crate) fn on_reply(&mut self, reply: &RunReply) -> Option<ReplyStep> {
         let request = match (&reply.request, &reply.result) {
             (RunRequest::OpenOutputs(run), result) if *run == self.run => match result {
                 Ok(RunResponse::Outputs(files)) => self.on_open(files),

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
 use crate::process_target::{ProcessTarget, SignalTargets, short_command};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::{NodeReply, NodeRequest, UiRequest};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
@@ -103,12 +103,8 @@ impl SignalDialog {
         }))
     }
 
-    pub(crate) fn lines(
-        &self,
-        context: RenderContext<'_>,
-        width: u16,
-        max_lines: usize,
-    ) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
+        let (width, max_lines) = size;
         let signal = match &self.step {
             SignalStep::Choose(menu) => return menu.lines(width, max_lines.min(menu.height())),
             SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::dialog::dialog_step::DialogStep;
+use crate::dialog::dialog_step::{DialogStep, ReplyStep};
 use crate::dialog::output::OutputDialog;
 use crate::input::{Key, NamedKey};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::line_editor::LineEditor;
@@ -223,10 +223,7 @@ impl VariablesDialog {
     }
 
     /// Handles a reply; returns `None` if it is none of this dialog's.
-    pub(crate) fn on_reply(
-        &mut self,
-        reply: &RunReply,
-    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+    pub(crate) fn on_reply(&mut self, reply: &RunReply) -> Option<ReplyStep> {
         if let Some(step) = self.output.as_mut().and_then(|output| output.on_reply(reply)) {
             return Some(step.map_break(|reason| {
                 self.output = None;
@@ -270,12 +267,8 @@ impl VariablesDialog {
         self.variables.list.get(self.position())
     }
 
-    pub(crate) fn lines(
-        &self,
-        context: RenderContext<'_>,
-        width: u16,
-        max_lines: usize,
-    ) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
+        let (width, max_lines) = size;
         let Some(output) = &self.output else { return self.upper_lines(context, width, max_lines) };
         let rows = Self::output_rows(max_lines);
         let mut lines = self.upper_lines(context, width, max_lines - rows);

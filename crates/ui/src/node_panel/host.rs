@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::node_panel::series::{NodeSeries, SeriesId};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::number_format::{
@@ -33,12 +33,8 @@ const PERCENT_WIDTH: u16 = 4;
 const MIN_GRAPH_WIDTH: u16 = 36;
 
 /// Draws the host in at most `max_lines` lines; empty before the first sample.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    node: &Node,
-    width: u16,
-    max_lines: usize,
-) -> Vec<Line> {
+pub(crate) fn lines(context: RenderContext<'_>, node: &Node, size: Size) -> Vec<Line> {
+    let (width, max_lines) = size;
     let now = context.view.now;
     let units = context.options.units();
     faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, max_lines))
@@ -60,8 +56,7 @@ pub(crate) fn graph_lines(
     context: RenderContext<'_>,
     node: &Node,
     series: &NodeSeries,
-    width: u16,
-    max_lines: usize,
+    (width, max_lines): Size,
 ) -> Vec<Line> {
     let now = context.view.now;
     let units = context.options.units();

@@ -9,7 +9,7 @@ use crate::node_panel::NodePanel;
 use crate::node_panel::device_table::DeviceRoom;
 use crate::node_panel::series::SeriesId;
 use crate::node_panel::{chart, device_table, host, next_steps, process_table};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::{
@@ -45,8 +45,7 @@ pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
     panel: &mut NodePanel,
-    width: u16,
-    height: usize,
+    (width, height): Size,
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let mut lines = vec![title(fleet_view, node, width)];
@@ -63,10 +62,10 @@ pub(crate) fn lines(
     let detail = PanelDetail::of(context, node, panel, room);
     let host = if detail.is_host_full {
         let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(context, node, &panel.series, width, max_lines)
+        host::graph_lines(context, node, &panel.series, (width, max_lines))
     } else {
         let is_short = PanelHeights::of(node, panel, detail, HOST_LINES.0, room).is_short;
-        host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
+        host::lines(context, node, (width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 }))
     };
     let heights = PanelHeights::of(node, panel, detail, host.len(), room);
     if heights.devices > 0 {
@@ -87,7 +86,7 @@ pub(crate) fn lines(
         if heights.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(process_table::lines(context, node, panel, width, heights.processes));
+        lines.extend(process_table::lines(context, node, panel, (width, heights.processes)));
     }
     lines.truncate(height);
     lines
@@ -124,11 +123,11 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
         };
         lines.extend(device_table::lines(context, node, &mut panel, width, room));
     }
-    lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
+    lines.extend(host::lines(context, node, (width, REPORT_HOST_LINES)));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = process_rows(node).len() + 1;
-        lines.extend(process_table::lines(context, node, &mut panel, width, rows));
+        lines.extend(process_table::lines(context, node, &mut panel, (width, rows)));
     }
     lines
 }

@@ -4,7 +4,7 @@ use crate::node_panel::NodePanel;
 use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
@@ -28,8 +28,7 @@ pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
     panel: &mut NodePanel,
-    width: u16,
-    height: usize,
+    (width, height): Size,
 ) -> Vec<Line> {
     let now = context.view.now;
     let rows = panel.process_rows(node);

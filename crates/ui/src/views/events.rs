@@ -6,7 +6,7 @@ use crate::action::RowAction;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::timeline::zoned;
 use crate::view_state::{Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
@@ -86,13 +86,8 @@ impl ViewState for State {
         })
     }
 
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+        let (width, height) = size;
         let rows = self.refresh(context);
         if rows.list.is_empty() {
             return empty_lines(context.view, width, height);

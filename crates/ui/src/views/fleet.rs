@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::{FleetAction, RowAction};
+use crate::choices::choices;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{self, panel};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
@@ -28,6 +29,7 @@ use crate::widgets::list::{Viewport, cycled};
 use gtop_fleet::JobLookup;
 use gtop_fleet::insight::{FleetProblem, FleetView, RowId};
 use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_fleet::settings::value;
 
 mod cell_meaning;
 mod cells;
@@ -99,14 +101,13 @@ pub struct State {
     rows_key: node_table::NodeRowKey,
 }
 
-/// The layouts of the view.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// One line per node.
-    #[default]
-    Table,
-    /// The heat map: one cell per device.
-    Map,
+choices! {
+    /// The layouts of the view.
+    pub(crate) enum Layout {
+        #[default]
+        Table = value("table", "one line per node"),
+        Map = value("map", "one cell per device"),
+    }
 }
 
 impl ViewState for State {
@@ -128,13 +129,8 @@ impl ViewState for State {
     }
 
     /// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        shared: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+        let (width, height) = size;
         let fleet_view = context.view;
         let Some(node) = shared.selection.shown_node(fleet_view) else {
             return vec![empty_message(fleet_view).truncated(width)];
@@ -404,8 +400,8 @@ impl State {
             lines.push(Line::new().rule(width));
             let panel_height = room.saturating_sub(list_height + 1);
             lines.extend(match self.selected_group(cursor) {
-                Some(group) => group_panel::lines(context, group, width, panel_height),
-                None => panel::lines(context, node, &mut shared.panel, width, panel_height),
+                Some(group) => group_panel::lines(context, group, (width, panel_height)),
+                None => panel::lines(context, node, &mut shared.panel, (width, panel_height)),
             });
         }
         lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());

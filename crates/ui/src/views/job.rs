@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel;
 use crate::node_panel::explain;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
@@ -120,23 +120,18 @@ impl ViewState for State {
     }
 
     /// Draws the list, or the header and the node table of a job; the node panel follows if it fits.
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, panel }: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+        let Shared { selection, panel } = shared;
+        let (width, height) = size;
         if !self.is_open {
-            return self.list.lines(context, Some(selection), width, height);
+            return self.list.lines(context, Some(selection), size);
         }
         let fleet_view = context.view;
         let Some(summary) = self.refresh(context, selection) else {
-            return lines_without_job(context, selection, width, height);
+            return lines_without_job(context, selection, size);
         };
         panel.follow(selection);
         let position = self.list.place(context, &summary.job);
-        let size = (width, height);
         let mut lines =
             header::lines(fleet_view, context.options, &summary, &self.series, position, size);
         if height >= 24 {
@@ -162,7 +157,7 @@ impl ViewState for State {
             && let Some(node) = selection.node(fleet_view)
         {
             lines.push(Line::new().rule(width));
-            lines.extend(node_panel::panel::lines(context, node, panel, width, panel_height));
+            lines.extend(node_panel::panel::lines(context, node, panel, (width, panel_height)));
         }
         lines.truncate(height);
         lines
@@ -210,13 +205,8 @@ impl State {
     }
 
     /// Draws the list without a cursor, in place of other views while no job runs.
-    pub(crate) fn list_lines(
-        &mut self,
-        context: RenderContext<'_>,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
-        self.list.lines(context, None, width, height)
+    pub(crate) fn list_lines(&mut self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
+        self.list.lines(context, None, size)
     }
 
     fn update_list(
@@ -359,8 +349,7 @@ fn selected_row(
 fn lines_without_job(
     context: RenderContext<'_>,
     selection: &SharedSelection,
-    width: u16,
-    height: usize,
+    (width, height): Size,
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let list = fleet_view.fleet.jobs.as_deref();

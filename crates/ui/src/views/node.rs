@@ -4,7 +4,7 @@ use crate::action::{NodeAction, RowAction};
 use crate::display_options::Density;
 use crate::effect::Effect;
 use crate::node_panel::{self, explain, panel};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
@@ -58,13 +58,9 @@ impl ViewState for State {
     }
 
     /// Draws the panel of the selected node, with details of the row under the cursor below it.
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, panel }: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+        let Shared { selection, panel } = shared;
+        let (width, height) = size;
         let Some(node) = selection.node(context.view) else {
             return vec![Line::styled("no nodes to watch", Tone::Faint).truncated(width)];
         };
@@ -75,7 +71,7 @@ impl ViewState for State {
         let has_cursor = panel.cursor(&node).is_some();
         let has_detail = height >= if has_cursor { 8 } else { MIN_HEIGHT_WITHOUT_CURSOR };
         let room = height - usize::from(has_detail);
-        let mut lines = panel::lines(context, &node, panel, width, room);
+        let mut lines = panel::lines(context, &node, panel, (width, room));
         if let Some(detail) = panel::detail(context, &node, panel, width).filter(|_| has_detail) {
             lines.resize(room, Line::new());
             lines.push(detail);

@@ -11,7 +11,7 @@ use crate::node_panel::{self, explain};
 pub use crate::process_order::sort_columns;
 use crate::process_row::{ProcessRow, RowKey};
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::{NodeReply, NodeRequest};
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view_state::{Shared, ViewState};
@@ -235,27 +235,21 @@ impl ViewState for State {
         self.cursor.viewport.top = 0;
     }
 
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, .. }: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+        let Shared { selection, .. } = shared;
+        let (width, height) = size;
         self.refresh(context, selection);
         self.width = width;
         let tags = &self.tags;
         match self.pages.last_mut() {
-            Some(Page::Tree(tree)) => {
-                tree.lines(context, |tag| tags.contains_key(tag), width, height)
-            }
+            Some(Page::Tree(tree)) => tree.lines(context, |tag| tags.contains_key(tag), size),
             Some(Page::Environ(page)) => page.lines(width, height),
             Some(Page::Detail(page)) => {
                 let key = page.row.as_ref();
                 let row = key.and_then(|key| self.rows.list.iter().find(|row| row.has_key(key)));
-                page.lines(context, row, &self.series, width, height)
+                page.lines(context, row, &self.series, size)
             }
-            None => table::lines(context, self, width, height),
+            None => table::lines(context, self, size),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::display_options::DisplayOptions;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::process_target::ProcessTarget;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::UiRequest;
 use crate::view_state::{Shared, ViewState};
 use crate::views::runs::rows::{RunRowId, TableRow};
@@ -118,19 +118,13 @@ impl ViewState for State {
         Ok(explanation.with_numbers("from its files and processes", None, facts))
     }
 
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+        let (width, height) = size;
         let Some(runs) = context.view.runs.clone() else {
             return vec![Line::styled(NOT_WATCHED, Tone::Faint).truncated(width)];
         };
         let rows = self.rows(context);
-        let mut lines =
-            summary::lines(context, &runs, self.filter_text(context.view), width, height);
+        let mut lines = summary::lines(context, &runs, self.filter_text(context.view), size);
         let room = height.saturating_sub(lines.len());
         if rows.is_empty() {
             let text = self.why_empty(context.view, &runs);
@@ -347,7 +341,7 @@ pub fn report(runs: Runs, fleet: Fleet, now: Timestamp) -> Vec<Line> {
     view.runs = Some(Arc::clone(&runs));
     let (options, zone) = (DisplayOptions::default(), TimeZone::system());
     let context = RenderContext { view: &view, options: &options, zone: &zone };
-    let mut lines = summary::lines(context, &runs, None, u16::MAX, usize::MAX);
+    let mut lines = summary::lines(context, &runs, None, (u16::MAX, usize::MAX));
     if !rows.is_empty() {
         let columns = (&mut SeenColumns::default(), 0);
         let table = table::RunTable::new(context, &runs, &rows, columns, REPORT_WIDTH);

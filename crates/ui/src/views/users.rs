@@ -6,7 +6,7 @@ use crate::action::RowAction;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::view_state::{Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
@@ -88,13 +88,8 @@ impl ViewState for State {
     }
 
     /// Returns the lines of the view: the summary, then one row per user.
-    fn lines(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-        width: u16,
-        height: usize,
-    ) -> Vec<Line> {
+    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+        let (width, height) = size;
         let rows = self.refresh(context);
         let usage = context.view.users();
         if usage.nodes.1 == 0 {
@@ -107,7 +102,7 @@ impl ViewState for State {
         }
         let mut lines = Vec::with_capacity(height);
         if height >= 6 {
-            lines.extend(table::summary(context, usage, width, height));
+            lines.extend(table::summary(context, usage, size));
             lines.push(Line::new());
         }
         if rows.list.is_empty() {

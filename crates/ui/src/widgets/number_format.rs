@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::choices::choices;
+use gtop_fleet::settings::value;
 use gtop_local::text::UNKNOWN;
 use gtop_model::{Bytes, Celsius, Percent, Reading, Watts};
 
@@ -39,17 +41,15 @@ pub(crate) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<
     Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryUnit {
-    /// 10^6 bytes.
-    Mb,
-    /// 2^20 bytes.
-    Mib,
-    /// 10^9 bytes.
-    Gb,
-    /// 2^30 bytes.
-    #[default]
-    Gib,
+choices! {
+    /// The unit of memory.
+    pub enum MemoryUnit {
+        Mb = value("mb", "MB, 10^6 bytes"),
+        Mib = value("mib", "MiB, 2^20 bytes"),
+        Gb = value("gb", "GB, 10^9 bytes"),
+        #[default]
+        Gib = value("gib", "GiB, 2^30 bytes"),
+    }
 }
 
 /// The units of memory and temperature.

@@ -43,33 +43,13 @@ pub enum Here {
     Differs(&'static str),
 }
 
-pub(super) const fn bound(
-    keys: &'static str,
-    does: &'static str,
-    names: &'static [&'static str],
-) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Bound(names) }
+/// Declares the rows of another monitor's help: keys, what they do there, and what they do here.
+macro_rules! foreign_keys {
+    ($($keys:literal $does:literal => $here:expr;)*) => {
+        &[$(ForeignKey { keys: $keys, does: $does, here: $here }),*]
+    };
 }
-
-pub(super) const fn sorts(
-    keys: &'static str,
-    does: &'static str,
-    column: &'static str,
-) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Sorts(column) }
-}
-
-pub(super) const fn mouse(keys: &'static str, does: &'static str) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Mouse }
-}
-
-pub(super) const fn differs(
-    keys: &'static str,
-    does: &'static str,
-    reason: &'static str,
-) -> ForeignKey {
-    ForeignKey { keys, does, here: Here::Differs(reason) }
-}
+pub(super) use foreign_keys;
 
 impl ForeignKey {
     /// Returns why the key does something else here; `None` if it is not of this row, or does the same.

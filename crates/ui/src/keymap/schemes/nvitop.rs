@@ -1,6 +1,7 @@
 //! The keys of nvitop 1.7.2: its main screen is the node view, its process panel also the process view.
 
-use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, bound, differs, mouse, sorts};
+use crate::keymap::schemes::foreign_key::Here::{Bound, Differs, Mouse, Sorts};
+use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, foreign_keys};
 
 pub(super) static SCHEME: Scheme = Scheme { changes: CHANGES, keys: KEYS };
 
@@ -39,61 +40,50 @@ const CHANGES: &[(&str, &str)] = &[
     ("users.reverse", "/ \\"),
 ];
 
-const KEYS: &[ForeignKey] = &[
-    bound("a", "devices and host as high as fits", &["node.auto", "processes.auto"]),
-    bound("f", "two lines per device", &["node.full", "processes.full"]),
-    bound("c", "one line per device", &["node.compact", "processes.compact"]),
-    bound("r R Ctrl-R F5", "refresh", &["processes.refresh"]),
-    bound("h ?", "help", &["help"]),
-    bound("q Q", "leave a page; quit", &["processes.close-page"]),
-    bound("Up Alt-k Shift-Tab", "previous process", &["up"]),
-    bound("Down Alt-j Tab", "next process", &["down"]),
-    bound("Left Alt-h", "scroll commands left", &["node.left", "processes.left"]),
-    bound("Right Alt-l", "scroll commands right", &["node.right", "processes.right"]),
-    differs(
-        "Home",
-        "first process",
-        "the first device, as the cursor moves over devices and processes",
-    ),
-    bound("End", "last process", &["last"]),
-    bound("Ctrl-A ^", "start of commands", &["node.line-start", "processes.line-start"]),
-    bound("Ctrl-E $", "end of commands", &["node.line-end", "processes.line-end"]),
-    differs(
-        "PgUp [ Alt-K PgDn ] Alt-J",
-        "scroll the whole screen",
-        "a page of rows: gtop's screen always fits the terminal, its tables scroll",
-    ),
-    bound("Space", "tag, and go to the next process", &["node.tag", "processes.tag"]),
-    bound("Esc", "clear tags and selection", &["back"]),
-    bound(
-        "Ctrl-C",
-        "interrupt the selected process",
-        &["signal-here.interrupt-selected", "signal.interrupt-selected"],
-    ),
-    bound("I", "interrupt", &["signal-here.interrupt", "signal.interrupt"]),
-    bound("T", "terminate", &["signal-here.terminate", "signal.terminate"]),
-    bound("K k", "kill", &["signal-here.kill", "signal.kill"]),
-    bound("e", "environment", &["node.environment", "processes.environment"]),
-    bound("t", "process tree", &["node.tree", "processes.tree"]),
-    bound("Enter", "metrics of the process", &["open"]),
-    bound(", <", "sort by the previous column", &["node.sort-previous", "processes.sort-previous"]),
-    bound(". >", "sort by the next column", &["node.sort-next", "processes.sort-next"]),
-    bound("/", "reverse the sort order", &["node.reverse", "processes.reverse"]),
-    bound(
-        "o",
-        "sort by the column of the next letter; uppercase reverses",
-        &["node.sort", "processes.sort"],
-    ),
-    sorts("n", "natural order, by device", "node"),
-    sorts("p", "PID", "pid"),
-    sorts("u", "user", "user"),
-    sorts("g", "GPU-MEM", "gpumem"),
-    sorts("s", "%SM", "psm"),
-    sorts("b", "%GMBW", "pmembw"),
-    sorts("c", "%CPU", "pcpu"),
-    sorts("m", "%MEM", "prss"),
-    sorts("t", "time", "time"),
-    mouse("wheel", "scroll processes"),
-    mouse("Shift-wheel", "scroll commands"),
-    mouse("Ctrl-wheel", "five times as fast"),
-];
+const KEYS: &[ForeignKey] = foreign_keys! {
+    "a" "devices and host as high as fits" => Bound(&["node.auto", "processes.auto"]);
+    "f" "two lines per device" => Bound(&["node.full", "processes.full"]);
+    "c" "one line per device" => Bound(&["node.compact", "processes.compact"]);
+    "r R Ctrl-R F5" "refresh" => Bound(&["processes.refresh"]);
+    "h ?" "help" => Bound(&["help"]);
+    "q Q" "leave a page; quit" => Bound(&["processes.close-page"]);
+    "Up Alt-k Shift-Tab" "previous process" => Bound(&["up"]);
+    "Down Alt-j Tab" "next process" => Bound(&["down"]);
+    "Left Alt-h" "scroll commands left" => Bound(&["node.left", "processes.left"]);
+    "Right Alt-l" "scroll commands right" => Bound(&["node.right", "processes.right"]);
+    "Home" "first process" =>
+        Differs("the first device, as the cursor moves over devices and processes");
+    "End" "last process" => Bound(&["last"]);
+    "Ctrl-A ^" "start of commands" => Bound(&["node.line-start", "processes.line-start"]);
+    "Ctrl-E $" "end of commands" => Bound(&["node.line-end", "processes.line-end"]);
+    "PgUp [ Alt-K PgDn ] Alt-J" "scroll the whole screen" =>
+        Differs("a page of rows: gtop's screen always fits the terminal, its tables scroll");
+    "Space" "tag, and go to the next process" => Bound(&["node.tag", "processes.tag"]);
+    "Esc" "clear tags and selection" => Bound(&["back"]);
+    "Ctrl-C" "interrupt the selected process" =>
+        Bound(&["signal-here.interrupt-selected", "signal.interrupt-selected"]);
+    "I" "interrupt" => Bound(&["signal-here.interrupt", "signal.interrupt"]);
+    "T" "terminate" => Bound(&["signal-here.terminate", "signal.terminate"]);
+    "K k" "kill" => Bound(&["signal-here.kill", "signal.kill"]);
+    "e" "environment" => Bound(&["node.environment", "processes.environment"]);
+    "t" "process tree" => Bound(&["node.tree", "processes.tree"]);
+    "Enter" "metrics of the process" => Bound(&["open"]);
+    ", <" "sort by the previous column" =>
+        Bound(&["node.sort-previous", "processes.sort-previous"]);
+    ". >" "sort by the next column" => Bound(&["node.sort-next", "processes.sort-next"]);
+    "/" "reverse the sort order" => Bound(&["node.reverse", "processes.reverse"]);
+    "o" "sort by the column of the next letter; uppercase reverses" =>
+        Bound(&["node.sort", "processes.sort"]);
+    "n" "natural order, by device" => Sorts("node");
+    "p" "PID" => Sorts("pid");
+    "u" "user" => Sorts("user");
+    "g" "GPU-MEM" => Sorts("gpumem");
+    "s" "%SM" => Sorts("psm");
+    "b" "%GMBW" => Sorts("pmembw");
+    "c" "%CPU" => Sorts("pcpu");
+    "m" "%MEM" => Sorts("prss");
+    "t" "time" => Sorts("time");
+    "wheel" "scroll processes" => Mouse;
+    "Shift-wheel" "scroll commands" => Mouse;
+    "Ctrl-wheel" "five times as fast" => Mouse;
+};

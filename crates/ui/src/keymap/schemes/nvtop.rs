@@ -1,6 +1,7 @@
 //! The keys of nvtop and tputop: those of the line at the bottom and of the manual page.
 
-use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, bound, differs};
+use crate::keymap::schemes::foreign_key::Here::{Bound, Differs};
+use crate::keymap::schemes::foreign_key::{ForeignKey, Scheme, foreign_keys};
 
 pub(super) static SCHEME: Scheme = Scheme { changes: CHANGES, keys: KEYS };
 
@@ -18,25 +19,19 @@ const CHANGES: &[(&str, &str)] = &[
     ("processes.right", "Right l Alt-l"),
 ];
 
-const KEYS: &[ForeignKey] = &[
-    bound("Up k", "previous process", &["up"]),
-    bound("Down j", "next process", &["down"]),
-    bound("Left h", "scroll the table left", &["node.left", "processes.left"]),
-    bound("Right l", "scroll the table right", &["node.right", "processes.right"]),
-    bound("F2", "setup", &["setup"]),
-    bound("F6", "sort menu", &["sort"]),
-    bound("F9", "choose a signal for the process", &["signals"]),
-    bound("F10 q", "quit", &["quit"]),
-    bound("F12", "save the setup", &["save"]),
-    differs(
-        "Esc",
-        "quit",
-        "goes back by one step and never ends a watch of many nodes; F10 or q quit",
-    ),
-    differs(
-        "+ -",
-        "ascending, descending order",
-        "every column starts in its useful order; \\, or an uppercase letter in the menu, reverses it",
-    ),
-    bound("Enter", "choose in a menu", &["open"]),
-];
+const KEYS: &[ForeignKey] = foreign_keys! {
+    "Up k" "previous process" => Bound(&["up"]);
+    "Down j" "next process" => Bound(&["down"]);
+    "Left h" "scroll the table left" => Bound(&["node.left", "processes.left"]);
+    "Right l" "scroll the table right" => Bound(&["node.right", "processes.right"]);
+    "F2" "setup" => Bound(&["setup"]);
+    "F6" "sort menu" => Bound(&["sort"]);
+    "F9" "choose a signal for the process" => Bound(&["signals"]);
+    "F10 q" "quit" => Bound(&["quit"]);
+    "F12" "save the setup" => Bound(&["save"]);
+    "Esc" "quit" =>
+        Differs("goes back by one step and never ends a watch of many nodes; F10 or q quit");
+    "+ -" "ascending, descending order" =>
+        Differs("every column starts in its useful order; \\, or an uppercase letter in the menu, reverses it");
+    "Enter" "choose in a menu" => Bound(&["open"]);
+};

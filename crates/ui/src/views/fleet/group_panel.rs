@@ -1,6 +1,6 @@
 //! The panel of a group: its devices by model, and on which nodes some are free.
 
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::views::fleet::group::{Group, ModelTotals};
 use crate::views::fleet::node_cells::{count_cell, down_cell};
@@ -72,12 +72,8 @@ impl<'a> ModelTable<'a> {
     }
 }
 
-pub(super) fn lines(
-    context: RenderContext<'_>,
-    group: &mut Group,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
+pub(super) fn lines(context: RenderContext<'_>, group: &mut Group, size: Size) -> Vec<Line> {
+    let (width, height) = size;
     let totals = group.totals(context.view);
     let mut lines = vec![title(group, &totals).truncated(width), Line::new()];
     let rows = group.models(context.view);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::input::Click;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::State;
 use crate::views::fleet::cells::StaleStyle;
 use crate::views::fleet::group::GroupMember;
@@ -162,13 +162,11 @@ pub(super) fn line_of(lines: &[GroupedRow], per_line: usize, cursor: CellCursor)
 }
 
 /// Returns the number of lines of the whole heat map, legend included.
-pub(super) fn height(
-    context: RenderContext<'_>,
-    state: &State,
-    (width, room): (u16, usize),
-) -> usize {
+pub(super) fn height(context: RenderContext<'_>, state: &State, size: Size) -> usize {
+    let (width, room) = size;
     let grid = CellGrid::fit(context.view, width);
-    legend::lines(context, state, width, room).len() + state.grouped_rows.lines(grid.per_line).len()
+    legend::lines(context, state, (width, room)).len()
+        + state.grouped_rows.lines(grid.per_line).len()
 }
 
 /// Draws the legend and the visible lines, the cursor among them; the length of the legend depends on `room`,
@@ -181,7 +179,7 @@ pub(super) fn lines(
     room: usize,
 ) -> Vec<Line> {
     state.grid = CellGrid::fit(context.view, width);
-    let mut lines = legend::lines(context, state, width, room);
+    let mut lines = legend::lines(context, state, (width, room));
     let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
     let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
     let style = (state.metric, StaleStyle::Grey);

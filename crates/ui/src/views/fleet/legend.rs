@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::State;
 use crate::views::fleet::cells::{
     FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, UNAVAILABLE, UNUSED,
@@ -65,12 +65,8 @@ fn owner_names(holdings: &DeviceHoldings, metric: MapMetric) -> Vec<Arc<str>> {
 }
 
 /// Draws the lines above the heat map: the metric, and the meaning of each symbol.
-pub(super) fn lines(
-    context: RenderContext<'_>,
-    state: &State,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
+pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Vec<Line> {
+    let (width, height) = size;
     let max_lines = match height {
         0..4 => 0,
         4..10 => 1,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::input::Click;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::views::job::series::MeanSeries;
 use crate::widgets::line::{Line, Tone};
@@ -58,8 +58,7 @@ impl JobListState {
         &mut self,
         context: RenderContext<'_>,
         selection: Option<&SharedSelection>,
-        width: u16,
-        height: usize,
+        (width, height): Size,
     ) -> Vec<Line> {
         let rows = self.refresh(context);
         let mut lines = notes(context, &rows, height);

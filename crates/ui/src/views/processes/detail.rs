@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::process_target::ProcessTarget;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
 use crate::views::processes::columns::{is_stale, row_status};
 use crate::views::processes::series::{GraphMetric, ProcessSeries, Series};
@@ -81,8 +81,7 @@ impl DetailPage {
         context: RenderContext<'_>,
         row: Option<&ProcessRow>,
         series: &ProcessSeries,
-        width: u16,
-        height: usize,
+        (width, height): Size,
     ) -> Vec<Line> {
         let entry = row.and_then(ProcessRow::entry);
         let mut lines = vec![self.title(context, entry, width)];
@@ -243,16 +242,12 @@ fn graph_height(room: usize, width: u16) -> usize {
 }
 
 /// Draws the four graphs, in two columns if the width allows.
-fn graphs(
-    series: &Series,
-    units: Units,
-    entry: Option<ProcessEntry<'_>>,
-    (width, height): (u16, usize),
-) -> Vec<Line> {
+fn graphs(series: &Series, units: Units, entry: Option<ProcessEntry<'_>>, size: Size) -> Vec<Line> {
+    let (width, height) = size;
     let is_wide = width >= TWO_COLUMN_WIDTH;
     let graph_width = graph_width(width);
     let graphs =
-        GraphMetric::ALL.map(|metric| graph(series, (metric, units), entry, graph_width, height));
+        GraphMetric::ALL.map(|metric| graph(series, (metric, units), entry, (graph_width, height)));
     if !is_wide {
         return graphs.into_iter().flatten().collect();
     }
@@ -286,8 +281,7 @@ fn graph(
     series: &Series,
     (metric, units): (GraphMetric, Units),
     entry: Option<ProcessEntry<'_>>,
-    width: u16,
-    height: usize,
+    (width, height): Size,
 ) -> Vec<Line> {
     let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
     let highest = series.highest(metric);

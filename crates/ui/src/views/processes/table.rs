@@ -7,7 +7,7 @@ use crate::input::Click;
 use crate::process_order;
 use crate::process_row::{ProcessEntry, ProcessRow};
 use crate::process_target::short_command;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::views::processes::detail::state_text;
 use crate::views::processes::rows::{ResolvedScope, is_hidden};
@@ -19,12 +19,8 @@ use gtop_local::text::counted;
 use gtop_local::time::format_duration;
 use gtop_model::JobId;
 
-pub(super) fn lines(
-    context: RenderContext<'_>,
-    state: &mut State,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
+pub(super) fn lines(context: RenderContext<'_>, state: &mut State, size: Size) -> Vec<Line> {
+    let (width, height) = size;
     let has_detail = height >= 8;
     let mut lines = vec![title(context, state, width)];
     let count = state.rows.list.len();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::input::Click;
 use crate::process_target::{ProcessTarget, short_command, skip_columns};
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{ListCursor, Movement};
@@ -162,8 +162,7 @@ impl Tree {
         &mut self,
         context: RenderContext<'_>,
         is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
-        width: u16,
-        height: usize,
+        (width, height): Size,
     ) -> Vec<Line> {
         let now = context.view.now;
         let node = context.view.fleet.node(&self.node).cloned();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::insight::runs::Runs;
 use gtop_local::text::counted;
@@ -17,8 +17,7 @@ pub(super) fn lines(
     context: RenderContext<'_>,
     runs: &Runs,
     filter: Option<String>,
-    width: u16,
-    height: usize,
+    (width, height): Size,
 ) -> Vec<Line> {
     if height < 6 {
         return Vec::new();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::timeline::time_text;
 use crate::views::users::rows::{UserRow, UserRowKind, UserRows};
 use crate::widgets::explanation::Fact;
@@ -174,12 +174,8 @@ pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
 }
 
 /// Returns the summary: how much of the fleet is held, and what the sums leave out.
-pub(super) fn summary(
-    context: RenderContext<'_>,
-    usage: &Users,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
+pub(super) fn summary(context: RenderContext<'_>, usage: &Users, size: Size) -> Vec<Line> {
+    let (width, height) = size;
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
     let held = format!(" · {} of {} held", usage.held, counted(usage.devices, "device"));
