@@ -1,28 +1,14 @@
 //! No rings: in every folder the modules use each other in one direction only.
 //!
 //! A module is a file with the folder of its children. A child may use what its parent declares; two children of
-//! one parent may not use each other, neither directly nor by way of others. In the screen also no file is in a ring with
-//! its children, but for those of `FILE_RINGS`.
+//! one parent may not use each other, neither directly nor by way of others. In the screen, no file is in a ring with its
+//! children either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use crate::imports::{self, Graph};
-
-/// The rings of files of the screen: each file and the children that draw from the state it declares. No ring may be
-/// added, and none may grow.
-const FILE_RINGS: &[(&str, &[&str])] = &[
-    // The cursor, the cells and the rows of the view are drawn by its table and its map.
-    (
-        "views/fleet",
-        &["cursor", "device_detail", "heat_map", "legend", "node_table", "row_explanation"],
-    ),
-    // The cursors and the scroll positions of the panel are moved and drawn by its tables.
-    ("node_panel", &["chart", "device_table", "process_table"]),
-    // A visit changes the scope and the pages of the view.
-    ("views/processes", &["table", "visit"]),
-];
 
 /// Returns the modules on the way to a file. The root of a crate is the parent of all in it.
 fn segments(path: &Path) -> Vec<String> {
@@ -88,13 +74,9 @@ fn file_rings(graph: &Graph) -> Vec<BTreeSet<String>> {
 }
 
 #[test]
-fn no_file_of_the_screen_is_in_a_ring_but_those_that_share_a_state() {
+fn no_file_of_the_screen_is_in_a_ring() {
     let graph = imports::graph(Path::new(env!("CARGO_MANIFEST_DIR")));
-    let listed = FILE_RINGS.iter().map(|(parent, children)| {
-        let children = children.iter().map(|child| format!("ui/{parent}/{child}"));
-        children.chain([format!("ui/{parent}")]).collect()
-    });
-    assert_eq!(file_rings(&graph), listed.collect::<Vec<BTreeSet<String>>>());
+    assert_eq!(file_rings(&graph), Vec::<BTreeSet<String>>::new());
 }
 
 #[test]

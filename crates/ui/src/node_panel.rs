@@ -11,7 +11,6 @@ use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::ProcessTarget;
 use crate::selection::SharedSelection;
-use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::list::{Movement, Viewport};
 use gtop_fleet::Node;
 use gtop_fleet::insight::{RowId, process_rows};
@@ -36,13 +35,6 @@ const SCROLL_COLUMNS: usize = 8;
 const MAX_SHIFT: usize = 4_096;
 /// Columns that stay visible of the longest command, scrolled to its end.
 const SHOWN_END: usize = 20;
-
-pub(crate) fn column_groups() -> Vec<ColumnGroup> {
-    vec![
-        ("Columns of devices", device_table::explained_columns()),
-        ("Columns of processes", process_table::column_specs()),
-    ]
-}
 
 /// Returns the shift of commands after one key press.
 pub(crate) const fn scrolled(shift: usize, is_forward: bool) -> usize {

@@ -3,13 +3,17 @@
 
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::{Units, or_unknown, rate};
+use crate::widgets::table::Fade;
 use gtop_fleet::Node;
+use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::{
     DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields,
     nvlink_rates, pcie_rates,
 };
 use gtop_local::text::UNKNOWN;
-use gtop_model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
+use gtop_model::{
+    Bytes, ComputeMode, Device, DeviceDetails, Link, Percent, Reading, Reason, Throttle,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttributeContext<'a> {
@@ -71,6 +75,18 @@ impl Attribute {
             let text = self.read(AttributeContext { node, device, units });
             matches!(text, Reading::Known(_) | Reading::Unknown(Reason::NeedsTwoSamples))
         })
+    }
+}
+
+/// Returns how a device is drawn: its values may be old, or the filter may not match it.
+pub(crate) fn device_fade(fleet_view: &FleetView, node: &Node, index: usize) -> Fade {
+    let freshness = node.device_freshness(index, fleet_view.now);
+    if node.link != Link::Up || !freshness.is_fresh() {
+        Fade::All
+    } else if fleet_view.matches_device(node, index) {
+        Fade::None
+    } else {
+        Fade::Cells
     }
 }
 

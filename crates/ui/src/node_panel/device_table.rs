@@ -3,7 +3,7 @@
 use crate::display_options::{DisplayOptions, Thresholds};
 use crate::node_panel::NodePanel;
 use crate::node_panel::attributes;
-use crate::node_panel::attributes::{Attribute, AttributeContext};
+use crate::node_panel::attributes::{Attribute, AttributeContext, device_fade};
 use crate::node_panel::host::{history_points, shown_until};
 use crate::node_panel::process_table::has_only_tpus;
 use crate::render_context::RenderContext;
@@ -11,15 +11,15 @@ use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone, truncate_distinct};
 use crate::widgets::number_format::{or_unknown, percent, share_of};
 use crate::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{device_label, model_name};
-use gtop_fleet::insight::{FleetView, RowId};
 use gtop_fleet::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Metric, Node, StateReason, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
-use gtop_model::{Bytes, Device, Link, Percent, Reason, Throttle, Watts};
+use gtop_model::{Bytes, Device, Percent, Reason, Throttle, Watts};
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
@@ -471,18 +471,6 @@ pub(crate) fn lines(
         lines.push(table.row(Line::new(), &sum, fade).trimmed());
     }
     lines.into_iter().map(|line| line.truncated(width)).collect()
-}
-
-/// Returns how a device is drawn: its values may be old, or the filter may not match it.
-pub(crate) fn device_fade(fleet_view: &FleetView, node: &Node, index: usize) -> Fade {
-    let freshness = node.device_freshness(index, fleet_view.now);
-    if node.link != Link::Up || !freshness.is_fresh() {
-        Fade::All
-    } else if fleet_view.matches_device(node, index) {
-        Fade::None
-    } else {
-        Fade::Cells
-    }
 }
 
 impl DeviceTable<'_> {

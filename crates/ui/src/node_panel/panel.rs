@@ -10,6 +10,7 @@ use crate::node_panel::device_table::DeviceRoom;
 use crate::node_panel::series::SeriesId;
 use crate::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::render_context::{RenderContext, Size};
+use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::{
@@ -39,6 +40,14 @@ const HOST_LINES: (usize, usize) = (3, 2);
 const HOST_ITEM_LINES: usize = 2;
 /// Minimum height of the chart.
 const MIN_CHART_HEIGHT: usize = 4;
+
+/// Returns the columns of the tables of a panel.
+pub(crate) fn column_groups() -> Vec<ColumnGroup> {
+    vec![
+        ("Columns of devices", device_table::explained_columns()),
+        ("Columns of processes", process_table::column_specs()),
+    ]
+}
 
 /// Draws the panel of a node in the given height.
 pub(crate) fn lines(

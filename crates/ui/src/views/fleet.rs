@@ -5,32 +5,29 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::{FleetAction, RowAction};
-use crate::choices::choices;
 use crate::effect::Effect;
 use crate::input::Click;
-use crate::node_panel::{self, panel};
+use crate::node_panel::panel;
 use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::view::View;
 use crate::view_state::{Shared, ViewState};
-use crate::views::fleet::cells::CellCache;
+use crate::views::fleet::cell_grid::CellCursor;
 pub(crate) use crate::views::fleet::cells::MapMetric;
 pub use crate::views::fleet::column_layout::column_specs;
-use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
+use crate::views::fleet::grouped_rows::GroupedRow;
 pub(crate) use crate::views::fleet::grouping::Grouping;
-use crate::views::fleet::heat_map::{CellCursor, CellGrid};
-use crate::views::fleet::legend::OwnerCounts;
 pub use crate::views::fleet::node_sort::sort_columns;
-use crate::views::fleet::symbol_map::SymbolMap;
+pub(crate) use crate::views::fleet::state::Layout;
+pub use crate::views::fleet::state::State;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::list::{Viewport, cycled};
-use gtop_fleet::JobLookup;
+use crate::widgets::list::cycled;
 use gtop_fleet::insight::{FleetProblem, FleetView, RowId};
 use gtop_fleet::query::{SortColumn, SortOrder};
-use gtop_fleet::settings::value;
 
+mod cell_grid;
 mod cell_meaning;
 mod cells;
 mod column_layout;
@@ -50,8 +47,10 @@ mod node_notes;
 mod node_series;
 mod node_sort;
 mod node_table;
+mod owner_counts;
 mod problem_lines;
 mod row_explanation;
+mod state;
 mod symbol_map;
 
 /// The minimum screen size to show the node list and the panel of the selected node together.
@@ -61,54 +60,6 @@ const PANEL_HEIGHT: usize = 10;
 /// Below this width, the detail of a device takes two lines.
 const ONE_LINE_DETAIL_WIDTH: u16 = 110;
 const MAX_PROBLEM_LINES: usize = 4;
-
-/// The state of the fleet view.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    pub(crate) layout: Layout,
-    pub(crate) order: SortOrder,
-    pub(crate) grouping: Grouping,
-    pub(crate) metric: MapMetric,
-    /// The keys of the folded groups.
-    folded_groups: BTreeSet<Arc<str>>,
-    /// Incremented on each change of `folded_groups`.
-    fold_version: u64,
-    /// Groups that do not fit are to be folded the next time the table is drawn.
-    folds_if_long: bool,
-    /// The groups were folded because they did not fit, not by the user.
-    is_folded_to_fit: bool,
-    /// The key of the group that the cursor is in, and whether it is on the header of that group.
-    group: Option<Arc<str>>,
-    is_on_header: bool,
-    /// The device under the cursor of the heat map.
-    device: Option<Arc<str>>,
-    /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
-    /// move put it.
-    preferred_column: Option<(CellCursor, (usize, usize))>,
-    grid: CellGrid,
-    /// The visible lines of the heat map.
-    viewport: Viewport,
-    /// The visible rows of the table.
-    table_viewport: Viewport,
-    grouped_rows: GroupedRows,
-    jobs: JobLookup,
-    cells: CellCache,
-    symbols: SymbolMap,
-    owner_counts: OwnerCounts,
-    series_cache: node_series::SeriesCache,
-    rows: node_table::NodeRowCache,
-    /// What `rows` was filled for.
-    rows_key: node_table::NodeRowKey,
-}
-
-choices! {
-    /// The layouts of the view.
-    pub(crate) enum Layout {
-        #[default]
-        Table = value("table", "one line per node"),
-        Map = value("map", "one cell per device"),
-    }
-}
 
 impl ViewState for State {
     fn update(
@@ -153,7 +104,7 @@ impl ViewState for State {
             ("Columns of nodes", column_specs()),
             ("Columns of a group", group_panel::column_specs()),
         ];
-        own.into_iter().chain(node_panel::column_groups()).collect()
+        own.into_iter().chain(panel::column_groups()).collect()
     }
 
     /// Explains the node, the group, or the device of the map at the cursor.
@@ -175,44 +126,6 @@ impl ViewState for State {
 }
 
 impl State {
-    pub(crate) fn is_map(&self) -> bool {
-        self.layout == Layout::Map
-    }
-
-    /// Updates groups, rows and symbols for a fleet view.
-    fn refresh(&mut self, fleet_view: &FleetView) {
-        self.jobs.refresh(fleet_view.fleet.jobs.as_ref());
-        let Self { order, grouping, folded_groups, fold_version, .. } = self;
-        let options = GroupedRowOptions {
-            order: *order,
-            grouping: *grouping,
-            folded_groups,
-            fold_version: *fold_version,
-        };
-        self.grouped_rows.refresh(fleet_view, &self.jobs, options);
-        let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
-        if self.layout == Layout::Map && has_letters {
-            self.owner_counts.refresh(fleet_view, self.metric);
-            self.symbols.refresh(self.owner_counts.owner_names());
-        }
-    }
-
-    /// Forgets the series of earlier snapshots, and what was drawn of them.
-    pub(crate) fn forget_series(&mut self) {
-        self.series_cache.clear();
-        self.cells = CellCache::default();
-        self.rows.clear();
-    }
-
-    pub(crate) fn group_by(&mut self, grouping: Grouping) {
-        self.grouping = grouping;
-        self.folds_if_long = grouping != Grouping::None;
-        self.folded_groups.clear();
-        self.is_folded_to_fit = false;
-        self.group = None;
-        self.is_on_header = false;
-    }
-
     /// Performs an action that only the fleet view has.
     pub(crate) fn update_layout(
         &mut self,

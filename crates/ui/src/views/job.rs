@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::action::{JobAction, RowAction};
 use crate::effect::Effect;
 use crate::input::Click;
-use crate::node_panel;
-use crate::node_panel::explain;
+use crate::node_panel::{explain, panel};
 use crate::render_context::{RenderContext, Size};
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view::View;
@@ -95,7 +94,7 @@ impl ViewState for State {
             return vec![("Columns of jobs", COLUMN_SPECS.to_vec())];
         }
         let own = ("Columns of the job's nodes", table::column_specs());
-        std::iter::once(own).chain(node_panel::column_groups()).collect()
+        std::iter::once(own).chain(panel::column_groups()).collect()
     }
 
     /// Explains the job under the cursor of the list, the node under the cursor of the table, or else the open job.
@@ -157,7 +156,7 @@ impl ViewState for State {
             && let Some(node) = selection.node(fleet_view)
         {
             lines.push(Line::new().rule(width));
-            lines.extend(node_panel::panel::lines(context, node, panel, (width, panel_height)));
+            lines.extend(panel::lines(context, node, panel, (width, panel_height)));
         }
         lines.truncate(height);
         lines

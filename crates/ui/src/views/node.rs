@@ -3,7 +3,7 @@
 use crate::action::{NodeAction, RowAction};
 use crate::display_options::Density;
 use crate::effect::Effect;
-use crate::node_panel::{self, explain, panel};
+use crate::node_panel::{explain, panel};
 use crate::render_context::{RenderContext, Size};
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
@@ -40,7 +40,7 @@ impl ViewState for State {
     }
 
     fn columns(&self) -> Vec<ColumnGroup> {
-        node_panel::column_groups()
+        panel::column_groups()
     }
 
     /// Explains the row under the cursor of the tables, or else the node.

@@ -1,198 +1,39 @@
 //! The process view: processes on devices, their trees, environments, graphs and signals.
 
-use std::collections::BTreeMap;
-
 use crate::action::{ProcessAction, RowAction};
-use crate::dialog::signal::LateReplies;
 use crate::display_options::Density;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{self, explain};
 pub use crate::process_order::sort_columns;
-use crate::process_row::{ProcessRow, RowKey};
+use crate::process_row::ProcessRow;
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
 use crate::render_context::{RenderContext, Size};
 use crate::request::{NodeReply, NodeRequest};
-use crate::selection::{JobSelection, SharedSelection};
+use crate::selection::SharedSelection;
 use crate::view_state::{Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::Line;
-use crate::widgets::list::{ListCursor, Movement};
+use crate::widgets::list::Movement;
 pub use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal, UnseenReason};
-use rows::{ProcessRows, ResolvedScope};
-use series::ProcessSeries;
+pub use state::State;
+use state::{Page, Scope};
 use tree::Tree;
-use visit::Visit;
 
 mod columns;
 mod detail;
 mod environ;
 mod rows;
 mod series;
+mod state;
 mod table;
 mod tree;
-mod visit;
-
-/// Limit of processes tagged at the same time.
-const MAX_TAGS: usize = 1_000;
-
-/// Where the listed processes run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Scope {
-    #[default]
-    Fleet,
-    Node,
-    Job,
-}
-
-/// State of the process view that lasts between frames.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    scope: Scope,
-    /// Another view has opened this one for the processes of a node; `None` otherwise.
-    visit: Option<Visit>,
-    pub(crate) order: SortOrder,
-    /// Density chosen with a key, `None` for that of the settings.
-    pub(crate) density: Option<Density>,
-    /// Columns by which commands are scrolled to the right.
-    shift: usize,
-    cursor: ListCursor<RowKey>,
-    width: u16,
-    tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
-    /// Pages in front of the table, the topmost last.
-    pages: Vec<Page>,
-    rows: ProcessRows,
-    series: ProcessSeries,
-    late_replies: LateReplies,
-}
-
-#[derive(Clone, Debug)]
-enum Page {
-    Tree(Tree),
-    Environ(EnvironPage),
-    Detail(Box<DetailPage>),
-}
-
-impl Page {
-    /// Returns the process that the page is about, `None` for a tree.
-    const fn target(&self) -> Option<&ProcessTarget> {
-        match self {
-            Self::Tree(_) => None,
-            Self::Environ(page) => Some(&page.target),
-            Self::Detail(page) => Some(&page.target),
-        }
-    }
-
-    /// Returns true if the page shows the reply to a request.
-    fn asks(&self, node: &NodeName, process_request: &ProcessRequest) -> bool {
-        match (self, process_request) {
-            (Self::Tree(tree), ProcessRequest::Tree(_)) => tree.shows_node(node),
-            (Self::Environ(page), ProcessRequest::Environment(key)) => {
-                page.target.matches(node, *key)
-            }
-            (Self::Detail(page), ProcessRequest::Detail(key)) => page.target.matches(node, *key),
-            _ => false,
-        }
-    }
-}
-
-impl State {
-    fn density(&self, context: RenderContext<'_>) -> Density {
-        self.density.unwrap_or(context.options.density)
-    }
-
-    fn find_cursor(&mut self) -> Option<usize> {
-        self.cursor.find(&self.rows.list, ProcessRow::has_key)
-    }
-
-    fn row(&mut self) -> Option<&ProcessRow> {
-        let at = self.find_cursor()?;
-        self.rows.list.get(at)
-    }
-
-    /// Returns true if the table is in front of all pages.
-    pub(crate) const fn is_on_table(&self) -> bool {
-        self.pages.is_empty()
-    }
-
-    /// Forgets the series of earlier snapshots, and the tagged processes.
-    pub(crate) fn forget_series(&mut self) {
-        self.series = ProcessSeries::default();
-        self.tags.clear();
-    }
-
-    pub(crate) fn close_pages(&mut self) {
-        self.pages.clear();
-    }
-
-    /// Returns true if the table or a tree is in front, both of which have selectable rows.
-    pub(crate) fn is_on_rows(&self) -> bool {
-        matches!(self.pages.last(), None | Some(Page::Tree(_)))
-    }
-
-    /// Returns true if the details of a process are in front.
-    pub(crate) fn is_on_detail(&self) -> bool {
-        matches!(self.pages.last(), Some(Page::Detail(_)))
-    }
-
-    /// Returns true if the action closes the current page: that which opens it too.
-    pub(crate) fn is_left_by(&self, action: ProcessAction) -> bool {
-        match self.pages.last() {
-            Some(Page::Tree(_)) if action == ProcessAction::Tree => true,
-            Some(Page::Environ(_)) if action == ProcessAction::Environment => true,
-            Some(_) | None => action == ProcessAction::ClosePage,
-        }
-    }
-
-    /// Returns the hint of a key on the current page, `None` if the action does nothing there.
-    pub(crate) fn hint<'a>(&self, action: ProcessAction, text: &'a str) -> Option<&'a str> {
-        let is_idle = (matches!(action, ProcessAction::Scope | ProcessAction::Tag)
-            && !self.is_on_rows())
-            || (action == ProcessAction::Refresh && self.is_on_table());
-        let is_leaving = action != ProcessAction::ClosePage && self.is_left_by(action);
-        let word = if is_leaving { "table" } else { text };
-        (!is_idle).then_some(word)
-    }
-
-    fn select(&mut self, index: usize) {
-        self.cursor.select(index, self.rows.list.get(index).and_then(ProcessRow::key));
-    }
-
-    fn step(&mut self, step: Movement) {
-        let selected = self.find_cursor();
-        self.select(self.cursor.moved(step, self.rows.list.len(), selected));
-    }
-
-    /// Moves the cursor down to the next process; one on several devices has several rows.
-    fn step_past(&mut self, tag: &(NodeName, ProcessKey)) {
-        if let Some(Page::Tree(tree)) = self.pages.last_mut() {
-            tree.step(Movement::Down);
-            return;
-        }
-        let Some(at) = self.find_cursor() else { return };
-        let mut rows = self.rows.list.iter().enumerate().skip(at + 1);
-        let next = rows.find(|(_, row)| !row.is_of(&tag.0, tag.1));
-        self.select(next.map_or(at, |(index, _)| index));
-    }
-
-    fn tag(&mut self, target: ProcessTarget) -> Effect {
-        let tag = target.tag();
-        if self.tags.remove(&tag).is_some() {
-            return Effect::Handled;
-        }
-        if self.tags.len() >= MAX_TAGS {
-            return Effect::Message(format!("no more than {MAX_TAGS} processes can be tagged"));
-        }
-        self.tags.insert(tag, target);
-        Effect::Handled
-    }
-}
 
 impl ViewState for State {
     fn update(
@@ -291,34 +132,6 @@ impl ViewState for State {
 }
 
 impl State {
-    /// Updates rows and tags to the current fleet view.
-    fn refresh(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection) {
-        let fleet_view = context.view;
-        let scope = match self.scope {
-            Scope::Fleet => ResolvedScope::Fleet,
-            Scope::Node => selection
-                .node(fleet_view)
-                .map_or(ResolvedScope::Fleet, |node| ResolvedScope::Node(node.name.clone())),
-            Scope::Job => match selection.job(fleet_view) {
-                Some(
-                    JobSelection::Listed(job)
-                    | JobSelection::Ended(job)
-                    | JobSelection::Hidden(job),
-                ) => ResolvedScope::Job(job.id.clone(), job.alias.clone()),
-                None => ResolvedScope::Fleet,
-            },
-        };
-        self.rows.refresh(fleet_view, scope, self.order);
-        // A tag is removed when its process has ended, and stays while the node cannot be reached.
-        self.tags.retain(|(name, key), target| {
-            let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
-            node.is_none_or(|node| {
-                node.link != gtop_model::Link::Up
-                    || node.process(key.pid).is_some_and(|process| process.key == *key)
-            })
-        });
-    }
-
     /// Opens the selected process; on the table without a cursor, the first visible one.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
         let is_on_table = self.pages.is_empty();

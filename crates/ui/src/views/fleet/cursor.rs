@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::selection::SharedSelection;
-use crate::views::fleet::heat_map::{CellCursor, HeatMap, line_of};
-use crate::views::fleet::{Layout, State};
+use crate::views::fleet::cell_grid::{CellCursor, HeatMap, line_of};
+use crate::views::fleet::state::{Layout, State};
 use crate::widgets::list::Movement;
 use gtop_fleet::Node;
 use gtop_fleet::insight::FleetView;

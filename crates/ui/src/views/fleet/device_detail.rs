@@ -1,12 +1,12 @@
 //! The detail lines of the device under the cursor of the heat map.
 
 use crate::render_context::RenderContext;
-use crate::views::fleet::State;
 use crate::views::fleet::cell_meaning::MapCell;
 use crate::views::fleet::heat_map::cursor_symbol;
 use crate::views::fleet::idle_time;
 use crate::views::fleet::node_notes::format_elapsed;
 use crate::views::fleet::node_table;
+use crate::views::fleet::state::State;
 use crate::widgets::line::{Line, Tone, flow, truncate};
 use crate::widgets::number_format::{or_unknown, percent_value, power_text};
 use gtop_fleet::Node;

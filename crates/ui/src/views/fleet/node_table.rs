@@ -1,11 +1,9 @@
 //! The node list: one line per node in fixed columns, and one per group header.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::input::Click;
 use crate::render_context::RenderContext;
-use crate::views::fleet::State;
 use crate::views::fleet::cells::{CellCache, MapMetric, StaleStyle, is_due};
 use crate::views::fleet::column_layout::{
     self, FleetRow, FleetTable, GroupedBy, LaidOutFleet, MARK_WIDTH, NodeValues, is_in_front,
@@ -16,6 +14,7 @@ use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRows, is_shared};
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_notes::row_notes;
 use crate::views::fleet::node_series::{SeriesCache, node_series, series_step};
+use crate::views::fleet::state::{NodeRowCache, State};
 use crate::views::fleet::symbol_map::SymbolMap;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::table::Fade;
@@ -25,7 +24,6 @@ use gtop_fleet::insight::note::Note;
 use gtop_fleet::{JobLookup, Node, Totals};
 use gtop_local::text::{counted, width_of};
 use gtop_local::time::{Timestamp, format_age};
-use gtop_model::NodeName;
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -35,12 +33,6 @@ const MIN_FOOTER_HEIGHT: usize = 4;
 /// `ROWS_PER_SECOND` each second: remote terminals cannot redraw more.
 const MAX_LIVE_ROWS: usize = 20;
 const ROWS_PER_SECOND: usize = 24;
-
-/// The values drawn last, by node and group devices, and the second they were drawn in.
-pub(super) type NodeRowCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Arc<NodeValues>)>;
-
-/// What cached values depend on: the filter, the columns with their widths, and the refresh period.
-pub(super) type NodeRowKey = (String, Vec<(usize, u16)>, usize);
 
 /// Draws the titles and the visible rows; `at` is the selected row.
 pub(super) fn lines(
@@ -253,7 +245,7 @@ mod tests {
     use super::*;
     use crate::display_options::DisplayOptions;
     use gtop_fleet::{Fleet, SourceState};
-    use gtop_model::{Device, Link, Percent, Reading, Source};
+    use gtop_model::{Device, Link, NodeName, Percent, Reading, Source};
 
     /// Draws the rows of this many nodes, all sampled at a second with a load of as many percent; returns the load and age
     /// of the first one.

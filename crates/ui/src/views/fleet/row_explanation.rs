@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::node_panel::explain;
 use crate::render_context::RenderContext;
+use crate::views::fleet::cell_grid::CellCursor;
 use crate::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
 use crate::views::fleet::group::GroupMember;
-use crate::views::fleet::heat_map::CellCursor;
 use crate::views::fleet::node_notes::row_notes;
-use crate::views::fleet::{Layout, State};
+use crate::views::fleet::state::{Layout, State};
 use crate::widgets::explanation::{Explanation, Fact};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::NodeStatus;

@@ -11,7 +11,7 @@ use crate::render_context::{RenderContext, Size};
 use crate::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::views::processes::detail::state_text;
 use crate::views::processes::rows::{ResolvedScope, is_hidden};
-use crate::views::processes::{Scope, State};
+use crate::views::processes::state::{Scope, State};
 use crate::widgets::line::{Line, Tone};
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::node_status::shown_id;
