@@ -312,6 +312,7 @@ impl EventLoop {
     /// Handles an event; keys that are already queued are handled before the next draw.
     fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
         let now = self.context.clock.now();
+        let mut request = None;
         match event {
             UiEvent::Stop(reason) => return Some(reason),
             UiEvent::Continue => {
@@ -336,18 +337,9 @@ impl EventLoop {
             }
             UiEvent::Background(is_light) => self.on_background(is_light),
             UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
-            UiEvent::HostKeys(reply) => {
-                let request = self.ui.on_host_keys(reply, now);
-                self.send(request);
-            }
-            UiEvent::RunReply(reply) => {
-                let request = self.ui.on_run_reply(&reply, now);
-                self.send(request);
-            }
-            UiEvent::OutputGrowth(growth) => {
-                let request = self.ui.on_output(&growth);
-                self.send(request);
-            }
+            UiEvent::HostKeys(reply) => request = self.ui.on_host_keys(reply, now),
+            UiEvent::RunReply(reply) => request = self.ui.on_run_reply(&reply, now),
+            UiEvent::OutputGrowth(growth) => request = self.ui.on_output(&growth),
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
                 self.pace.interval = redraw_interval;
                 self.ui.apply_config(*config);
@@ -369,6 +361,7 @@ impl EventLoop {
             UiEvent::Resize => self.surface.invalidate(),
             UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
         }
+        self.send(request);
         self.send_changed_state();
         None
     }

@@ -65,24 +65,18 @@ static ORDERS: [ProcessOrder; 16] = [
         |entry| ProcessSortKey::number(percent_value(entry.used.decoder)),
     ),
     ProcessOrder::falling(SortColumn::new("pcpu", 'c', "CPU", "by CPU"), |entry| {
-        ProcessSortKey::number(entry.process.and_then(|process| process.cpu_percent.get()))
+        ProcessSortKey::number(entry.cpu_percent())
     }),
     ProcessOrder::falling(
         SortColumn::new("prss", 'h', "share of host memory", "by share of host memory"),
-        |entry| {
-            ProcessSortKey::number(
-                entry.process.and_then(|process| percent_value(process.resident_share)),
-            )
-        },
+        |entry| ProcessSortKey::number(entry.resident_share()),
     ),
     ProcessOrder::falling(SortColumn::new("rss", 'r', "host memory", "by host memory"), |entry| {
-        ProcessSortKey::count(entry.process.and_then(|process| Some(process.resident.get()?.0)))
+        ProcessSortKey::count(entry.resident().map(|bytes| bytes.0))
     }),
     ProcessOrder::falling(
         SortColumn::new("time", 't', "running time", "by running time"),
-        |entry| {
-            ProcessSortKey::count(entry.process.and_then(|process| process.running_seconds.get()))
-        },
+        |entry| ProcessSortKey::count(entry.run_time().map(|time| time.as_secs())),
     ),
     ProcessOrder::rising(SortColumn::new("job", 'i', "job", "by job"), |entry| {
         let id = entry.job().map(JobId::as_str);

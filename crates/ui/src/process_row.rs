@@ -1,13 +1,15 @@
 //! One row of the process tables: a process on a device of a node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::process_target::ProcessTarget;
 use crate::widgets::number_format::percent_value;
 use gtop_fleet::{Node, Process};
 use gtop_local::time::Timestamp;
 use gtop_model::{
-    Device, DeviceUse, JobId, NodeName, ProcessKey, ProcessStatics, Reading, UnseenProcess, Vendor,
+    Bytes, Device, DeviceUse, JobId, NodeName, ProcessKey, ProcessStatics, Reading, UnseenProcess,
+    Vendor,
 };
 
 /// Identity of a process on one device.
@@ -157,6 +159,24 @@ impl<'a> ProcessEntry<'a> {
 
     pub(crate) fn is_tpu(self) -> bool {
         self.device.is_some_and(|device| device.vendor == Reading::Known(Vendor::Google))
+    }
+
+    /// Returns its CPU time in percent; 100 is one core.
+    pub(crate) fn cpu_percent(self) -> Option<f32> {
+        self.process?.cpu_percent.get()
+    }
+
+    pub(crate) fn resident(self) -> Option<Bytes> {
+        self.process?.resident.get()
+    }
+
+    /// Returns its part of the host's memory.
+    pub(crate) fn resident_share(self) -> Option<f32> {
+        percent_value(self.process?.resident_share)
+    }
+
+    pub(crate) fn run_time(self) -> Option<Duration> {
+        self.process?.running_seconds.get().map(Duration::from_secs)
     }
 
     /// Returns the SM utilization of the process. For a TPU, which reports none per process, that of the

@@ -180,25 +180,20 @@ impl<'a> UseTable<'a> {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
         .shown_from(76),
-        Column::right("%CPU", 5, |_, entry, _| {
-            Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
-        })
-        .named("pcpu", "", help_of(PROCESS, "pcpu"))
-        .rank(1)
-        .shown_from(60),
+        Column::right("%CPU", 5, |_, entry, _| Cell::percent(entry.cpu_percent()))
+            .named("pcpu", "", help_of(PROCESS, "pcpu"))
+            .rank(1)
+            .shown_from(60),
         Column::right("%MEM", 4, |_, entry, _| {
-            let share = entry.process.and_then(|process| percent_value(process.resident_share));
-            Cell::of(share, |percent| format!("{percent:.1}"))
+            Cell::of(entry.resident_share(), |percent| format!("{percent:.1}"))
         })
         .named("prss", "", help_of(PROCESS, "prss"))
         .rank(4)
         .shown_from(110),
-        Column::right("RSS", 6, |table, entry, _| {
-            table.amount(entry.process.and_then(|process| process.resident.get()))
-        })
-        .named("rss", "", help_of(PROCESS, "rss"))
-        .rank(3)
-        .shown_from(60),
+        Column::right("RSS", 6, |table, entry, _| table.amount(entry.resident()))
+            .named("rss", "", help_of(PROCESS, "rss"))
+            .rank(3)
+            .shown_from(60),
         Column::right("TIME", 8, |_, entry, _| {
             let time = entry.process.and_then(|process| entry.node.run_time(process.key));
             Cell::of(time, format_run_time)

@@ -90,6 +90,10 @@ struct Colours {
     accent: u8,
     text: ValueColours,
     fill: ValueColours,
+    /// The colours of a gradient bar with 256 colours.
+    steps: [u8; 6],
+    /// Its colours at the beginning, in the middle and at the end, with 24 bits.
+    stops: [[f32; 3]; 3],
 }
 
 /// The colours of old values, load levels and faults. Grey is for old values only.
@@ -107,36 +111,48 @@ const DARK: Colours = Colours {
     accent: 75,
     text: ValueColours { stale: 247, low: 110, mid: 73, high: 78, warn: 221, bad: 210 },
     fill: ValueColours { stale: 244, low: 67, mid: 73, high: 72, warn: 221, bad: 203 },
+    steps: [67, 73, 72, 78, 84, 120],
+    stops: [[95.0, 135.0, 175.0], [80.0, 170.0, 150.0], [110.0, 220.0, 130.0]],
 };
 const LIGHT: Colours = Colours {
     faint: 60,
     accent: 25,
     text: ValueColours { stale: 241, low: 24, mid: 23, high: 22, warn: 94, bad: 124 },
     fill: ValueColours { stale: 243, low: 31, mid: 30, high: 28, warn: 130, bad: 160 },
+    steps: [31, 30, 30, 29, 28, 22],
+    stops: [[0.0, 130.0, 175.0], [0.0, 130.0, 110.0], [0.0, 95.0, 30.0]],
 };
 const COLOUR_BLIND: Colours = Colours {
     faint: 146,
     accent: 183,
     text: ValueColours { stale: 247, low: 195, mid: 117, high: 39, warn: 222, bad: 208 },
     fill: ValueColours { stale: 244, low: 103, mid: 68, high: 39, warn: 222, bad: 208 },
+    steps: [103, 103, 68, 68, 75, 39],
+    stops: [[135.0, 135.0, 175.0], [95.0, 135.0, 215.0], [0.0, 175.0, 255.0]],
 };
 const COLOUR_BLIND_LIGHT: Colours = Colours {
     faint: 60,
     accent: 54,
     text: ValueColours { stale: 241, low: 24, mid: 25, high: 20, warn: 94, bad: 88 },
     fill: ValueColours { stale: 243, low: 31, mid: 26, high: 19, warn: 130, bad: 88 },
+    steps: [31, 31, 26, 26, 25, 19],
+    stops: [[0.0, 130.0, 175.0], [0.0, 95.0, 215.0], [0.0, 0.0, 175.0]],
 };
 const HOT: Colours = Colours {
     faint: 146,
     accent: 75,
     text: ValueColours { stale: 247, low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
     fill: ValueColours { stale: 244, low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
+    steps: [71, 107, 143, 179, 173, 167],
+    stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
 };
 const HOT_LIGHT: Colours = Colours {
     faint: 60,
     accent: 25,
     text: ValueColours { stale: 241, low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
     fill: ValueColours { stale: 243, low: 64, mid: 130, high: 160, warn: 90, bad: 125 },
+    steps: [64, 64, 100, 130, 130, 160],
+    stops: [[85.0, 130.0, 0.0], [150.0, 105.0, 0.0], [215.0, 0.0, 0.0]],
 };
 
 const fn colours(palette: Palette) -> &'static Colours {
@@ -261,61 +277,24 @@ pub(super) fn style_mono(tone: Tone) -> Style {
     }
 }
 
-/// The colours of a gradient bar: a few steps with 256 colours, interpolated between three with 24 bits.
-struct Gradient {
-    steps: [u8; 6],
-    stops: [[f32; 3]; 3],
-}
-
-const GREEN: Gradient = Gradient {
-    steps: [67, 73, 72, 78, 84, 120],
-    stops: [[95.0, 135.0, 175.0], [80.0, 170.0, 150.0], [110.0, 220.0, 130.0]],
-};
-const GREEN_LIGHT: Gradient = Gradient {
-    steps: [31, 30, 30, 29, 28, 22],
-    stops: [[0.0, 130.0, 175.0], [0.0, 130.0, 110.0], [0.0, 95.0, 30.0]],
-};
-const BLUE: Gradient = Gradient {
-    steps: [103, 103, 68, 68, 75, 39],
-    stops: [[135.0, 135.0, 175.0], [95.0, 135.0, 215.0], [0.0, 175.0, 255.0]],
-};
-const BLUE_LIGHT: Gradient = Gradient {
-    steps: [31, 31, 26, 26, 25, 19],
-    stops: [[0.0, 130.0, 175.0], [0.0, 95.0, 215.0], [0.0, 0.0, 175.0]],
-};
-const RED: Gradient = Gradient {
-    steps: [71, 107, 143, 179, 173, 167],
-    stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
-};
-const RED_LIGHT: Gradient = Gradient {
-    steps: [64, 64, 100, 130, 130, 160],
-    stops: [[85.0, 130.0, 0.0], [150.0, 105.0, 0.0], [215.0, 0.0, 0.0]],
-};
-
 /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
 pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
-    let gradient_colours = match palette {
-        Palette::Mono => return Style::new(),
-        Palette::Dark => &GREEN,
-        Palette::Light => &GREEN_LIGHT,
-        Palette::ColourBlind => &BLUE,
-        Palette::ColourBlindLight => &BLUE_LIGHT,
-        Palette::Hot => &RED,
-        Palette::HotLight => &RED_LIGHT,
-    };
+    if palette == Palette::Mono {
+        return Style::new();
+    }
     match depth {
         ColourDepth::Ansi16 if part < 1.0 / 3.0 => style_16(palette, Tone::Low),
         ColourDepth::Ansi16 if part < 2.0 / 3.0 => style_16(palette, Tone::Mid),
         ColourDepth::Ansi16 => style_16(palette, Tone::High),
         ColourDepth::Indexed256 => {
-            let steps = (1_u8..).zip(gradient_colours.steps);
+            let steps = (1_u8..).zip(colours(palette).steps);
             let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
-            let [.., last] = gradient_colours.steps;
+            let [.., last] = colours(palette).steps;
             indexed(found.map_or(last, |(_, colour)| colour))
         }
         ColourDepth::TrueColour => {
-            let [low, mid, high] = gradient_colours.stops;
+            let [low, mid, high] = colours(palette).stops;
             let (from, to, share) =
                 if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };
             let mut bytes = [0; 3];

@@ -233,15 +233,12 @@ impl State {
         context: RenderContext<'_>,
         selection: &mut SharedSelection,
     ) -> Effect {
-        match self.list.open(context, selection) {
-            Ok(()) => {
-                self.is_open = true;
-                selection.refresh_job(context.view);
-                Effect::Handled
-            }
-            Err(Some(message)) => Effect::Message(message),
-            Err(None) => Effect::Handled,
+        if let Err(reason) = self.list.open(context, selection) {
+            return reason.map_or(Effect::Handled, Effect::Message);
         }
+        self.is_open = true;
+        selection.refresh_job(context.view);
+        Effect::Handled
     }
 
     /// Performs an action that only the job view has.

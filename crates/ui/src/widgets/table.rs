@@ -8,7 +8,7 @@ use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{or_unknown, percent};
 use gtop_fleet::settings::ColumnSpec;
-use gtop_local::text::width_of;
+use gtop_local::text::{UNKNOWN, width_of};
 
 /// The width in which a cell is written for an explanation.
 const MAX_FACT_WIDTH: u16 = 60;
@@ -72,6 +72,15 @@ impl Cell {
     }
 
     /// Makes a cell of a percentage without the sign.
+    /// Makes the cell of a count, faint if it is zero.
+    pub(crate) fn count(count: Option<usize>, tone: Tone) -> Self {
+        match count {
+            None => UNKNOWN.into(),
+            Some(0) => Self::toned("0", Tone::Faint),
+            Some(count) => Self::toned(count.to_string(), tone),
+        }
+    }
+
     pub(crate) fn percent(share: Option<f32>) -> Self {
         percent(share).into()
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use crate::render_context::RenderContext;
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::grouping::Grouping;
-use crate::views::fleet::node_cells::{
-    count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
-};
+use crate::views::fleet::node_cells::{down_cell, jobs_text, memory_text, power_text, users_text};
 use crate::views::fleet::node_series::SPARKLINE;
 use crate::views::fleet::node_sort::{hottest, is_rising};
 use crate::widgets::line::{Line, Symbol, Tone};
@@ -189,7 +187,7 @@ impl<'a> FleetTable<'a> {
             .sized(|table, _| table.count_width("free", 4)),
         Column::right("MOST", 0, |_, row, _| match row.counts {
             Some(counts) if row.values.is_none() => {
-                count_cell(counts.known_free().map(|_| counts.max_free), Tone::Plain)
+                Cell::count(counts.known_free().map(|_| counts.max_free), Tone::Plain)
             }
             Some(_) | None => "".into(),
         })
@@ -355,7 +353,7 @@ impl FleetRow {
 
     /// Makes a cell of a count, in this tone unless it is zero.
     fn count(&self, read: fn(&Totals) -> Option<usize>, tone: Tone) -> Cell {
-        count_cell(self.counts.as_ref().and_then(read), tone)
+        Cell::count(self.counts.as_ref().and_then(read), tone)
     }
 
     /// Makes a cell of a node, blank for a group.

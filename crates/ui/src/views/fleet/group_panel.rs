@@ -3,7 +3,7 @@
 use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::views::fleet::group::{Group, ModelTotals};
-use crate::views::fleet::node_cells::{count_cell, down_cell};
+use crate::views::fleet::node_cells::down_cell;
 use crate::widgets::line::{Line, Tone, truncate_distinct};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::Totals;
@@ -35,24 +35,24 @@ impl<'a> ModelTable<'a> {
         .named("model", "", "the model of the devices")
         .sized(|table, _| table.name_width),
         Column::right("DEVICES", 7, |_, row, _| {
-            count_cell(row.totals.known_devices(), Tone::Plain)
+            Cell::count(row.totals.known_devices(), Tone::Plain)
         })
         .named("devices", "", "devices of the group, all in one of the next counts")
         .rank(3),
-        Column::right("BUSY", 5, |_, row, _| count_cell(row.totals.known_busy(), Tone::Plain))
+        Column::right("BUSY", 5, |_, row, _| Cell::count(row.totals.known_busy(), Tone::Plain))
             .named("busy", "", "devices at 5 % utilization or more")
             .rank(4),
         Column::right("IDLE-HELD", 9, |_, row, _| {
-            count_cell(row.totals.known_idle_held(), Tone::Plain)
+            Cell::count(row.totals.known_idle_held(), Tone::Plain)
         })
         .named("idle-held", "", "idle-held devices: allocated or in use, and idle")
         .rank(5),
-        Column::right("FREE", 5, |_, row, _| count_cell(row.totals.known_free(), Tone::Strong))
+        Column::right("FREE", 5, |_, row, _| Cell::count(row.totals.known_free(), Tone::Strong))
             .named("free", "", FREE_HELP),
         Column::right("DOWN", 5, |_, row, _| down_cell(&row.totals))
             .named("down", "", DOWN_HELP)
             .rank(2),
-        Column::right("?", 0, |_, row, _| count_cell(row.totals.known_unknown(), Tone::Plain))
+        Column::right("?", 0, |_, row, _| Cell::count(row.totals.known_unknown(), Tone::Plain))
             .named("unknown", "", "devices whose load or users are unknown")
             .rank(6)
             .sized(|table, _| if table.has_unknown { 4 } else { 0 }),

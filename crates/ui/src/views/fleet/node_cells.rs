@@ -33,19 +33,10 @@ pub(super) fn jobs_text(jobs: &JobLookup, holdings: &NodeHoldings, width: u16) -
     format!("{name}{rest}")
 }
 
-/// Makes a cell of a count of devices, in this tone unless it is zero.
-pub(super) fn count_cell(count: Option<usize>, tone: Tone) -> Cell {
-    match count {
-        None => UNKNOWN.into(),
-        Some(0) => Cell::toned("0", Tone::Faint),
-        Some(count) => Cell::toned(count.to_string(), tone),
-    }
-}
-
 /// Makes a cell of the devices that cannot be used: at least so many if the devices of a node are unknown.
 pub(super) fn down_cell(totals: &Totals) -> Cell {
     match (totals.unusable(), totals.unseen) {
-        (count, 0) => count_cell(Some(count), Tone::Warn),
+        (count, 0) => Cell::count(Some(count), Tone::Warn),
         (0, _) => Cell::toned("?", Tone::Warn),
         (count, _) => Cell::toned(format!("{count}+"), Tone::Warn),
     }
@@ -114,7 +105,7 @@ mod tests {
             (0, 0, 2, ["?", UNKNOWN]),
         ] {
             let totals = Totals { unseen, devices, faulty, ..Totals::default() };
-            let cells = [down_cell(&totals), count_cell(totals.known_free(), Tone::Plain)];
+            let cells = [down_cell(&totals), Cell::count(totals.known_free(), Tone::Plain)];
             assert_eq!(cells.map(text), [down, free], "{totals:?}");
         }
     }

@@ -14,17 +14,7 @@ use gtop_fleet::{Node, NodeHoldings, Totals};
 use gtop_model::Device;
 
 /// A sort column and the values it sorts by.
-struct NodeOrder {
-    column: SortColumn,
-    values: Values,
-}
-
-impl NodeOrder {
-    fn of_metric(alias: &'static str, order: MetricOrder, values: Values) -> Self {
-        let column = SortColumn::new(alias, order.key, order.label, order.help);
-        Self { column, values }
-    }
-}
+type NodeOrder = (SortColumn, Values);
 
 /// The values of a sort column.
 enum Values {
@@ -43,84 +33,78 @@ enum Values {
 }
 
 const FIRST: [NodeOrder; 9] = [
-    NodeOrder {
-        column: SortColumn::new("node", 'n', "node", "in the order given"),
-        values: Values::Positions,
-    },
-    NodeOrder {
-        column: SortColumn::new("job", 'b', "job", "by job"),
-        values: Values::Names(|holdings| {
-            holdings.jobs().iter().map(|known| known.job.as_str()).collect()
-        }),
-    },
-    NodeOrder {
-        column: SortColumn::new("user", 's', "user", "by user"),
-        values: Values::Names(|holdings| holdings.users().iter().map(|user| &**user).collect()),
-    },
-    NodeOrder {
-        column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
-        values: Values::Counts(Totals::known_busy),
-    },
-    NodeOrder {
-        column: SortColumn::new("free", 'f', "free devices", "by number of free devices"),
-        values: Values::Counts(Totals::known_free),
-    },
-    NodeOrder {
-        column: SortColumn::new(
-            "idle-held",
-            'h',
-            "idle-held devices",
-            "by number of idle-held devices",
-        ),
-        values: Values::Counts(Totals::known_idle_held),
-    },
-    NodeOrder {
-        column: SortColumn::new("util", 'u', "utilization", "by utilization"),
-        values: Values::Totals(|totals| totals.utilization.map(|share| rounded(share.get()))),
-    },
-    NodeOrder {
-        column: SortColumn::new("mem", 'm', "device memory used", "by device memory in use"),
-        values: Values::Totals(|totals| {
+    (SortColumn::new("node", 'n', "node", "in the order given"), Values::Positions),
+    (
+        SortColumn::new("job", 'b', "job", "by job"),
+        Values::Names(|holdings| holdings.jobs().iter().map(|known| known.job.as_str()).collect()),
+    ),
+    (
+        SortColumn::new("user", 's', "user", "by user"),
+        Values::Names(|holdings| holdings.users().iter().map(|user| &**user).collect()),
+    ),
+    (
+        SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
+        Values::Counts(Totals::known_busy),
+    ),
+    (
+        SortColumn::new("free", 'f', "free devices", "by number of free devices"),
+        Values::Counts(Totals::known_free),
+    ),
+    (
+        SortColumn::new("idle-held", 'h', "idle-held devices", "by number of idle-held devices"),
+        Values::Counts(Totals::known_idle_held),
+    ),
+    (
+        SortColumn::new("util", 'u', "utilization", "by utilization"),
+        Values::Totals(|totals| totals.utilization.map(|share| rounded(share.get()))),
+    ),
+    (
+        SortColumn::new("mem", 'm', "device memory used", "by device memory in use"),
+        Values::Totals(|totals| {
             totals.memory_used.map(|bytes| i64::try_from(bytes.0 >> 30).unwrap_or(i64::MAX))
         }),
-    },
-    NodeOrder {
-        column: SortColumn::new("power", 'p', "power", "by power"),
-        values: Values::Totals(|totals| totals.power.map(|watts| rounded(watts.get()))),
-    },
+    ),
+    (
+        SortColumn::new("power", 'p', "power", "by power"),
+        Values::Totals(|totals| totals.power.map(|watts| rounded(watts.get()))),
+    ),
 ];
 
 const LAST: [NodeOrder; 2] = [
-    NodeOrder {
-        column: SortColumn::new("age", 'a', "age", "by age of the data"),
-        values: Values::Numbers(|fleet_view, node| {
+    (
+        SortColumn::new("age", 'a', "age", "by age of the data"),
+        Values::Numbers(|fleet_view, node| {
             i64::try_from(fleet_view.now.since(node.taken_at()?).as_secs()).ok()
         }),
-    },
-    NodeOrder {
-        column: SortColumn::new("note", 'w', "note", "by note: the worst problems first"),
-        values: Values::Numbers(|fleet_view, node| severity(fleet_view, node).map(i64::from)),
-    },
+    ),
+    (
+        SortColumn::new("note", 'w', "note", "by note: the worst problems first"),
+        Values::Numbers(|fleet_view, node| severity(fleet_view, node).map(i64::from)),
+    ),
 ];
+
+fn metric_column(alias: &'static str, order: MetricOrder) -> SortColumn {
+    SortColumn::new(alias, order.key, order.label, order.help)
+}
 
 fn orders() -> impl Iterator<Item = NodeOrder> {
     let devices = device_fields().filter_map(|field| {
-        Some(NodeOrder::of_metric(field.alias, field.order?, Values::DeviceMetric(field)))
+        Some((metric_column(field.alias, field.order?), Values::DeviceMetric(field)))
     });
     let hosts = HOST.iter().filter_map(|field| {
-        Some(NodeOrder::of_metric(field.alias, field.order?, Values::HostMetric(field)))
+        Some((metric_column(field.alias, field.order?), Values::HostMetric(field)))
     });
     FIRST.into_iter().chain(devices).chain(hosts).chain(LAST)
 }
 
 /// Returns the sort columns; `node` is the order in which nodes are configured.
 pub fn sort_columns() -> Vec<SortColumn> {
-    orders().map(|order| order.column).collect()
+    orders().map(|(column, _)| column).collect()
 }
 
 fn values_of(column: &str) -> Values {
-    let order = orders().find(|order| order.column.name == column);
-    order.map_or(Values::Positions, |order| order.values)
+    let order = orders().find(|(known, _)| known.name == column);
+    order.map_or(Values::Positions, |(_, values)| values)
 }
 
 /// A sort key. Unknown values come last in either direction.

@@ -188,7 +188,7 @@ fn distribution_lines(
         (ComparedMetric::Memory, " MEMORY"),
         (ComparedMetric::Power, " POWER"),
     ] {
-        let distribution = summary.distribution(metric);
+        let distribution = summary.compared(metric).map(|(distribution, _)| distribution);
         let values = distribution.map(|known| [known.min, known.mean, known.max]);
         let values = values.map_or([None; 3], |values| values.map(Some));
         let [min, mean, max] =
@@ -213,7 +213,7 @@ fn distribution_lines(
 
 /// Names the furthest outlier and counts the others: `gpu02:3 +1`.
 fn worst_outlier(summary: &JobSummary, metric: ComparedMetric) -> Option<String> {
-    let outliers = summary.outliers(metric)?;
+    let (_, outliers) = summary.compared(metric)?;
     let first = outliers.first()?;
     let more = outliers.len() - 1;
     Some(if more > 0 { format!("{first} +{more}") } else { first.clone() })

@@ -112,7 +112,7 @@ impl JobListState {
         is_again
     }
 
-    /// Selects the job under the cursor. Returns why it cannot be opened, if so; `None` also for an empty list.
+    /// Selects the job under the cursor, or says why it cannot be opened; `None` for an empty list.
     pub(super) fn open(
         &mut self,
         context: RenderContext<'_>,

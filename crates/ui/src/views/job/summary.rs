@@ -52,9 +52,8 @@ pub(crate) struct JobSummary {
     pub(crate) devices: usize,
     /// Slices (MIG instances).
     pub(crate) slices: usize,
-    distributions: Vec<(ComparedMetric, Distribution)>,
-    /// Names of the outliers of each metric.
-    outliers: Vec<(ComparedMetric, Vec<String>)>,
+    /// The distribution of each metric, and the names of its outliers.
+    compared: Vec<(ComparedMetric, Distribution, Vec<String>)>,
     /// Worst first.
     pub(crate) findings: Vec<Finding>,
 }
@@ -149,23 +148,18 @@ impl JobSummary {
             name_width: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
             has_text_rows: rows.iter().any(|row| row.cells.is_empty()),
             rows,
-            distributions: Vec::new(),
-            outliers: Vec::new(),
+            compared: Vec::new(),
             findings: Vec::new(),
         };
         summary.find_outliers(fleet_view);
         summary
     }
 
-    /// Returns the distribution of a metric over the job's devices on fresh nodes.
-    pub(crate) fn distribution(&self, metric: ComparedMetric) -> Option<&Distribution> {
-        let found = self.distributions.iter().find(|(known, _)| *known == metric);
-        found.map(|(_, distribution)| distribution)
-    }
-
-    /// Names the outliers, furthest first.
-    pub(crate) fn outliers(&self, metric: ComparedMetric) -> Option<&[String]> {
-        self.outliers.iter().find(|(known, _)| *known == metric).map(|(_, names)| names.as_slice())
+    /// Returns the distribution of a metric over the job's devices on fresh nodes, and the names of the outliers, furthest
+    /// first.
+    pub(crate) fn compared(&self, metric: ComparedMetric) -> Option<(&Distribution, &[String])> {
+        let found = self.compared.iter().find(|(known, ..)| *known == metric);
+        found.map(|(_, distribution, outliers)| (distribution, outliers.as_slice()))
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `max_width` columns.
@@ -188,13 +182,13 @@ impl JobSummary {
             let indices = distribution.outliers.iter();
             let names =
                 indices.filter_map(|index| self.device_name(*cells.get(*index)?, MAX_NAME_WIDTH));
-            self.outliers.push((metric, names.collect()));
+            let names = names.collect();
             for index in &distribution.outliers {
                 if let Some((cell, value)) = cells.get(*index).zip(values.get(*index)) {
                     outliers.entry(*cell).or_default().push((metric, *value, distribution.median));
                 }
             }
-            self.distributions.push((metric, distribution));
+            self.compared.push((metric, distribution, names));
         }
         let flagged = self
             .fresh_devices(fleet_view)

@@ -1,7 +1,5 @@
 //! The columns of the process table: which of them fit, and how their cells are drawn.
 
-use std::time::Duration;
-
 use crate::display_options::Density;
 use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};
@@ -102,30 +100,23 @@ impl<'a> ProcessTable<'a> {
             .named("pdec", "pdec", help_of(PROCESS, "pdec"))
             .rank(15)
             .sized(Self::video_width),
-        Column::right("%CPU", 5, |_, entry, _| {
-            Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
-        })
-        .named("pcpu", "pcpu", help_of(PROCESS, "pcpu"))
-        .rank(7),
+        Column::right("%CPU", 5, |_, entry, _| Cell::percent(entry.cpu_percent()))
+            .named("pcpu", "pcpu", help_of(PROCESS, "pcpu"))
+            .rank(7),
         Column::right("%MEM", 4, |_, entry, _| {
-            let share = entry.process.and_then(|process| percent_value(process.resident_share));
-            Cell::of(share, |share| format!("{share:.1}"))
+            Cell::of(entry.resident_share(), |share| format!("{share:.1}"))
         })
         .named("prss", "prss", help_of(PROCESS, "prss"))
         .rank(10),
         Column::right("RSS", 0, |table, entry, _| {
-            let resident = entry.process.and_then(|process| process.resident.get());
-            Cell::of(resident, |bytes| table.units.amount(bytes))
+            Cell::of(entry.resident(), |bytes| table.units.amount(bytes))
         })
         .named("rss", "rss", help_of(PROCESS, "rss"))
         .rank(9)
         .sized(|table, _| table.units.amount_width()),
-        Column::right("TIME", 8, |_, entry, _| {
-            let seconds = entry.process.and_then(|process| process.running_seconds.get());
-            Cell::of(seconds.map(Duration::from_secs), format_run_time)
-        })
-        .named("time", "time", help_of(PROCESS, "time"))
-        .rank(8),
+        Column::right("TIME", 8, |_, entry, _| Cell::of(entry.run_time(), format_run_time))
+            .named("time", "time", help_of(PROCESS, "time"))
+            .rank(8),
         Column::left("JOB", 0, |table, entry, _| {
             let jobs = table.rows.jobs().map(|jobs| &**jobs);
             Cell::of(entry.job(), |job| shown_id(jobs, job).into_owned())

@@ -214,19 +214,16 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
 }
 
 fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
-    let process = entry.process;
     let device = or_unknown(entry.device, |device| device_label(entry.node, device));
     let kind = if entry.is_tpu() { "TPU" } else { "GPU" };
     let mut line = Line::styled(format!("{kind} {device}"), Tone::Strong);
-    let memory = process.and_then(|process| percent_value(process.resident_share));
-    let seconds = process.and_then(|process| process.running_seconds.get());
     let values = [
         ("job", or_unknown(entry.job(), |job| shown_id(jobs, job).into_owned())),
         ("%GMBW", percent(percent_value(entry.used.memory_utilization))),
         ("%ENC", percent(percent_value(entry.used.encoder))),
         ("%DEC", percent(percent_value(entry.used.decoder))),
-        ("%MEM", or_unknown(memory, |percent| format!("{percent:.1}"))),
-        ("TIME", or_unknown(seconds.map(Duration::from_secs), format_run_time)),
+        ("%MEM", or_unknown(entry.resident_share(), |percent| format!("{percent:.1}"))),
+        ("TIME", or_unknown(entry.run_time(), format_run_time)),
     ];
     for (name, value) in values {
         line = line.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);

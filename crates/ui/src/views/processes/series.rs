@@ -32,9 +32,9 @@ table! {
 impl GraphMetric {
     fn read(self, entry: ProcessEntry<'_>) -> Option<f32> {
         match self {
-            Self::Cpu => entry.process?.cpu_percent.get(),
+            Self::Cpu => entry.cpu_percent(),
             Self::DeviceMemory => entry.used.memory.get().map(gib),
-            Self::HostMemory => entry.process?.resident.get().map(gib),
+            Self::HostMemory => entry.resident().map(gib),
             Self::Load => entry.load().or_else(|| percent_value(entry.used.occupancy)),
         }
     }

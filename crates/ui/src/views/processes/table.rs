@@ -1,7 +1,5 @@
 //! The process table: title with the scope, visible rows, and details of the selected process.
 
-use std::time::Duration;
-
 use crate::display_options::Density;
 use crate::input::Click;
 use crate::process_order;
@@ -182,8 +180,7 @@ fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
         line = line.gap(2).text(status.text, status.tone);
     }
     let parent = process.and_then(|process| process.statics.parent_pid.get());
-    let seconds = process.and_then(|process| process.running_seconds.get());
-    let run_time = seconds.map(|seconds| format_duration(Duration::from_secs(seconds)));
+    let run_time = entry.run_time().map(format_duration);
     let container = process.and_then(|process| process.statics.container.as_ref());
     let jobs = context.view.fleet.jobs.as_deref();
     let details = [

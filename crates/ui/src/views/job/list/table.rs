@@ -68,6 +68,13 @@ pub(super) struct JobListCells<'a> {
     row: &'a JobRow,
 }
 
+impl JobListCells<'_> {
+    /// Returns a value of the job's load; `None` too if the job has no nodes.
+    fn load<T>(&self, read: fn(&JobLoad) -> Option<T>) -> Option<T> {
+        self.row.load.as_ref().and_then(read)
+    }
+}
+
 type Column<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
 pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
@@ -115,7 +122,7 @@ impl<'a> JobListTable<'a> {
         .keeps_tone()
         .rank(2),
         Column::right("UTIL", 4, |table, cells, _| {
-            let share = cells.row.load.as_ref().and_then(JobLoad::mean);
+            let share = cells.load(JobLoad::mean);
             let tone = table.context.options.load.tone(share);
             Cell::Text(or_unknown(share, |share| format!("{share:.0}%")).into(), tone)
         })
@@ -125,7 +132,7 @@ impl<'a> JobListTable<'a> {
             let series = table.series.get(&cells.job.shown_id);
             let count = usize::from(place.width);
             let points = series.map(|series| series.columns(count).0).unwrap_or_default();
-            let share = cells.row.load.as_ref().and_then(JobLoad::mean);
+            let share = cells.load(JobLoad::mean);
             Cell::Line(Line::new().sparkline(points, table.context.options.load.tone(share)))
         })
         .named("chart", "util", "mean utilization of its devices over the last five minutes")
@@ -133,12 +140,14 @@ impl<'a> JobListTable<'a> {
         .sized(|_, room| if room < 5 { 0 } else { room.min(8) })
         .rank(7)
         .wider(9, |_, room| room.min(12)),
-        Column::right("IDLE", 4, |_, cells, _| count_cell(cells, JobLoad::idle))
+        Column::right("IDLE", 4, |_, cells, _| Cell::count(cells.load(JobLoad::idle), Tone::Warn))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
             .rank(2),
-        Column::right("OUTL", 4, |_, cells, _| count_cell(cells, JobLoad::outliers))
-            .named("outliers", "outliers", "its devices far from the utilization of the others")
-            .rank(5),
+        Column::right("OUTL", 4, |_, cells, _| {
+            Cell::count(cells.load(JobLoad::outliers), Tone::Warn)
+        })
+        .named("outliers", "outliers", "its devices far from the utilization of the others")
+        .rank(5),
         Column::right("USED/LIMIT", 13, |table, cells, _| {
             let job = cells.job;
             let used = job.elapsed(table.context.view.now).map(format_duration);
@@ -173,15 +182,6 @@ impl<'a> JobListTable<'a> {
         let table = Self { context, widths: rows.widths, is_wide, series };
         let room = TableRoom::new(width, 0, if is_wide { 2 } else { 1 });
         Table::fit(&Self::COLUMNS, table, &context.options.columns.jobs, room)
-    }
-}
-
-/// Makes a cell of a number that is bad unless it is 0; unknown for a job without fresh nodes.
-fn count_cell(cells: &JobListCells<'_>, read: fn(&JobLoad) -> Option<usize>) -> Cell {
-    match cells.row.load.as_ref().and_then(read) {
-        None => Cell::toned(UNKNOWN, Tone::Faint),
-        Some(0) => Cell::toned("0", Tone::Faint),
-        Some(count) => Cell::toned(count.to_string(), Tone::Warn),
     }
 }
 
