@@ -12,6 +12,7 @@ use crate::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
+use crate::widgets::series::mean;
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::{
     NodeStatus, model_name, node_advice, shown_id, status_notes,
@@ -378,12 +379,6 @@ const MINUTE: usize = 60;
 /// Maximum lines of a wrapped message or remedy.
 pub(crate) const MAX_TEXT_LINES: usize = 8;
 
-fn mean(points: &[Option<f32>]) -> Option<f32> {
-    let known = points.iter().flatten();
-    let (sum, count) = known.fold((0.0, 0.0_f32), |(sum, count), point| (sum + point, count + 1.0));
-    (count > 0.0).then(|| sum / count)
-}
-
 pub(crate) fn detail(
     context: RenderContext<'_>,
     node: &Node,
@@ -397,7 +392,7 @@ pub(crate) fn detail(
             let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
             let series = &panel.series;
             let minute = series.last(node, &id, context.view.now, MINUTE);
-            device_table::detail(node, device, mean(&minute), context.options)
+            device_table::detail(node, device, mean(minute.into_iter().flatten()), context.options)
         }
         RowId::Process { .. } => {
             process_table::detail(node, &row_id, context.view.fleet.jobs.as_deref())?

@@ -82,7 +82,7 @@ pub enum ColourDepth {
     TrueColour,
 }
 
-/// The tones that differ between palettes, as fixed colours of the 256.
+/// The colours that differ between palettes: those of tones, which are fixed ones of the 256, and of gradients.
 ///
 /// Text has a contrast of at least 4.5:1 to every background it may be drawn on, bars at least 3:1.
 struct Colours {

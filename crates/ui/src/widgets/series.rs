@@ -49,6 +49,12 @@ impl<P: Clone + Default> TimeSeries<P> {
     }
 }
 
+/// Returns the mean of numbers; `None` if there are none.
+pub(crate) fn mean(values: impl Iterator<Item = f32>) -> Option<f32> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
 /// Returns the median, the higher one of the two in the middle.
 pub(crate) fn median(values: &[f32]) -> Option<f32> {
     let mut sorted = values.to_vec();

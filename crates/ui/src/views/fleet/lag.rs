@@ -10,7 +10,7 @@
 
 use crate::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::widgets::number_format::percent_value;
-use crate::widgets::series::median;
+use crate::widgets::series::{mean, median};
 use gtop_fleet::insight::node_status::model_name;
 use gtop_fleet::{ACTIVE_PERCENT, Metric, Node};
 use gtop_local::time::Timestamp;
@@ -192,22 +192,12 @@ fn correlation(own: &[Option<f32>], others: &[&[Option<f32>]]) -> Option<f32> {
     let mut pairs: Vec<(f32, f32)> = Vec::with_capacity(own.len());
     for (second, own) in own.iter().enumerate() {
         let at_second = others.iter().filter_map(|points| points.get(second).copied().flatten());
-        let known: Vec<f32> = at_second.collect();
-        #[expect(clippy::cast_precision_loss, reason = "a job has few devices on a node")]
-        let count = known.len() as f32;
-        if let Some(own) = own
-            && !known.is_empty()
-        {
-            pairs.push((*own, known.iter().sum::<f32>() / count));
-        }
+        pairs.extend(own.zip(mean(at_second)));
     }
+    let own_mean = mean(pairs.iter().map(|(own, _)| *own))?;
+    let other_mean = mean(pairs.iter().map(|(_, other)| *other))?;
     #[expect(clippy::cast_precision_loss, reason = "a window has few points")]
     let count = pairs.len() as f32;
-    if pairs.is_empty() {
-        return None;
-    }
-    let own_mean = pairs.iter().map(|(own, _)| own).sum::<f32>() / count;
-    let other_mean = pairs.iter().map(|(_, other)| other).sum::<f32>() / count;
     let (mut own_sum, mut other_sum, mut product) = (0.0, 0.0, 0.0);
     for (own, other) in &pairs {
         let (own, other) = (own - own_mean, other - other_mean);
