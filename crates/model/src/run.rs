@@ -314,6 +314,8 @@ pub enum RunProcess {
         /// When that was first seen.
         since: Timestamp,
     },
+    /// There is one that this user may not see.
+    Hidden,
     /// There is one, which may be another than the run's.
     Found(Box<FoundProcess>),
 }

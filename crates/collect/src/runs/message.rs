@@ -101,28 +101,32 @@ pub(super) struct Processes {
 #[derive(Debug, Deserialize)]
 pub(super) struct UserUse {
     pub(super) cpu: Option<f64>,
-    pub(super) rss: Option<u64>,
+    pub(super) rss: u64,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+/// A process that was asked for; of one that is gone or hidden there is only the pid.
+#[derive(Debug, Deserialize)]
 pub(super) struct ListedProcess {
     pub(super) pid: u32,
+    #[serde(default)]
     pub(super) gone: bool,
     pub(super) state: Option<String>,
-    pub(super) start: u64,
-    pub(super) created: f64,
-    pub(super) uid: u32,
+    pub(super) start: Option<u64>,
+    pub(super) created: Option<f64>,
+    pub(super) uid: Option<u32>,
+    #[serde(default)]
     pub(super) kernel: bool,
     pub(super) pidns: Option<String>,
     pub(super) cpu: Option<f64>,
-    pub(super) rss: u64,
-    pub(super) threads: u32,
+    pub(super) rss: Option<u64>,
+    pub(super) threads: Option<u32>,
     /// It and all below it.
+    #[serde(default)]
     pub(super) tree: Vec<TreeFields>,
     pub(super) stdout: Option<String>,
     pub(super) stderr: Option<String>,
     /// Threads of each process, by its pid as text: id, name, CPU.
+    #[serde(default)]
     pub(super) tasks: BTreeMap<String, Vec<(u32, String, Option<f64>)>>,
 }
 
@@ -231,6 +235,14 @@ mod tests {
         let Some(Ok(Message::Processes(sample))) = reader.next_message() else { panic!() };
         assert_eq!(sample.list.first().unwrap().tasks["7"], [(7, "a".to_owned(), Some(1.5))]);
         assert!(sample.list.last().unwrap().gone);
+    }
+
+    #[test]
+    fn a_process_without_a_pid_is_refused_with_the_reason() {
+        let mut reader = MessageReader::default();
+        reader.push(&b"\x1eruns1 {\"t\":\"processes\",\"now\":1.0,\"list\":[{\"start\":9}]}\n"[..]);
+        let Some(Err(reason)) = reader.next_message() else { panic!() };
+        assert!(reason.contains("missing field `pid`"), "{reason}");
     }
 
     #[test]

@@ -176,11 +176,13 @@ impl Store {
         host.fault = None;
         let mut offset = ClockOffset::default();
         offset.update(sample.now, now);
-        host.user = sample.user.map(|user| UserResources {
-            cpu_percent: user.cpu,
-            resident: Bytes(user.rss.unwrap_or(0)),
-            cpus: sample.cores.unwrap_or(0),
-            memory: Bytes(sample.ram.unwrap_or(0)),
+        host.user = sample.user.zip(sample.cores).zip(sample.ram).map(|((user, cpus), memory)| {
+            UserResources {
+                cpu_percent: user.cpu,
+                resident: Bytes(user.rss),
+                cpus,
+                memory: Bytes(memory),
+            }
         });
         host.clock_offset = micros(&offset);
         let mut before = std::mem::take(&mut host.processes);
@@ -192,7 +194,8 @@ impl Store {
                     .filter(|known| matches!(known, RunProcess::Gone { .. }))
                     .unwrap_or(RunProcess::Gone { since: now })
             } else {
-                RunProcess::Found(Box::new(found_process(one, &offset)))
+                found_process(one, &offset)
+                    .map_or(RunProcess::Hidden, |found| RunProcess::Found(Box::new(found)))
             };
             (pid, found)
         });
@@ -353,7 +356,8 @@ fn micros(offset: &ClockOffset) -> i64 {
     offset.local_time(0.0, LATEST).map_or(0, Timestamp::as_micros)
 }
 
-fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
+/// Returns a process; `None` if it is hidden, or lacks what each process has.
+fn found_process(one: ListedProcess, offset: &ClockOffset) -> Option<FoundProcess> {
     let mut tasks = one.tasks;
     let tree = one.tree.into_iter().map(|(pid, parent, start, name, cpu, rss, threads)| {
         let own = tasks.remove(&pid.to_string()).unwrap_or_default().into_iter();
@@ -369,19 +373,19 @@ fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
             tasks: tasks.collect(),
         }
     });
-    FoundProcess {
-        key: ProcessKey { pid: one.pid, start_ticks: one.start },
+    Some(FoundProcess {
+        key: ProcessKey { pid: one.pid, start_ticks: one.start? },
         state: one.state.as_deref().and_then(ProcessState::new),
-        started_at: offset.local_time(one.created, LATEST).unwrap_or_default(),
-        uid: one.uid,
+        started_at: offset.local_time(one.created?, LATEST)?,
+        uid: one.uid?,
         is_kernel: one.kernel,
         pid_namespace: one.pidns.as_deref().map(clean),
         cpu_percent: one.cpu,
-        resident: Bytes(one.rss),
-        threads: one.threads,
+        resident: Bytes(one.rss?),
+        threads: one.threads?,
         tree: tree.collect(),
         outputs: [one.stdout.as_deref().map(clean), one.stderr.as_deref().map(clean)],
-    }
+    })
 }
 
 #[cfg(test)]
@@ -509,9 +513,27 @@ mod tests {
             store.on_processes(&node, serde_json::from_str(&text).unwrap(), at(second));
             let found = match &store.hosts[&node].processes[&7] {
                 RunProcess::Gone { since } => Some(*since),
-                RunProcess::Found(_) => None,
+                RunProcess::Hidden | RunProcess::Found(_) => None,
             };
             assert_eq!(found, since.map(at), "{second}");
+        }
+    }
+
+    #[test]
+    fn a_process_of_which_less_is_known_than_of_each_is_hidden() {
+        let whole = r#""start": 9, "created": 1.0, "uid": 1000, "rss": 4096, "threads": 1"#;
+        for (fields, is_hidden) in [
+            (whole, false),
+            (r#""state": null, "kernel": true"#, true),
+            (r#""start": 9, "created": 1.0, "rss": 4096, "threads": 1"#, true),
+        ] {
+            let mut store = new_store();
+            let node = NodeName::new("gpu01").unwrap();
+            let text = format!(r#"{{"now": 1, "list": [{{"pid": 7, {fields}}}]}}"#);
+            let now = Timestamp::from_micros(1_000_000);
+            store.on_processes(&node, serde_json::from_str(&text).unwrap(), now);
+            let process = &store.hosts[&node].processes[&7];
+            assert_eq!(*process == RunProcess::Hidden, is_hidden, "{fields}");
         }
     }
 

@@ -132,10 +132,11 @@ impl Decoder {
                 .map(|sent| (self.local_time(sent.at, arrival), host_slow(sent))),
             backends,
             processes: sent.processes.as_ref().map(|sent| {
-                let unseen = sent.unseen.iter().take(MAX_USES);
+                let list = sent.list.iter().take(MAX_USES).filter(|sent| sent.pid > 0);
+                let unseen = sent.unseen.iter().take(MAX_USES).filter(|sent| sent.pid > 0);
                 ProcessesReading {
                     at: self.local_time(sent.at, arrival),
-                    list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
+                    list: list.map(process::process).collect(),
                     unseen: unseen.filter_map(process::unseen_process).collect(),
                 }
             }),
@@ -556,6 +557,36 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_pid_is_no_process() {
+        let sent = body::Sample {
+            processes: Some(body::Processes {
+                list: vec![body::Process { start: 7, ..body::Process::default() }],
+                unseen: vec![body::Unseen { why: "gone".to_owned(), ..body::Unseen::default() }],
+                ..body::Processes::default()
+            }),
+            backends: vec![body::Backend {
+                uses: Some(body::Uses {
+                    list: [0, 7]
+                        .map(|pid| body::Use {
+                            device: "GPU-1".to_owned(),
+                            pid,
+                            ..body::Use::default()
+                        })
+                        .into(),
+                    ..body::Uses::default()
+                }),
+                ..body::Backend::default()
+            }],
+            ..body::Sample::default()
+        };
+        let sample = Decoder::default().sample(&sent, Timestamp::default());
+        let processes = sample.processes.unwrap();
+        assert!(processes.list.is_empty() && processes.unseen.is_empty());
+        let uses = &sample.backends[0].uses.as_ref().unwrap().list;
+        assert_eq!(uses.iter().map(|used| used.pid).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
     fn the_texts_of_an_event_are_bounded_and_sanitized() {
         let sent = body::Event {
             at: f64::MAX,
@@ -671,7 +702,7 @@ mod tests {
             kind: "nvml".into(),
             devices: Some((0..10_000).map(device).collect()),
             uses: Some(body::Uses {
-                list: (0..10_000).map(used).collect(),
+                list: (1..10_000).map(used).collect(),
                 ..body::Uses::default()
             }),
             minors: (0..10_000).map(|minor| (format!("0000:{minor:04x}:00.0"), minor)).collect(),

@@ -26,6 +26,7 @@ const MAX_PROCESSES: usize = 2_000;
 
 const NOT_ANSWERED: &str = "its host has not answered yet";
 const NOT_LOOKED_AT: &str = "its process has not been looked at yet";
+const OF_ANOTHER_USER: &str = "its pid is that of another user's process here";
 
 /// All runs with what follows from the fleet.
 #[derive(Clone, Debug, Default)]
@@ -374,6 +375,7 @@ fn liveness(
             Liveness::Unknown("its file is still written, so it runs in a container")
         }
         Some(RunProcess::Gone { .. }) => Liveness::Gone,
+        Some(RunProcess::Hidden) => Liveness::Unknown(OF_ANOTHER_USER),
         Some(RunProcess::Found(found)) => check_process(run, progress, found, skew),
     }
 }
@@ -387,7 +389,7 @@ fn check_process(run: &Run, progress: &Progress, found: &FoundProcess, skew: i64
     match found.state {
         _ if is_younger => Liveness::PidReused,
         _ if found.is_kernel || run.uid.is_some_and(|uid| uid != found.uid) => {
-            Liveness::Unknown("its pid is that of another user's process here")
+            Liveness::Unknown(OF_ANOTHER_USER)
         }
         Some(ProcessState::Zombie | ProcessState::Dead) => Liveness::Zombie,
         Some(ProcessState::Stopped | ProcessState::Traced) => Liveness::Stopped,
@@ -544,7 +546,7 @@ mod tests {
 
     #[test]
     fn a_process_is_the_runs_by_its_start_its_owner_and_its_state() {
-        let other_user = Liveness::Unknown("its pid is that of another user's process here");
+        let other_user = Liveness::Unknown(OF_ANOTHER_USER);
         let cases: [(Change, Liveness); 8] = [
             (|_| {}, Liveness::Alive),
             // The clocks of both may differ a little.
@@ -567,9 +569,11 @@ mod tests {
     #[test]
     fn a_run_whose_process_is_not_seen_is_not_called_dead() {
         let alive = || RunProcess::Found(Box::new(found()));
+        let hidden = host(RunProcess::Hidden);
         let gone = |second| host(RunProcess::Gone { since: at(second) });
         let run = run(running());
         assert_eq!(of_run(&run, Some(&gone(10))), Liveness::Gone);
+        assert_eq!(of_run(&run, Some(&hidden)), Liveness::Unknown(OF_ANOTHER_USER));
         // Its file was written after that.
         assert!(matches!(of_run(&run, Some(&gone(4))), Liveness::Unknown(_)));
         assert_eq!(of_run(&run, None), Liveness::Unknown(NOT_ANSWERED));

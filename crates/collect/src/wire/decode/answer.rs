@@ -50,7 +50,7 @@ fn decode_success(request: ProcessRequest, sent: &body::Answer) -> Option<Proces
         }
         ProcessRequest::Tree(_) => {
             let list = sent.tree.as_ref()?;
-            let rows = list.iter().take(MAX_TREE_PROCESSES);
+            let rows = list.iter().take(MAX_TREE_PROCESSES).filter(|row| row.pid > 0);
             let processes = rows.map(|row| tree_process(row, MAX_COMMAND_LENGTH)).collect();
             let is_truncated = sent.cut || list.len() > MAX_TREE_PROCESSES;
             Some(ProcessResponse::Tree(ProcessTree { processes, is_truncated }))

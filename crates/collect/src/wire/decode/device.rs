@@ -158,7 +158,8 @@ pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUs
         if !used.device.is_empty() {
             device = Some(names.intern(&used.device, MAX_NAME_LENGTH));
         }
-        list.extend(device.clone().map(|device| device_use(used, device)));
+        let device = device.clone().filter(|_| used.pid > 0);
+        list.extend(device.map(|device| device_use(used, device)));
     }
     list
 }
