@@ -1,11 +1,14 @@
-//! Text to show: that of other machines and programs bounded and without control characters; the width of a text.
+//! Text to show: that of other machines and programs bounded and without control characters; the width of a
+//! text; the lines of a stream.
 
+mod line_reader;
 mod wildcard;
 
 use std::sync::Arc;
 
 use unicode_width::UnicodeWidthStr;
 
+pub use crate::text::line_reader::{LineReader, LineTooLong};
 pub use crate::text::wildcard::{matches_pattern, matches_wildcards};
 
 /// Returns the characters of `text`, each hostile one as a space; see [`is_unprintable`].

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::Value;
 
-use gtop_local::text::sanitize;
+use gtop_local::text::{LineReader, sanitize};
 
 /// Begins each message.
 const SENTINEL: &[u8] = b"\x1eruns1 ";
@@ -157,33 +158,26 @@ pub(super) struct Growth {
 }
 
 /// Cuts messages out of a stream of bytes.
-#[derive(Debug, Default)]
-pub(super) struct MessageReader {
-    buffer: Vec<u8>,
-    /// Bytes of `buffer` known to hold no newline.
-    scanned: usize,
+#[derive(Debug)]
+pub(super) struct MessageReader(LineReader);
+
+impl Default for MessageReader {
+    fn default() -> Self {
+        Self(LineReader::new(MAX_LINE_BYTES))
+    }
 }
 
 impl MessageReader {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+    pub(super) fn push(&mut self, bytes: impl Into<Bytes>) {
+        self.0.push(bytes);
     }
 
     /// Returns the next message, or why a line is none; `None` when more bytes are needed. Other lines are skipped.
     pub(super) fn next_message(&mut self) -> Option<Result<Message, String>> {
         loop {
-            let fresh = self.buffer.get(self.scanned..)?;
-            let Some(end) = memchr::memchr(b'\n', fresh).map(|at| self.scanned + at) else {
-                self.scanned = self.buffer.len();
-                if self.buffer.len() <= MAX_LINE_BYTES {
-                    return None;
-                }
-                self.buffer.clear();
-                self.scanned = 0;
+            let Ok(line) = self.0.next_line()? else {
                 return Some(Err("a line of more than 8 MiB".to_owned()));
             };
-            let line: Vec<u8> = self.buffer.drain(..=end).collect();
-            self.scanned = 0;
             if let Some(at) = memmem::rfind(&line, SENTINEL) {
                 let json = line.get(at + SENTINEL.len()..).unwrap_or_default();
                 return Some(
@@ -218,7 +212,7 @@ mod tests {
             let mut reader = MessageReader::default();
             let mut found = Vec::new();
             for bytes in stream.chunks(step) {
-                reader.push(bytes);
+                reader.push(Bytes::copy_from_slice(bytes));
                 while let Some(message) = reader.next_message() {
                     found.push(message.is_ok());
                 }
@@ -231,7 +225,7 @@ mod tests {
     fn processes_come_with_their_threads() {
         let line = b"\x1eruns1 {\"t\":\"processes\",\"now\":1.0,\"list\":[{\"pid\":7,\"tree\":[[7,1,9,\"a\",null,4096,1]],\"tasks\":{\"7\":[[7,\"a\",1.5]]}},{\"pid\":8,\"gone\":true}]}\n";
         let mut reader = MessageReader::default();
-        reader.push(line);
+        reader.push(&line[..]);
         let Some(Ok(Message::Processes(sample))) = reader.next_message() else { panic!() };
         assert_eq!(sample.list.first().unwrap().tasks["7"], [(7, "a".to_owned(), Some(1.5))]);
         assert!(sample.list.last().unwrap().gone);
@@ -248,7 +242,7 @@ mod tests {
     #[test]
     fn an_endless_line_is_dropped() {
         let mut reader = MessageReader::default();
-        reader.push(&vec![b'x'; MAX_LINE_BYTES + 1]);
+        reader.push(vec![b'x'; MAX_LINE_BYTES + 1]);
         assert!(matches!(reader.next_message(), Some(Err(_))));
         assert!(reader.next_message().is_none());
     }

@@ -133,7 +133,7 @@ async fn run(
         pending: BTreeMap::new(),
         stderr: String::new(),
     };
-    session.reader.push(&rest);
+    session.reader.push(rest);
     if let Some((pids, expanded)) = watched.as_ref()
         && let Err(reason) = session.send("processes", pid_lists(pids, expanded)).await
     {
@@ -192,7 +192,7 @@ impl Session {
             let sent = tokio::select! {
                 output = self.channel.next() => match output {
                     Ok(Output::Stdout(bytes)) => {
-                        self.reader.push(&bytes);
+                        self.reader.push(bytes);
                         Ok(())
                     }
                     Ok(Output::Stderr(bytes)) => {

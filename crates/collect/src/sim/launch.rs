@@ -9,8 +9,6 @@ use gtop_model::{ProcessKey, ProcessRequest, Signal};
 
 /// Maximum bytes of a source.
 const MAX_SOURCE: usize = 1 << 20;
-/// Maximum bytes of a command line.
-const MAX_LINE: usize = 4096;
 
 /// A parsed launch line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,28 +107,6 @@ pub(crate) fn parse_command(line: &str, node: &str) -> Option<(u64, ProbeCommand
     Some((line.id, command))
 }
 
-/// Splits bytes into lines; a line longer than [`MAX_LINE`] is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct LineSplitter {
-    buffer: Vec<u8>,
-}
-
-impl LineSplitter {
-    /// Adds received bytes and returns the complete lines.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.buffer.extend_from_slice(bytes);
-        let Some(end) = self.buffer.iter().rposition(|byte| *byte == b'\n') else {
-            self.buffer.truncate(MAX_LINE + 1);
-            return Vec::new();
-        };
-        let rest = self.buffer.split_off(end + 1);
-        let complete = std::mem::replace(&mut self.buffer, rest);
-        let lines = complete.split(|byte| *byte == b'\n');
-        let lines = lines.filter(|line| (1..=MAX_LINE).contains(&line.len()));
-        lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,14 +170,5 @@ mod tests {
         }
         assert_eq!(parse("{\"id\":7,\"node\":\"gpu011\",\"verb\":\"full\"}"), None);
         assert_eq!(parse("full"), None);
-    }
-
-    #[test]
-    fn lines_are_complete_wherever_the_stream_is_split() {
-        let mut lines = LineSplitter::default();
-        assert!(lines.push(b"on").is_empty());
-        assert_eq!(lines.push(b"e\ntwo\nthr"), ["one", "two"]);
-        assert!(lines.push(&vec![b'x'; 100_000]).is_empty());
-        assert_eq!(lines.push(b"\nnext\n"), ["next"]);
     }
 }

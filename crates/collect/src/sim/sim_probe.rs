@@ -12,13 +12,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::launch::{LaunchLine, LineSplitter, SettingsLine, parse_command};
+use crate::sim::launch::{LaunchLine, SettingsLine, parse_command};
 use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye, Cost, Sample};
 use crate::wire::encode;
+use gtop_local::text::LineReader;
 use gtop_model::{ProcessRequest, Signal};
 
+/// Maximum bytes of a command.
+const MAX_COMMAND_LENGTH: usize = 4096;
 const SLOW_INTERVAL: f64 = 10.0;
 const USES_INTERVAL: f64 = 2.0;
 const FULL_INTERVAL: f64 = 60.0;
@@ -178,7 +181,7 @@ struct SimProbe<'a> {
     machine: Cow<'a, Machine>,
     node_name: String,
     output: mpsc::Sender<Bytes>,
-    lines: LineSplitter,
+    lines: LineReader,
     began: f64,
     interval: f64,
     focus: Option<SimFocus>,
@@ -214,7 +217,7 @@ impl<'a> SimProbe<'a> {
             machine,
             node_name: settings.node,
             output,
-            lines: LineSplitter::default(),
+            lines: LineReader::new(MAX_COMMAND_LENGTH),
             began,
             interval: settings.interval,
             focus: None,
@@ -270,7 +273,9 @@ impl<'a> SimProbe<'a> {
 
     /// Executes the commands for this node.
     fn on_input(&mut self, bytes: &[u8]) {
-        for line in self.lines.push(bytes) {
+        self.lines.push(Bytes::copy_from_slice(bytes));
+        while let Some(line) = self.lines.next_line() {
+            let line = String::from_utf8_lossy(&line.unwrap_or_default()).into_owned();
             let Some((id, command)) = parse_command(&line, &self.node_name) else { continue };
             match command {
                 ProbeCommand::Heartbeat => self.dies_at = Instant::now() + self.dead_man,

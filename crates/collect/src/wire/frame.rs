@@ -1,14 +1,14 @@
 //! Finds frames in a stream of bytes, among other output of a login shell.
 
-use bytes::{Bytes, BytesMut};
-use memchr::{memchr, memrchr};
+use bytes::Bytes;
+use memchr::memmem::rfind;
 use serde::Deserialize;
 use std::borrow::Cow;
 
 use crate::wire::MalformedFrame;
 use crate::wire::body::{Body, Hello};
 use crate::wire::reassemble::{self, Fragment, Reassembler};
-use gtop_local::text::sanitize;
+use gtop_local::text::{LineReader, LineTooLong, sanitize};
 
 /// Prefix of a frame's JSON.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
@@ -56,44 +56,33 @@ pub enum Received {
 ///
 /// A line may hold anything before the last sentinel: login files print what they like. The last
 /// 4 kB of such noise are kept. A line beyond 1 MiB is dropped to its end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameReader {
-    buffer: BytesMut,
-    /// Bytes of `buffer` known to hold no newline.
-    scanned: usize,
-    /// Inside a line that was too long.
-    is_skipping: bool,
+    lines: LineReader,
     noise: Vec<u8>,
     reassembler: Reassembler,
 }
 
+impl Default for FrameReader {
+    fn default() -> Self {
+        let lines = LineReader::new(MAX_LINE_BYTES);
+        Self { lines, noise: Vec::new(), reassembler: Reassembler::default() }
+    }
+}
+
 impl FrameReader {
-    /// Adds received bytes. Those that begin a frame become the buffer, which is nearly always all of it.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: impl Into<Bytes>) {
-        let bytes = bytes.into();
-        if self.buffer.is_empty() {
-            self.buffer = bytes.into();
-        } else {
-            self.buffer.extend_from_slice(&bytes);
-        }
+        self.lines.push(bytes);
     }
 
     /// Returns the next frame; `None` when more bytes are needed.
     pub fn next_frame(&mut self) -> Option<Received> {
         loop {
-            let Some(end) = self.end_of_line() else {
-                return self.drop_endless_line();
+            let line = match self.lines.next_line()? {
+                Ok(line) => line,
+                Err(LineTooLong) => return Some(Received::Malformed(MalformedFrame::TooLong)),
             };
-            let line = self.buffer.split_to(end + 1).freeze();
-            self.scanned = 0;
-            if self.buffer.is_empty() {
-                // Between frames a node holds no buffer; the longest frame would set its size.
-                self.buffer = BytesMut::new();
-            }
-            let line = line.slice(..end);
-            if std::mem::take(&mut self.is_skipping) {
-                continue;
-            }
             let frame_at = rfind(&line, SENTINEL);
             if let Some(at) = rfind(&line, reassemble::SENTINEL).filter(|at| frame_at < Some(*at)) {
                 self.keep_noise(line.get(..at).unwrap_or_default());
@@ -119,23 +108,6 @@ impl FrameReader {
         sanitize(&String::from_utf8_lossy(&self.noise), MAX_NOISE_BYTES)
     }
 
-    fn end_of_line(&mut self) -> Option<usize> {
-        let fresh = self.buffer.get(self.scanned..)?;
-        let end = memchr(b'\n', fresh).map(|at| self.scanned + at);
-        self.scanned = end.unwrap_or(self.buffer.len());
-        end
-    }
-
-    fn drop_endless_line(&mut self) -> Option<Received> {
-        if self.buffer.len() <= MAX_LINE_BYTES {
-            return None;
-        }
-        self.buffer.clear();
-        self.scanned = 0;
-        let is_first = !std::mem::replace(&mut self.is_skipping, true);
-        is_first.then_some(Received::Malformed(MalformedFrame::TooLong))
-    }
-
     fn keep_noise(&mut self, bytes: &[u8]) {
         let start = bytes.len().saturating_sub(MAX_NOISE_BYTES);
         self.noise.extend_from_slice(bytes.get(start..).unwrap_or_default());
@@ -145,19 +117,6 @@ impl FrameReader {
         let excess = self.noise.len().saturating_sub(MAX_NOISE_BYTES);
         self.noise.drain(..excess);
     }
-}
-
-/// Returns where `needle` last begins.
-fn rfind(line: &[u8], needle: &[u8]) -> Option<usize> {
-    let first = *needle.first()?;
-    let mut end = line.len();
-    while let Some(at) = memrchr(first, line.get(..end)?) {
-        if line.get(at..)?.starts_with(needle) {
-            return Some(at);
-        }
-        end = at;
-    }
-    None
 }
 
 #[derive(Deserialize)]
@@ -320,7 +279,7 @@ mod tests {
         for _ in 0..64 {
             reader.push(endless.clone());
             reported += usize::from(reader.next_frame().is_some());
-            assert!(reader.buffer.len() <= MAX_LINE_BYTES + 100_000);
+            assert!(reader.lines.held() <= MAX_LINE_BYTES + 100_000);
         }
         assert_eq!(reported, 1);
         reader.push(format!("\n{}", bye("after")));

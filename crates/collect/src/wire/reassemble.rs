@@ -8,6 +8,7 @@
 //! with the next frame that begins.
 
 use bytes::{Bytes, BytesMut};
+use memchr::memmem;
 
 use crate::wire::MalformedFrame;
 
@@ -34,7 +35,7 @@ const HELLO: &[u8] = b"{\"t\":\"hello\"";
 /// Returns the node of a line, the number of its frame, and true if a hello begins with it; `None` if this is not a
 /// short line.
 pub(crate) fn address_of(line: &[u8]) -> Option<(&str, u64, bool)> {
-    let at = line.windows(SENTINEL.len()).rposition(|window| window == SENTINEL)?;
+    let at = memmem::rfind(line, SENTINEL)?;
     let line = parse_line(line.get(at + SENTINEL.len()..)?)?;
     Some((line.node, line.sequence, line.piece == 1 && line.text.starts_with(HELLO)))
 }

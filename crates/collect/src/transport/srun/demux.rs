@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+
 use crate::transport::srun::LineAddress;
+use gtop_local::text::LineReader;
 use gtop_model::NodeName;
 
 /// Most bytes of a line; longer ones are dropped.
@@ -19,8 +22,7 @@ pub(crate) enum DemuxedLine {
 #[derive(Debug)]
 pub(crate) struct Demux {
     nonce: String,
-    partial: Vec<u8>,
-    is_skipping: bool,
+    lines: LineReader,
     /// The nodes of the step, and the message number of a hello in progress. Lines with other node names are
     /// dropped: a task can print anything.
     hellos: BTreeMap<NodeName, Option<u64>>,
@@ -31,39 +33,28 @@ impl Demux {
     pub(crate) fn new(nodes: &[NodeName], nonce: &str, address_of: LineAddress) -> Self {
         Self {
             nonce: nonce.to_owned(),
-            partial: Vec::new(),
-            is_skipping: false,
+            lines: LineReader::new(MAX_LINE),
             hellos: nodes.iter().map(|node| (node.clone(), None)).collect(),
             address_of,
         }
     }
 
-    /// Feeds bytes; calls `take` for each complete line.
+    /// Feeds bytes; calls `on_line` for each complete line.
     pub(crate) fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(DemuxedLine)) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.partial.extend_from_slice(piece);
-            let is_complete = piece.ends_with(b"\n");
-            if self.partial.len() > MAX_LINE {
-                self.partial.clear();
-                self.is_skipping = true;
-            }
-            if is_complete {
-                let line = std::mem::take(&mut self.partial);
-                if !std::mem::take(&mut self.is_skipping) {
-                    self.parse_line(line).into_iter().for_each(&mut on_line);
-                }
-            }
+        self.lines.push(Bytes::copy_from_slice(bytes));
+        while let Some(line) = self.lines.next_line() {
+            let line = line.ok().filter(|line| line.len() < MAX_LINE);
+            line.and_then(|line| self.parse_line(&line)).into_iter().for_each(&mut on_line);
         }
     }
 
-    fn parse_line(&mut self, line: Vec<u8>) -> Option<DemuxedLine> {
-        let bare = line.strip_suffix(b"\n").unwrap_or(&line);
-        if let Some((name, number, is_first)) = (self.address_of)(bare) {
+    fn parse_line(&mut self, line: &[u8]) -> Option<DemuxedLine> {
+        if let Some((name, number, is_first)) = (self.address_of)(line) {
             let node = NodeName::new(name).ok()?;
             let hello = hello_position(self.hellos.get_mut(&node)?, number, is_first);
-            return Some(DemuxedLine::Line { node, line, hello });
+            return Some(DemuxedLine::Line { node, line: [line, b"\n"].concat(), hello });
         }
-        let text = std::str::from_utf8(&line).ok()?.trim_end();
+        let text = std::str::from_utf8(line).ok()?.trim_end();
         let announcement = text.strip_prefix(&self.nonce)?.strip_prefix(' ')?;
         let (announcement, name) = match announcement.strip_prefix("NOPY ") {
             Some(name) => (format!("\n{} NOPY\n", self.nonce), name),
@@ -140,7 +131,7 @@ mod tests {
         let mut demux = Demux::new(&nodes(), "n0nce", address);
         for _ in 0..100 {
             demux.feed(&[b'x'; 10_000], |demuxed| panic!("{demuxed:?}"));
-            assert!(demux.partial.len() <= MAX_LINE);
+            assert!(demux.lines.held() <= MAX_LINE);
         }
         for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"]
         {
