@@ -17,12 +17,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use gtop_collect::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions};
-use gtop_collect::sim::{FleetSpec, SimFeed};
+use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Delivery, RawUpdate};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::NodeName;
 use tokio::time::Instant;
+
+use self::sim_feed::SimFeed;
+
+#[path = "../tests/record/sim_feed.rs"]
+mod sim_feed;
 
 const DEVICES: u32 = 8;
 const PROCESSES: u32 = 5;
@@ -101,7 +106,7 @@ impl Session {
             }
             self.nodes[index].1.on_delivery(delivery);
         }
-        if self.feed.seconds().is_multiple_of(2) {
+        if self.feed.second.is_multiple_of(2) {
             self.recorder.flush();
         }
         self.spent += cpu_time().saturating_sub(before);
@@ -113,7 +118,7 @@ fn measure(nodes: u32, values_every: u32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.gtop");
     let mut session = Session::new(&path, nodes);
-    session.feed = session.feed.with_values_every(values_every);
+    session.feed.values_every = values_every;
     for _second in 0..SECONDS {
         let deliveries = session.feed.next_second();
         session.record(deliveries);
@@ -135,11 +140,11 @@ fn measure(nodes: u32, values_every: u32) {
 /// Records nodes while a condition on the recorded seconds and the size of the file holds.
 fn fill(path: &Path, nodes: u32, goes_on: impl Fn(u32, u64) -> bool) {
     let mut session = Session::new(path, nodes);
-    while goes_on(session.feed.seconds(), fs::metadata(path).unwrap().len()) {
+    while goes_on(session.feed.second, fs::metadata(path).unwrap().len()) {
         let deliveries = session.feed.next_second();
         session.record(deliveries);
     }
-    print(&format!("{} s recorded", session.feed.seconds()));
+    print(&format!("{} s recorded", session.feed.second));
 }
 
 /// Opens a recording, and jumps to places all over it.

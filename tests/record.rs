@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gtop::internals::export::write_json;
 use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions};
-use gtop_collect::sim::{FleetSpec, SimFeed};
+use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::Pipeline;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Delivery, DeliverySink, RawUpdate};
@@ -17,6 +17,8 @@ use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{Fault, FaultKind, JobList, Link, NodeName, SessionUpdate};
 use tempfile::TempDir;
 
+use self::sim_feed::SimFeed;
+
 mod damage;
 mod faults;
 mod held_reports;
@@ -24,6 +26,7 @@ mod program;
 mod replays;
 mod reports;
 mod scrapes;
+mod sim_feed;
 
 /// The time at which the simulated fleets start.
 pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
@@ -121,7 +124,7 @@ impl Session {
                 self.recorder.flush();
             }
         }
-        let end = self.start.plus(Duration::from_secs(u64::from(self.feed.seconds())));
+        let end = self.start.plus(Duration::from_secs(u64::from(self.feed.second)));
         self.clock.advance(end.minus(Duration::from_millis(1)).since(self.clock.now()));
         self.recorder.flush();
     }

@@ -5,16 +5,12 @@
 //! speaks the probe's protocol. Frames are built from [`crate::wire::body`]'s structs and pass the same
 //! schema test as those of the real probes. Does not depend on the user interface.
 
-#[cfg(feature = "testing")]
-pub use feed::SimFeed;
 pub use injected_fault::InjectedFault;
 pub use machine::{BACKEND, DriverState, Machine, SampleRequest};
 pub use scenario::{FleetSpec, Scenario};
 pub use server::{SimFleet, SimNode, serve};
 
 mod corrupt;
-#[cfg(feature = "testing")]
-mod feed;
 mod gpu;
 mod host;
 mod injected_fault;

@@ -181,28 +181,8 @@ fn waiting_jobs(began: Timestamp, nodes: u32) -> impl Iterator<Item = Job> {
 }
 
 fn blank_job(id: &str) -> Option<Job> {
-    Some(Job {
-        id: JobId::new(id)?,
-        shown_id: id.into(),
-        alias: None,
-        name: "".into(),
-        user: "".into(),
-        partition: "".into(),
-        account: None,
-        state: JobState::Pending,
-        native_state: Arc::default(),
-        reason: Some("Resources".into()),
-        submitted_at: None,
-        starts_at: None,
-        ends_at: None,
-        limit: None,
-        run_time: None,
-        listed_at: None,
-        tasks: Some(1),
-        node_count: 1,
-        devices_per_node: None,
-        allocations: Arc::default(),
-    })
+    let id = JobId::new(id)?;
+    Some(Job { state: JobState::Pending, reason: Some("Resources".into()), ..Job::unlisted(id) })
 }
 
 #[cfg(test)]

@@ -2,22 +2,21 @@
 
 use std::time::Duration;
 
-use crate::sim::machine::{DriverState, Machine, SampleRequest};
-use crate::sim::scenario::FleetSpec;
-use crate::wire::body::{Body, Sample};
-use crate::wire::{Delivery, Frame, RawUpdate, encode_text};
+use gtop_collect::sim::{DriverState, FleetSpec, Machine, SampleRequest};
+use gtop_collect::wire::body::{Body, Sample};
+use gtop_collect::wire::{Delivery, FrameReader, RawUpdate, Received, encode};
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, NodeName, SessionUpdate, TransportKind};
 
 /// Nodes that send a sample per second.
 #[derive(Debug)]
-pub struct SimFeed {
+pub(crate) struct SimFeed {
     nodes: Vec<FeedNode>,
     start: Timestamp,
-    /// Number of the next second.
-    second: u32,
-    /// The values change once in this many seconds.
-    values_every: u32,
+    /// Number of the next second: that of those that have passed.
+    pub(crate) second: u32,
+    /// The values change once in this many seconds, as those of a slow mock do.
+    pub(crate) values_every: u32,
 }
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ struct FeedNode {
 
 impl SimFeed {
     /// Makes the nodes of a fleet, whose time begins at `start`.
-    pub fn new(spec: &FleetSpec, start: Timestamp) -> Self {
+    pub(crate) fn new(spec: &FleetSpec, start: Timestamp) -> Self {
         let nodes = spec.names().into_iter().zip(0..).map(|(name, number)| FeedNode {
             machine: Machine::new(spec, number, &name),
             name,
@@ -40,24 +39,13 @@ impl SimFeed {
         Self { nodes: nodes.collect(), start, second: 0, values_every: 1 }
     }
 
-    /// Returns the same with values that change once in this many seconds, such as those of a slow mock.
-    #[must_use]
-    pub fn with_values_every(self, seconds: u32) -> Self {
-        Self { values_every: seconds.max(1), ..self }
-    }
-
     /// Returns the names of the nodes.
-    pub fn names(&self) -> impl Iterator<Item = NodeName> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = NodeName> {
         self.nodes.iter().map(|node| node.name.clone())
     }
 
-    /// Returns the seconds that have passed.
-    pub fn seconds(&self) -> u32 {
-        self.second
-    }
-
     /// Returns what arrives in the next second, in order.
-    pub fn next_second(&mut self) -> Vec<(NodeName, Delivery)> {
+    pub(crate) fn next_second(&mut self) -> Vec<(NodeName, Delivery)> {
         let (second, start) = (self.second, self.start);
         self.second += 1;
         let count = f64::from(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
@@ -124,6 +112,10 @@ fn set_times(sample: &mut Sample, at: f64) {
 }
 
 fn frame(body: &Body) -> Option<RawUpdate> {
-    let frame = Frame::parse(encode_text(body).into()).ok()?;
-    Some(RawUpdate::Frame(Box::new(frame)))
+    let mut reader = FrameReader::default();
+    reader.push(encode(body));
+    match reader.next_frame()? {
+        Received::Frame(frame) => Some(RawUpdate::Frame(frame)),
+        Received::Malformed(_) => None,
+    }
 }
