@@ -195,7 +195,7 @@ fn nodes_step(
         if !is_bad || !(job_nodes.contains(name.as_str()) || waits_for_nodes) {
             continue;
         }
-        is_down |= state.contains("down");
+        is_down |= states.down.iter().any(|sign| state.contains(sign));
         let reason = reason.as_ref().map(|reason| format!(": {}", sanitize(reason, 200)));
         let nodes = by_state
             .entry(format!("{}{}", sanitize(state, 40), reason.unwrap_or_default()))
@@ -278,19 +278,17 @@ mod tests {
 
     #[test]
     fn each_scheduler_has_its_states_and_its_command() {
-        let others = SchedulerKind::ALL.into_iter().filter(|kind| *kind != SchedulerKind::Slurm);
-        for kind in others {
-            let list = "a|offline|GPU 2\nb|down\nc|free\nd|offline|GPU 2";
-            let found = step(kind, list, &["a", "c", "d"], false);
-            assert_eq!(
-                (found.status, found.finding.as_str()),
-                (StepStatus::Note, "a,d offline: GPU 2")
-            );
-            let command = kind.profile().words.resume.unwrap();
-            let names = format!(" runs: {}a d{}", command.before, command.after);
-            assert!(found.remedy.unwrap().ends_with(&names));
-            assert_eq!(step(kind, list, &["b"], false).status, StepStatus::Failed);
-            assert_eq!(step(kind, list, &["c"], false).details, ["4 listed"]);
+        for kind in SchedulerKind::ALL {
+            let SchedulerProfile { words, states, .. } = kind.profile();
+            let (stopped, down) = (states.stopped[0], states.down[0]);
+            let list = format!("a|{stopped}|GPU 2\nb|{down}\nc|well\nd|{stopped}|GPU 2");
+            let found = step(kind, &list, &["a", "c", "d"], false);
+            let finding = format!("a,d {stopped}: GPU 2");
+            assert_eq!((found.status, found.finding), (StepStatus::Note, finding));
+            let command = words.resume.as_ref().map(|command| command.before).unwrap_or_default();
+            assert!(found.remedy.unwrap().contains(command));
+            assert_eq!(step(kind, &list, &["b"], false).status, StepStatus::Failed);
+            assert_eq!(step(kind, &list, &["c"], false).details, ["4 listed"]);
         }
     }
 }

@@ -23,18 +23,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::scheduler::pbs::PbsPoller;
+use crate::scheduler::list_poller::ListPoller;
+use crate::scheduler::pbs::Pbs;
 use crate::scheduler::slurm::SlurmPoller;
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::{Job, JobId, JobList, NodeName, RequestedJobs, SchedulerProfile};
+use gtop_model::{Job, JobId, JobList, NodeName, SchedulerProfile};
 use gtop_ssh::SchedulerAddresses;
 
 pub(crate) mod claim;
 mod error;
 mod examination;
 mod job_filter;
+mod list_poller;
 mod node_names;
 mod pbs;
+mod poll_state;
+mod programs;
 mod scheduled_query;
 pub mod slurm;
 mod step_candidate;
@@ -107,7 +111,7 @@ impl SchedulerKind {
     pub async fn fetch_jobs(self, filter: &JobFilter) -> Result<Vec<Job>, SchedulerError> {
         match self {
             Self::Slurm => slurm::fetch_jobs(filter).await,
-            Self::Pbs => pbs::fetch_jobs(filter).await,
+            Self::Pbs => list_poller::fetch_jobs::<Pbs>(filter).await,
         }
     }
 
@@ -115,7 +119,7 @@ impl SchedulerKind {
     pub async fn fetch_listed_nodes(self) -> Result<Vec<ListedNode>, SchedulerError> {
         match self {
             Self::Slurm => slurm::fetch_listed_nodes().await,
-            Self::Pbs => pbs::fetch_listed_nodes().await,
+            Self::Pbs => list_poller::fetch_listed_nodes::<Pbs>().await,
         }
     }
 
@@ -184,7 +188,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub enum Scheduler {
     Slurm(Box<SlurmPoller>),
-    Pbs(Box<PbsPoller>),
+    Pbs(Box<ListPoller<Pbs>>),
 }
 
 /// Calls a method of the backend, whichever it is.
@@ -209,31 +213,28 @@ impl Scheduler {
             SchedulerKind::Slurm => {
                 Self::Slurm(Box::new(SlurmPoller::new(filter, interval, fixed)))
             }
-            SchedulerKind::Pbs => Self::Pbs(Box::new(PbsPoller::new(filter, interval, fixed))),
+            SchedulerKind::Pbs => Self::Pbs(Box::new(ListPoller::new(filter, interval, fixed))),
         }
     }
 
     /// Adds nodes that are watched until the first answer.
     #[must_use]
     pub fn with_initial_nodes(mut self, nodes: Vec<NodeName>) -> Self {
-        backend!(&mut self, poller => poller.watched.add_initial(nodes));
+        backend!(&mut self, poller => poller.state.watched.add_initial(nodes));
         self
     }
 
     /// Lists only the jobs on these nodes, which the scheduler need not know.
     #[must_use]
     pub fn with_jobs_on(mut self, nodes: BTreeSet<NodeName>) -> Self {
-        backend!(&mut self, poller => {
-            poller.list.requested = RequestedJobs::Selected;
-            poller.watched.list_jobs_on(nodes);
-        });
+        backend!(&mut self, poller => poller.state.list_jobs_on(nodes));
         self
     }
 
     /// Watches all nodes of the filter's queues, also those without a listed job.
     #[must_use]
     pub fn with_all_nodes(mut self) -> Self {
-        backend!(&mut self, poller => poller.watched.has_all = true);
+        backend!(&mut self, poller => poller.state.watched.has_all = true);
         self
     }
 

@@ -88,6 +88,8 @@ pub struct StateSigns {
     pub bad: &'static [&'static str],
     /// Of these, those that last until an administrator ends them.
     pub stopped: &'static [&'static str],
+    /// Of those of nothing that runs there, those of a node that does not answer or has lost its jobs.
+    pub down: &'static [&'static str],
 }
 
 /// By what processes show the job that they belong to. Each rule describes a form, and no program is run.
@@ -283,7 +285,7 @@ const UNNAMED: SchedulerProfile = SchedulerProfile {
     program: "",
     configured_by: None,
     node_variable: None,
-    states: StateSigns { bad: &[], stopped: &[] },
+    states: StateSigns { bad: &[], stopped: &[], down: &[] },
     claims: ClaimRules { mark: "", groups: &[], variables: None, step_names: &[] },
     numbering: NumberingRule::NONE,
 };

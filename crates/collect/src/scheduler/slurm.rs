@@ -35,12 +35,12 @@ use self::node_poll::NodePoll;
 use self::node_use::NodeUse;
 use self::queue::Queue;
 use self::use_poll::UsePoll;
+use crate::scheduler::poll_state::{MAX_ENDED_JOBS, PollState};
 use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer, TimedResult};
 use crate::scheduler::user_name::{own_uid, own_user_name};
-use crate::scheduler::watched_nodes::WatchedNodes;
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::{JobId, JobList, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
+use gtop_model::{JobId, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
 
 mod address_poll;
 mod command;
@@ -74,16 +74,11 @@ const HIDES_JOBS: &str =
 /// The note of a list of all jobs that may lack those of others.
 const MAY_HIDE_JOBS: &str = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have devices that no \
      listed job has";
-/// Maximum number of ended jobs whose outcome is kept.
-const MAX_ENDED_JOBS: usize = 200;
 
 /// Polls the jobs of a cluster.
 #[derive(Debug)]
 pub struct SlurmPoller {
-    filter: JobFilter,
-    interval: Duration,
-    pub(super) watched: WatchedNodes,
-    pub(super) list: JobList,
+    pub(super) state: PollState,
     /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
     names: BTreeMap<JobId, String>,
     /// Jobs that have left the list, with their unescaped names; their outcome is queried.
@@ -113,9 +108,6 @@ impl SlurmPoller {
     pub fn new(filter: JobFilter, interval: Duration, fixed_nodes: Vec<NodeName>) -> Self {
         let names_partitions = !filter.partitions.is_empty();
         Self {
-            interval,
-            watched: WatchedNodes::new(fixed_nodes),
-            list: filter.unanswered_list(&PROFILE, interval),
             names: BTreeMap::new(),
             departed: BTreeMap::new(),
             queue: ScheduledQuery::default(),
@@ -125,7 +117,7 @@ impl SlurmPoller {
             addresses: AddressPoll::default(),
             missing_jobs: MissingJobs::default(),
             hides_jobs: ScheduledQuery::default(),
-            filter,
+            state: PollState::new(&PROFILE, filter, interval, fixed_nodes),
         }
     }
 
@@ -135,15 +127,15 @@ impl SlurmPoller {
             self.update_nodes(clock.now());
         }
         if self.queue.is_due() {
-            let filter = self.filter.clone();
+            let filter = self.state.filter.clone();
             self.queue.start(async move { fetch_queue(&filter).await });
         }
         self.nodes.start(clock);
-        if self.watched.is_any() {
+        if self.state.watched.is_any() {
             self.node_use.start(clock);
         }
         let awaits_nodes = self.awaits_node_use();
-        self.details.start(&self.list, &self.names, &self.departed, awaits_nodes);
+        self.details.start(&self.state.list, &self.names, &self.departed, awaits_nodes);
         self.addresses.start();
         self.missing_jobs.start();
         if self.hides_jobs.is_due() {
@@ -154,7 +146,7 @@ impl SlurmPoller {
 
     /// Returns when the next query is due.
     pub(super) fn next_due(&self) -> Instant {
-        let node_use = self.node_use.query.next_due().filter(|_| self.watched.is_any());
+        let node_use = self.node_use.query.next_due().filter(|_| self.state.watched.is_any());
         let addresses = self.addresses.query.next_due().filter(|_| self.addresses.is_needed());
         let due = [
             self.queue.next_due(),
@@ -171,7 +163,7 @@ impl SlurmPoller {
 
     /// Returns true if it will soon be known what jobs have on nodes.
     fn awaits_node_use(&self) -> bool {
-        self.watched.is_any() && self.node_use.is_answer_near()
+        self.state.watched.is_any() && self.node_use.is_answer_near()
     }
 
     /// Waits for an answer and takes it.
@@ -200,7 +192,9 @@ impl SlurmPoller {
             self.details.hasten();
             self.node_use.refresh();
         }
-        if let Some(job) = request.job.as_ref().filter(|job| self.details.lacks(&self.list, job)) {
+        if let Some(job) =
+            request.job.as_ref().filter(|job| self.details.lacks(&self.state.list, job))
+        {
             self.details.hasten_job(job);
         }
     }
@@ -209,55 +203,56 @@ impl SlurmPoller {
         match answer {
             SlurmAnswer::Queue(answer) => self.apply_queue(answer, clock),
             SlurmAnswer::Details(answer) => {
-                let (queried, details) = self.details.apply(&self.list, answer, self.interval);
+                let (queried, details) =
+                    self.details.apply(&self.state.list, answer, self.state.interval);
                 self.apply_outcomes(&queried, &details);
-                self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
+                self.details.apply_to(&mut self.state.list.jobs, &self.node_use.last);
             }
             SlurmAnswer::Nodes(answer) => {
-                self.nodes.apply(answer, &self.watched);
+                self.nodes.apply(answer, &self.state.watched);
                 self.update_nodes(clock.now());
             }
             SlurmAnswer::NodeUse(answer) => {
                 self.node_use.apply(answer);
-                if self.details.on_node_use(&self.list, &self.node_use.last) {
-                    self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
+                if self.details.on_node_use(&self.state.list, &self.node_use.last) {
+                    self.details.apply_to(&mut self.state.list.jobs, &self.node_use.last);
                 }
                 self.update_nodes(clock.now());
             }
-            SlurmAnswer::Addresses(answer) => self.addresses.apply(answer, self.interval),
+            SlurmAnswer::Addresses(answer) => self.addresses.apply(answer, self.state.interval),
             SlurmAnswer::MissingJobs(answer) => self.missing_jobs.apply(answer),
             SlurmAnswer::HidesJobs(answer) => {
                 match answer.value {
                     Some(_) => self.hides_jobs.on_success(CONFIGURATION_INTERVAL, answer.took),
-                    None => self.hides_jobs.on_failure(self.interval, answer.took),
+                    None => self.hides_jobs.on_failure(self.state.interval, answer.took),
                 }
-                self.list.hides_jobs = answer.value.or(self.list.hides_jobs);
+                self.state.list.hides_jobs = answer.value.or(self.state.list.hides_jobs);
             }
         }
     }
 
     /// Updates the fields of the list about running queries.
     fn update_list(&mut self) {
-        let awaits_details = self.details.is_awaited(&self.list, &self.departed);
-        self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
+        let awaits_details = self.details.is_awaited(&self.state.list, &self.departed);
+        self.state.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
         let are_known = self.nodes.is_missing() && self.node_use.last.is_whole();
-        self.list.awaits_nodes = self.nodes.is_awaited() && !are_known;
-        self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
-        let awaits_allocated = self.watched.is_any() && self.node_use.is_awaited();
-        if self.list.nodes.awaits_allocated != awaits_allocated {
-            Arc::make_mut(&mut self.list.nodes).awaits_allocated = awaits_allocated;
+        self.state.list.awaits_nodes = self.nodes.is_awaited() && !are_known;
+        self.state.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
+        let awaits_allocated = self.state.watched.is_any() && self.node_use.is_awaited();
+        if self.state.list.nodes.awaits_allocated != awaits_allocated {
+            Arc::make_mut(&mut self.state.list.nodes).awaits_allocated = awaits_allocated;
         }
     }
 
     /// Returns true if all jobs are requested, and it is not known whether some are hidden from this user.
     fn needs_hides_jobs(&self) -> bool {
-        let is_known = own_uid() == "0" || self.list.hides_jobs.is_some();
-        self.list.requested == RequestedJobs::All && !is_known
+        let is_known = own_uid() == "0" || self.state.list.hides_jobs.is_some();
+        self.state.list.requested == RequestedJobs::All && !is_known
     }
 
     /// Returns the last answers of Slurm, as of `now`.
     pub(super) fn listing(&self, now: Timestamp) -> Listing {
-        let mut list = self.list.clone();
+        let mut list = self.state.list.clone();
         list.hides_jobs =
             missing_jobs::hides_jobs(list.hides_jobs, &own_user_name(), &own_uid(), &list.jobs);
         let hides_jobs = list.requested == RequestedJobs::All && list.hides_jobs == Some(true);
@@ -267,15 +262,14 @@ impl SlurmPoller {
             hides_jobs.then(|| HIDES_JOBS.to_owned()),
             may_hide_jobs.then(|| MAY_HIDE_JOBS.to_owned()),
             self.details.note(&list),
-            self.nodes.note(now, &self.node_use.last, &self.watched),
+            self.nodes.note(now, &self.node_use.last, &self.state.watched),
             self.node_use.note(now),
             self.nodes.list.unknown_partition(&unlisted),
             self.nodes.list.hidden_nodes_note(&unlisted),
         ];
-        list.notes.extend(notes.into_iter().flatten().map(Into::into));
-        list.notes.extend(self.missing_jobs.reasons().map(Into::into));
-        let addresses = self.addresses.addresses();
-        Listing { jobs: Arc::new(list), nodes: self.watched.names().to_vec(), addresses }
+        let reasons = self.missing_jobs.reasons().map(str::to_owned);
+        let notes = notes.into_iter().flatten().chain(reasons);
+        self.state.listing(list, notes, self.addresses.addresses())
     }
 
     /// Takes the queue; keeps the last list if there is none.
@@ -284,74 +278,62 @@ impl SlurmPoller {
             Ok(queue) => queue,
             Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Queue::default(),
             Err(error) => {
-                self.queue.on_failure(self.interval, answer.took);
+                self.queue.on_failure(self.state.interval, answer.took);
                 log::info!("slurm: {}", error.message);
-                self.list.error = Some(error.of_list(&self.list, clock.now()));
-                return;
+                return self.state.on_error(error, clock.now());
             }
         };
-        self.queue.on_success(self.interval, answer.took);
+        self.queue.on_success(self.state.interval, answer.took);
         log::debug!("slurm: {} jobs in {:?}", queue.jobs.len(), answer.took);
-        queue.keep_jobs(|job| self.watched.lists(job));
-        let listed_at = Some(clock.now());
+        queue.keep_jobs(|job| self.state.watched.lists(job));
+        let listed_at = clock.now();
         for job in &mut queue.jobs {
-            job.listed_at = listed_at;
+            job.listed_at = Some(listed_at);
         }
-        self.track_departed(&queue);
+        self.track_departed(&queue.jobs.iter().map(|job| &job.id).collect());
         self.details.on_list(&queue.jobs);
         self.node_use.on_list();
-        self.list.jobs = queue.jobs;
+        self.state.list.jobs = queue.jobs;
         self.names = queue.names;
-        self.list.at = listed_at;
-        self.details.on_node_use(&self.list, &self.node_use.last);
-        self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
-        self.watched.on_list();
-        self.list.notes = queue.notes.into_iter().map(Into::into).collect();
-        self.list.is_partial = queue.is_partial;
-        self.list.error = None;
+        self.state.on_list(listed_at, queue.is_partial, queue.notes);
+        self.details.on_node_use(&self.state.list, &self.node_use.last);
+        self.details.apply_to(&mut self.state.list.jobs, &self.node_use.last);
         self.update_nodes(clock.now());
-        self.missing_jobs.set_missing(&self.filter.jobs, &self.list.jobs);
+        self.missing_jobs.set_missing(&self.state.filter.jobs, &self.state.list.jobs);
     }
 
     /// Updates the watched nodes and their states.
     fn update_nodes(&mut self, now: Timestamp) {
-        let partitions = &self.filter.partitions;
+        let partitions = &self.state.filter.partitions;
         let nodes = &self.nodes;
         let known = if nodes.is_missing() { &self.node_use.last.nodes } else { &nodes.list.nodes };
-        self.watched.update(&self.list.jobs, names_in(known, partitions));
-        let names = self.watched.names().iter();
-        let expected = self.watched.expected(&self.list.jobs);
+        self.state.watched.update(&self.state.list.jobs, names_in(known, partitions));
+        let names = self.state.watched.names().iter();
+        let expected = self.state.watched.expected(&self.state.list.jobs);
         let old = OldAnswers { list: self.nodes.is_old(now), node_use: self.node_use.is_old(now) };
         let (list, node_use) = (&self.nodes.list, &self.node_use.last);
-        self.list.nodes = Arc::new(list.of(node_use, names, &expected, old));
-        let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
+        self.state.list.nodes = Arc::new(list.of(node_use, names, &expected, old));
+        let nodes = self.state.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);
-        let all = self.list.nodes.nodes.keys().filter(|_| self.watched.has_all);
+        let all = self.state.list.nodes.nodes.keys().filter(|_| self.state.watched.has_all);
         self.addresses.set_nodes(nodes.chain(all));
     }
 
     /// Returns the partitions of the filter in which no job is listed.
     fn unlisted_partitions(&self) -> Vec<String> {
-        let mut partitions = self.filter.partitions.clone();
-        partitions.retain(|name| self.list.jobs.iter().all(|job| *job.partition != **name));
+        let mut partitions = self.state.filter.partitions.clone();
+        partitions.retain(|name| self.state.list.jobs.iter().all(|job| *job.partition != **name));
         partitions
     }
 
     /// Records the jobs that had nodes and have left the queue.
-    fn track_departed(&mut self, queue: &Queue) {
-        let names = std::mem::take(&mut self.names);
-        self.departed.extend(names);
-        let listed: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
+    fn track_departed(&mut self, listed: &BTreeSet<&JobId>) {
+        self.departed.append(&mut self.names);
         self.departed.retain(|id, _| !listed.contains(id));
         while self.departed.len() > MAX_ENDED_JOBS {
             self.departed.pop_first();
         }
-        // Bounded by MAX_ENDED_JOBS, however long Slurm takes to answer.
-        let known = self.list.with_nodes().chain(&self.list.awaiting_outcome);
-        let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
-        self.list.awaiting_outcome = left;
-        let ended = self.list.ended.iter().filter(|(id, _)| !queue.names.contains_key(id));
-        self.list.ended = ended.cloned().collect();
+        self.state.track_departed(listed);
     }
 
     /// Stores the outcomes of departed jobs; those without an outcome are queried again.
@@ -360,20 +342,13 @@ impl SlurmPoller {
         queried: &BTreeMap<JobId, String>,
         details: &BTreeMap<JobId, JobDetail>,
     ) {
-        let mut ended = self.list.ended.to_vec();
-        self.departed.retain(|id, _| {
-            let outcome = match (queried.contains_key(id), details.get(id)) {
-                (false, _) => None,
-                (true, Some(detail)) => detail.outcome,
-                (true, None) => Some(JobOutcome::Unknown),
-            };
-            ended.extend(outcome.map(|outcome| (id.clone(), outcome)));
-            outcome.is_none()
+        self.state.record_outcomes(|id| match (queried.contains_key(id), details.get(id)) {
+            (false, _) => None,
+            (true, Some(detail)) => detail.outcome,
+            (true, None) => Some(JobOutcome::Unknown),
         });
-        let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
-        ended.drain(..surplus);
-        self.list.ended = ended.into();
-
-        self.list.awaiting_outcome.retain(|job| self.departed.contains_key(&job.id));
+        let awaited = &self.state.list.awaiting_outcome;
+        let awaited: BTreeSet<&JobId> = awaited.iter().map(|job| &job.id).collect();
+        self.departed.retain(|id, _| awaited.contains(id));
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::read_json;
 use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number, text};
 use crate::scheduler::SchedulerError;
+use crate::scheduler::list_poller::{ListedJob, ListedJobs};
 use gtop_local::time::Timestamp;
 use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 
@@ -19,24 +20,6 @@ use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 const MAX_JOBS: usize = 20_000;
 /// Maximum number of nodes, over all jobs.
 const MAX_NODES: usize = 65_536;
-
-/// A job as `qstat` lists it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ListedJob {
-    /// Its allocations are those of its chunks, of which a node may have several.
-    pub(super) job: Job,
-    /// No other job runs on its nodes.
-    pub(super) has_whole_nodes: bool,
-}
-
-/// The jobs of a cluster.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct ListedJobs {
-    /// Running ones first, then by number.
-    pub(super) jobs: Vec<ListedJob>,
-    /// A sentence if there are more than gtop keeps.
-    pub(super) cut: Option<String>,
-}
 
 #[derive(Deserialize)]
 pub(super) struct JobsOutput {
@@ -122,9 +105,7 @@ impl PbsJob {
         let node_count = self.requested.get("nodect").and_then(number);
         let chunks = self.exec_vnode.as_deref().filter(|_| state != JobState::Pending);
         let job = Job {
-            id: JobId::new(id)?,
             shown_id: text(own_server.unwrap_or(id)),
-            alias: None,
             name: text(&self.name),
             user: text(self.owner.split('@').next().unwrap_or_default()),
             partition: text(&self.queue),
@@ -137,11 +118,10 @@ impl PbsJob {
             ends_at: starts_at.zip(limit).map(|(start, limit)| start.plus(limit)),
             limit,
             run_time: walltime(&self.resources_used),
-            listed_at: None,
-            tasks: Some(1),
             node_count: node_count.unwrap_or(1),
             devices_per_node: self.devices_per_node(node_count),
             allocations: chunks.map(allocations).unwrap_or_default(),
+            ..Job::unlisted(JobId::new(id)?)
         };
         let place = self.requested.get("place").and_then(Value::as_str).unwrap_or_default();
         Some(ListedJob {

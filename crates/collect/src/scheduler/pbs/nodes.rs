@@ -5,22 +5,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::jobs::ListedJob;
 use super::read_json;
 use super::resources::{Resources, Text, device_count, text};
 use crate::scheduler::SchedulerError;
-use gtop_model::{Allocation, DeviceAllocation, Job, NodeFlag, NodeName, NodeState, SchedulerNode};
+use crate::scheduler::list_poller::ListedNodes;
+use gtop_model::{NodeFlag, NodeName, NodeState, SchedulerNode};
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 65_536;
-
-/// The nodes of a cluster by their hosts' names.
-#[derive(Debug, Default)]
-pub(super) struct PbsNodes {
-    pub(super) nodes: BTreeMap<NodeName, SchedulerNode>,
-    /// The host of each virtual node that is called otherwise.
-    hosts: BTreeMap<String, NodeName>,
-}
 
 #[derive(Deserialize)]
 struct NodesOutput {
@@ -41,9 +33,9 @@ struct PbsNode {
 }
 
 /// Parses the output.
-pub(super) fn parse(output: &str) -> Result<PbsNodes, SchedulerError> {
+pub(super) fn parse(output: &str) -> Result<ListedNodes, SchedulerError> {
     let parsed: NodesOutput = read_json("pbsnodes", output)?;
-    let mut found = PbsNodes::default();
+    let mut found = ListedNodes::default();
     for (name, json) in parsed.nodes.into_iter().take(MAX_NODES) {
         // One odd node hides no other.
         let Ok(json) = PbsNode::deserialize(json) else { continue };
@@ -117,40 +109,6 @@ fn node_state(words: &str, has_jobs: bool) -> (NodeState, Vec<NodeFlag>, bool) {
     let state = state.map_or(NodeState::Other, |(_, state)| state);
     let is_drained_too = state == NodeState::Down && words.contains(&"offline");
     (state, is_drained_too.then_some(NodeFlag::Drain).into_iter().collect(), is_responding)
-}
-
-impl PbsNodes {
-    /// Returns a job with the names of its hosts, and what follows from the nodes for its devices: where the scheduler
-    /// counts devices and gave the job none, it has none, and all of a node that it has for itself.
-    pub(super) fn job(&self, listed: &ListedJob) -> Job {
-        let ListedJob { job, has_whole_nodes } = listed;
-        let mut by_host: BTreeMap<NodeName, DeviceAllocation> = BTreeMap::new();
-        for Allocation { node, devices } in job.allocations.iter() {
-            let host = self.host_of(node);
-            let devices = match (devices, self.nodes.get(&host).and_then(|node| node.devices)) {
-                (DeviceAllocation::Unknown, Some(all)) if *has_whole_nodes => {
-                    DeviceAllocation::Count(all)
-                }
-                (DeviceAllocation::Unknown, Some(_)) => DeviceAllocation::None,
-                (devices, _) => devices.clone(),
-            };
-            by_host.entry(host).and_modify(|known| *known = known.and(&devices)).or_insert(devices);
-        }
-        let by_host = by_host.into_iter().map(|(node, devices)| Allocation { node, devices });
-        Job { allocations: by_host.collect(), ..job.clone() }
-    }
-
-    /// Returns the host of a virtual node, whose name may be followed by a number in brackets.
-    fn host_of(&self, node: &NodeName) -> NodeName {
-        if self.nodes.contains_key(node) {
-            return node.clone();
-        }
-        if let Some(host) = self.hosts.get(node.as_str()) {
-            return host.clone();
-        }
-        let host = node.as_str().split_once('[').and_then(|(host, _)| NodeName::new(host).ok());
-        host.unwrap_or_else(|| node.clone())
-    }
 }
 
 #[cfg(test)]

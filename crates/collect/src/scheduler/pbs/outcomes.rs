@@ -1,13 +1,12 @@
 //! How jobs have ended, from `qstat -x`, which lists those that the server remembers.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use super::jobs::JobsOutput;
 use super::read_json;
 use super::resources::Text;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::list_poller::Outcomes;
 use gtop_model::{JobId, JobOutcome};
 
 /// What was killed for its run time or its processor time.
@@ -16,9 +15,6 @@ const LATE: [i64; 2] = [-29, -28];
 const TOO_LARGE: [i64; 2] = [-27, -26];
 /// The substate of a job that somebody has ended.
 const TERMINATED: &str = "91";
-
-/// The outcome of each job that is remembered; `None` while it has not ended.
-pub(super) type Outcomes = BTreeMap<JobId, Option<JobOutcome>>;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

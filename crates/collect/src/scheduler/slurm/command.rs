@@ -1,25 +1,22 @@
-//! Runs Slurm's commands with a time limit, an output limit and a controlled environment.
+//! Runs Slurm's commands.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::error;
+use super::error::{self, PROGRAMS};
 use super::job_detail::{DetailReader, JobDetail};
 use super::queue::{self, Queue};
+use crate::scheduler::programs::PROGRAM_TIMEOUT;
 use crate::scheduler::{JobFilter, SchedulerError};
-use gtop_local::process::{ProgramCall, ProgramOutput, run_program, stream_program};
+use gtop_local::process::ProgramOutput;
 use gtop_model::{Job, JobId, NodeName, SchedulerErrorKind, nodeset};
 
-/// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of nodes in a command line.
 const MAX_NODES_PER_COMMAND: usize = 1000;
-/// Maximum bytes of output: 20,000 jobs take a fifth of it.
-const MAX_OUTPUT_SIZE: usize = 24 << 20;
 /// Maximum bytes of `scontrol`'s records, which are not kept: those of 100,000 jobs.
 const MAX_RECORDS_SIZE: usize = 256 << 20;
 
@@ -120,12 +117,7 @@ pub(super) async fn stream_records(
     input: &str,
     on_stdout: &mut (dyn FnMut(&[u8]) + Send),
 ) -> Result<ProgramOutput, SchedulerError> {
-    let words: Vec<_> = words.iter().map(OsString::from).collect();
-    let call = call("scontrol", &words, input, COMMAND_TIMEOUT);
-    let call = ProgramCall { max_stdout: MAX_RECORDS_SIZE, ..call };
-    stream_program(call, on_stdout)
-        .await
-        .map_err(|fault| error::of_run_error("scontrol", &fault, COMMAND_TIMEOUT.as_secs()))
+    PROGRAMS.stream("scontrol", words, input, MAX_RECORDS_SIZE, on_stdout).await
 }
 
 /// Runs `sinfo` for the addresses of nodes; `None` for a node that is reached by its name.
@@ -165,7 +157,7 @@ pub(super) async fn run_command(
     words: &[impl AsRef<OsStr>],
     input: &str,
 ) -> Result<ProgramOutput, SchedulerError> {
-    run_command_within(COMMAND_TIMEOUT, program, words, input).await
+    PROGRAMS.run(PROGRAM_TIMEOUT, program, words, input).await
 }
 
 /// Runs a command of Slurm within a time limit.
@@ -175,28 +167,7 @@ pub async fn run_command_within(
     words: &[impl AsRef<OsStr>],
     input: &str,
 ) -> Result<ProgramOutput, SchedulerError> {
-    let words: Vec<_> = words.iter().map(|word| word.as_ref().to_owned()).collect();
-    let call = call(program, &words, input, limit);
-    run_program(call).await.map_err(|fault| error::of_run_error(program, &fault, limit.as_secs()))
-}
-
-fn call<'a>(
-    program: &'a str,
-    args: &'a [OsString],
-    input: &'a str,
-    timeout: Duration,
-) -> ProgramCall<'a> {
-    ProgramCall {
-        program: program.as_ref(),
-        args,
-        input,
-        // Unix times, independent of the time zone, and whole lists of the tasks of arrays.
-        env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s"), ("SLURM_BITSTR_LEN", "0")],
-        // The user's variables would change the output.
-        hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
-        timeout,
-        max_stdout: MAX_OUTPUT_SIZE,
-    }
+    PROGRAMS.run(limit, program, words, input).await
 }
 
 /// Returns a random boundary, so that no job name can contain it on purpose.

@@ -505,7 +505,7 @@ mod tests {
         let list = list(0..0);
         let unreached = error::of_stderr("scontrol", "Unable to contact the controller");
         let missing = gtop_local::process::ProgramError::NotFound;
-        let missing = error::of_run_error("scontrol", &missing, 30);
+        let missing = error::PROGRAMS.run_error("scontrol", &missing, Duration::ZERO);
         for (is_cut, error, told) in [
             (false, Some(unreached), 0),
             (true, None, 0),

@@ -1,9 +1,8 @@
-//! What the messages of Slurm's commands mean.
+//! How Slurm's commands are run, and what their messages mean.
 
 use super::PROFILE;
 use crate::scheduler::SchedulerError;
-use crate::scheduler::error::ErrorPatterns;
-use gtop_local::process::ProgramError;
+use crate::scheduler::programs::{ErrorPatterns, Programs};
 use gtop_model::SchedulerErrorKind;
 
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
@@ -36,29 +35,36 @@ const PATTERNS: ErrorPatterns = &[
     ("permission denied", SchedulerErrorKind::PermissionDenied),
 ];
 
+/// Times are numbers, independent of the time zone, and lists of the tasks of arrays are whole.
+pub(super) static PROGRAMS: Programs = Programs {
+    words: &PROFILE.words,
+    patterns: PATTERNS,
+    env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s"), ("SLURM_BITSTR_LEN", "0")],
+    hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
+    // 20,000 jobs take a fifth of it.
+    max_stdout: 24 << 20,
+};
+
 /// Classifies the stderr of a command.
 pub fn of_stderr(program: &str, stderr: &str) -> SchedulerError {
-    SchedulerError::of_stderr(&PROFILE.words, PATTERNS, program, stderr)
-}
-
-/// Classifies why a command could not be run to its end.
-pub(super) fn of_run_error(program: &str, fault: &ProgramError, seconds: u64) -> SchedulerError {
-    SchedulerError::of_run_error(&PROFILE.words, PATTERNS, program, fault, seconds)
+    PROGRAMS.stderr_error(program, stderr)
 }
 
 /// Returns an error for output that is not what was requested.
 pub(super) fn unexpected_output(program: &str, message: &str) -> SchedulerError {
-    SchedulerError::new(&PROFILE.words, SchedulerErrorKind::UnexpectedOutput, program, message)
+    PROGRAMS.error(SchedulerErrorKind::UnexpectedOutput, program, message)
 }
 
 /// Returns an error for output that is longer than gtop reads.
 pub(super) fn truncated(program: &str) -> SchedulerError {
-    SchedulerError::new(&PROFILE.words, SchedulerErrorKind::TooLong, program, "")
+    PROGRAMS.error(SchedulerErrorKind::TooLong, program, "")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduler::programs::PROGRAM_TIMEOUT;
+    use gtop_local::process::ProgramError;
 
     #[test]
     fn errors_of_slurm_are_classified() {
@@ -122,11 +128,13 @@ mod tests {
     #[test]
     fn a_timed_out_command_is_classified_by_its_stderr() {
         let late = |stderr: &str| {
-            of_run_error("squeue", &ProgramError::TimedOut(stderr.to_owned()), 30).kind
+            PROGRAMS
+                .run_error("squeue", &ProgramError::TimedOut(stderr.to_owned()), PROGRAM_TIMEOUT)
+                .kind
         };
         assert_eq!(late("squeue: error: Munge encode failed"), SchedulerErrorKind::Munge);
         assert_eq!(late(""), SchedulerErrorKind::TimedOut);
-        let missing = of_run_error("squeue", &ProgramError::NotFound, 30);
+        let missing = PROGRAMS.run_error("squeue", &ProgramError::NotFound, PROGRAM_TIMEOUT);
         assert!(missing.message.contains("not on the PATH"));
     }
 }

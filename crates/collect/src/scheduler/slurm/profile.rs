@@ -34,6 +34,7 @@ pub static PROFILE: SchedulerProfile = SchedulerProfile {
     states: StateSigns {
         bad: &["drain", "down", "fail", "maint", "*", "inval"],
         stopped: &["drain", "down", "fail"],
+        down: &["down"],
     },
     claims: ClaimRules {
         mark: "slurm",
