@@ -5,7 +5,7 @@ NVML_PATHS = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86
                '/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1', '/usr/lib/wsl/lib/libnvidia-ml.so.1',
                '/run/opengl-driver/lib/libnvidia-ml.so.1', '/usr/local/nvidia/lib64/libnvidia-ml.so.1',
                '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
-VENDORS = ('0x1002', '0x1ae0')  # AMD, Google
+LAZY_VENDORS = ('0x1002', '0x1ae0')  # AMD, Google
 PCI_DEVICES = pci_devices()
 LIBRARY_PATHS = [path for path in [path if path[0] != '/' else trusted(path) for path in NVML_PATHS] if path]
 NOT_INSTALLED = {'missing': True}  # facts of a backend whose program or library is not there
@@ -15,7 +15,7 @@ def pci_functions():
     """Returns (vendor, device, subsystem device, class) of the PCI functions of known vendors, as written in sysfs."""
     folder = ROOT + '/sys/bus/pci/devices/%s/subsystem_device'
     return [(vendor, device, pci_word(folder % address), kind) for address, vendor, device, kind, _ in PCI_DEVICES
-            if vendor in VENDORS]
+            if vendor in LAZY_VENDORS]
 
 
 def nvidia_devices(must_work=True):
@@ -69,7 +69,7 @@ class LazyBackend:
         self.kind = kind
         self.name = name  # class name in its source
         self.matches = matches  # returns true if a PCI function is such a device
-        self.min_intervals = min_intervals  # seconds between samples of devices, of processes, of the slow group
+        self.min_intervals = min_intervals  # seconds between samples of devices, processes, the slow group; None: never sent
         self.focused = focused  # the minimum interval of devices while a user looks closely
         self.sends_full = sends_full  # the child sends full samples; otherwise the probe merges the last parts
         self.absence = absence or (lambda: None)  # why it is not worth compiling, with facts; called in the child

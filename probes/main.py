@@ -379,7 +379,8 @@ class Probe:
         for backend in self.active_backends():
             out[backend.kind] = whole_ticks(backend.min_interval(self.focus))
             for floor, group in zip(backend.min_intervals[1:], ('.processes', '.slow')):
-                out[backend.kind + group] = whole_ticks(floor)
+                if floor:
+                    out[backend.kind + group] = whole_ticks(floor)
         return out
 
     def send_pending(self):

@@ -118,6 +118,20 @@ fn the_interval_of_each_group_is_reported_and_follows_the_focus() {
 }
 
 #[test]
+fn a_group_that_a_backend_never_sends_is_not_announced() {
+    let Some(setup) = setup(&gpus(1)) else { return };
+    let replacement = Some(("backend.min_intervals[1:]", "(None, 10.0)"));
+    let mut rig = Setup { replacement, ..setup }.start();
+    let intervals = rig.until("intervals", |frame| {
+        let intervals = &frame["intervals"];
+        intervals["nvml"].is_number().then(|| intervals.clone())
+    });
+    assert!(intervals["nvml.slow"].is_number());
+    assert!(intervals["nvml.processes"].is_null(), "nobody waits for them");
+    rig.finish();
+}
+
+#[test]
 fn a_lost_device_is_marked_and_the_others_continue() {
     let Some(mut rig) = start(&gpus(3)) else { return };
     let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 3);

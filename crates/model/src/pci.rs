@@ -47,7 +47,7 @@ const AWS: u16 = 0x1d0f;
 const GRAPHCORE: u16 = 0x1d95;
 
 /// Names of vendors.
-const VENDORS: [(u16, &str); 22] = [
+const NAMED_VENDORS: [(u16, &str); 22] = [
     (INTEL, "Intel"),
     (NVIDIA, "NVIDIA"),
     (AMD, "AMD"),
@@ -153,7 +153,7 @@ impl UnreadableDevices {
 
     /// Returns the vendor's name, or else its id.
     pub fn vendor_name(&self) -> String {
-        let known = VENDORS.iter().find(|(id, _)| *id == self.vendor);
+        let known = NAMED_VENDORS.iter().find(|(id, _)| *id == self.vendor);
         known.map_or_else(|| format!("vendor {:#06x}", self.vendor), |(_, name)| (*name).to_owned())
     }
 

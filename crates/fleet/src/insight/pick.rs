@@ -123,7 +123,7 @@ pub struct Picks {
 }
 
 /// The vendors whose devices are picked; the first that has enough wins, and vendors are never mixed.
-const VENDORS: [Vendor; 2] = [Vendor::Nvidia, Vendor::Amd];
+const PICKED_VENDORS: [Vendor; 2] = [Vendor::Nvidia, Vendor::Amd];
 
 impl Picks {
     /// Picks devices of a fleet, each machine counted once.
@@ -198,7 +198,7 @@ fn compare_shares(one: Option<f32>, other: Option<f32>) -> Ordering {
 /// Chooses devices of one vendor: the first that has enough, or else the one with the most.
 fn choose_vendor(candidates: &[EligibleDevice], request: &PickRequest) -> Vec<EligibleDevice> {
     let mut best = Vec::new();
-    for vendor in VENDORS {
+    for vendor in PICKED_VENDORS {
         let own = candidates.iter().filter(|candidate| candidate.vendor == vendor);
         let chosen = choose(own.cloned().collect(), request);
         let is_enough = !chosen.is_empty() && request.is_met(&chosen);
