@@ -3,7 +3,9 @@
 
 #[cfg(feature = "testing")]
 pub use filter::aliases;
-pub use filter::{Completion, Completions, Filter, FilterError, MAX_FILTER_LENGTH, complete};
+pub use filter::{
+    Completion, Completions, Filter, FilterError, MAX_FILTER_LENGTH, complete, unfinished_name,
+};
 pub use recent_filters::{read_recent_filters, remember_filter};
 pub use selection::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 pub use sort::{SortColumn, SortOrder};

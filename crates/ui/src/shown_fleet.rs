@@ -6,7 +6,7 @@ use crate::display_options::DisplayOptions;
 use crate::render_context::RenderContext;
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::FleetView;
-use gtop_fleet::query::Filter;
+use gtop_fleet::query::{Filter, unfinished_name};
 use gtop_local::time::Timestamp;
 
 /// A snapshot that stays on the screen.
@@ -75,10 +75,19 @@ impl ShownFleet {
         self.is_filter_due = true;
     }
 
-    /// Applies the filter that is typed.
+    /// Applies the filter that is typed. While its last word begins the name of a field or a state, and nothing matches,
+    /// the terms before it apply.
     pub(super) fn apply_typed_filter(&mut self) {
-        if self.is_filter_due {
-            self.rebuild();
+        if !self.is_filter_due {
+            return;
+        }
+        self.rebuild();
+        let text = self.filter.text();
+        if self.view().count() == 0
+            && let Some(start) = unfinished_name(text)
+        {
+            let before: String = text.chars().take(start).collect();
+            self.set_filter(Filter::new(&before).unwrap_or_default());
         }
     }
 
@@ -107,6 +116,11 @@ mod tests {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         shown.update(fleet.clone(), Timestamp::default());
+        for text in ["u", "ut", "uti", "util"] {
+            shown.set_typed_filter(Filter::new(text).unwrap());
+            shown.apply_typed_filter();
+            assert_eq!(shown.view().count(), 1, "it may become a term: {text}");
+        }
         for text in ["n", "no", "non"] {
             shown.set_typed_filter(Filter::new(text).unwrap());
             assert_eq!(shown.view().count(), 1, "it is evaluated before it is drawn: {text}");

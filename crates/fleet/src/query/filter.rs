@@ -18,7 +18,7 @@ mod parse;
 mod properties;
 mod words;
 
-pub use complete::{Completion, Completions, complete};
+pub use complete::{Completion, Completions, complete, unfinished_name};
 pub(crate) use matching::NodeMatch;
 
 use std::fmt;

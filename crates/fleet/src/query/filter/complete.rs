@@ -102,6 +102,15 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
 }
 
 /// Returns the states and fields that begin with these letters, or else those described by such a word.
+/// Returns where the last word begins, in characters, if it may become the name of a field or a state.
+pub fn unfinished_name(text: &str) -> Option<usize> {
+    let (start, word) = last_word(text);
+    let word = word.to_lowercase();
+    let mut longer = known_names().filter(|known| known.word.starts_with(&word)).peekable();
+    let is_begun = !word.is_empty() && longer.peek().is_some();
+    (is_begun && longer.all(|known| known.word != word)).then_some(start)
+}
+
 fn complete_name(start: &str) -> Vec<Completion> {
     let mut names: Vec<Completion> = known_names().collect();
     let is_name = names.iter().any(|known| known.word.starts_with(start));
