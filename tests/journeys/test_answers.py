@@ -33,7 +33,7 @@ class Answers(Journey):
             self.assertTrue(all(count > 0 for count in free.values()), free)
             shared = screen.until(r"(\d+) nodes in several partitions.* (\d+) free|(\d+) free, \d+ down", "shared nodes")
             in_two = next(int(number) for number in reversed(shared.groups()) if number)
-            total = int(screen.until(r"^DEV.* free +(\d+)", "the free devices of the fleet")[1])
+            total = int(screen.until(r"^\d+ devices · .*\b(\d+) free\b", "the free devices of the fleet")[1])
             self.assertEqual(sum(free.values()) - in_two, total)
 
     def test_my_worst_job_takes_one_key_and_is_opened_by_the_next(self):
