@@ -53,9 +53,9 @@ choices! {
     /// How much is shown of each device.
     pub enum Density {
         #[default]
-        Auto = value("auto", "as many lines as fit"),
-        Full = value("full", "all lines"),
-        Compact = value("compact", "one line per device"),
+        Auto = value("auto", "a line per device, and graphs of the host if they fit"),
+        Full = value("full", "two lines per device"),
+        Compact = value("compact", "a line per device, and no graphs"),
     }
 }
 

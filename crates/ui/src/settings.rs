@@ -90,8 +90,8 @@ settings! {
         pub monitor: Density = choice("LEVEL")
             .label("lines per device")
             .help(
-                "Level of detail per device and node: as many lines as fit (auto), all lines \
-                 (full) or one line each (compact)",
+                "Level of detail of a node: a line per device, and graphs of the host if they fit (auto), \
+                 two lines per device (full), or a line per device and no graphs (compact)",
             )
             .short('m')
             .bare("auto")

@@ -449,16 +449,14 @@ pub(crate) fn lines(
         });
         table.context.second_columns(without_column)
     });
-    if let Some(columns) = &second_columns {
-        lines.push(table.context.second_titles(columns));
-    }
+    let specs = if is_full { explained_columns() } else { Vec::new() };
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
         let fade = device_fade(context.view, node, index);
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(cursor == Some(index)));
         if let Some(columns) = &second_columns {
-            let line = table.context.second_line(device, columns);
+            let line = table.context.second_line(device, columns, &specs);
             lines.push(fade.applied_to(line).selected(cursor == Some(index)));
         }
     }
@@ -503,52 +501,51 @@ impl DeviceTable<'_> {
         self.label_width() + 2
     }
 
-    fn second_titles(&self, columns: &[SecondColumn<'_>]) -> Line {
-        let specs = explained_columns();
-        columns.iter().fold(Line::new().gap(self.second_start()), |line, column| {
-            let title = column.title();
-            let line = line.left_aligned(title, column.width(), Tone::Faint).gap(SECOND_LINE_GAP);
-            let known = specs.iter().find(|spec| spec.title == title);
-            known.into_iter().fold(line, |line, spec| line.titles(*spec, title))
-        })
-    }
-
     /// Draws the second line of a device. A slice has only what it reports itself.
-    fn second_line(&self, device: &Device, columns: &[SecondColumn<'_>]) -> Line {
+    fn second_line(
+        &self,
+        device: &Device,
+        columns: &[SecondColumn<'_>],
+        specs: &[ColumnSpec],
+    ) -> Line {
         let start = Line::new().gap(self.second_start());
         if device.fault.is_some() {
             return start;
         }
         columns.iter().fold(start, |line, column| {
-            let cell = match column {
-                SecondColumn::Power => {
-                    second_bar(device, device.power_share(), self.display.device)
-                }
+            let (cell, is_blank) = match column {
+                SecondColumn::Power => second_bar(device.power_share(), self.display.device),
                 SecondColumn::Bandwidth => {
-                    second_bar(device, bandwidth_share(device).get(), self.display.memory)
+                    second_bar(bandwidth_share(device).get(), self.display.memory)
                 }
                 SecondColumn::Attribute(attribute) => {
                     let (text, tone) = attribute_text(**attribute, self.attribute_context(device));
-                    let is_blank = device.parent.is_some() && text == UNKNOWN;
-                    let text = if is_blank { "" } else { &text };
-                    Line::new().left_aligned(text, column.width(), tone)
+                    let width = attribute.column.width;
+                    (Line::new().left_aligned(&text, width, tone), text == UNKNOWN)
                 }
             };
-            line.append(cell).gap(SECOND_LINE_GAP)
+            // A slice has a gap where it reports nothing itself.
+            let line = if is_blank && device.parent.is_some() {
+                line.gap(column.width())
+            } else {
+                let title = column.title();
+                let known = specs.iter().find(|spec| spec.title == title);
+                let line = line.text(format!("{title} "), Tone::Faint);
+                known.into_iter().fold(line, |line, spec| line.titles(*spec, title)).append(cell)
+            };
+            line.gap(SECOND_LINE_GAP)
         })
     }
 }
 
-/// Draws a share in the second line of a device; a slice that does not report it has a gap.
-fn second_bar(device: &Device, share: Option<Percent>, thresholds: Thresholds) -> Line {
+/// Draws a share in the second line of a device; also returns whether it is unknown.
+fn second_bar(share: Option<Percent>, thresholds: Thresholds) -> (Line, bool) {
     let share = share.map(Percent::get);
-    if device.parent.is_some() && share.is_none() {
-        return Line::new().gap(SECOND_LINE_BAR_WIDTH + 5);
-    }
-    Line::new()
+    let line = Line::new()
         .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
         .right_aligned(&percent(share), 4, Tone::Plain)
-        .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
+        .text(if share.is_some() { "%" } else { " " }, Tone::Faint);
+    (line, share.is_none())
 }
 
 /// A column of the second lines of devices.
@@ -569,10 +566,11 @@ impl SecondColumn<'_> {
     }
 
     fn width(&self) -> u16 {
-        match self {
+        let value = match self {
             Self::Power | Self::Bandwidth => SECOND_LINE_BAR_WIDTH + 5,
-            Self::Attribute(attribute) => attribute.column.width.max(width_of(self.title())),
-        }
+            Self::Attribute(attribute) => attribute.column.width,
+        };
+        width_of(self.title()) + 1 + value
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
         lines.push(Line::new());
     }
     if !node.devices.is_empty() {
-        let is_full = context.options.density != Density::Compact;
+        let is_full = context.options.density == Density::Full;
         let room = DeviceRoom {
             lines: node.devices.len() * if is_full { 2 } else { 1 },
             is_full,
@@ -153,8 +153,8 @@ struct PanelDetail {
 }
 
 impl PanelDetail {
-    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: first the graphs of the
-    /// host, then the second line of devices.
+    /// Chooses the level of detail for the density. `Density::Auto` has a line per device, and graphs of the host if they
+    /// fit.
     fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, room: usize) -> Self {
         let has_chart = panel.charts.is_shown && !node.devices.is_empty();
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
@@ -162,20 +162,12 @@ impl PanelDetail {
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
         let process_lines = panel.process_lines(node, PROCESS_ROWS_STEP);
         let room = room.saturating_sub(frame_lines);
-        let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
-        {
-            Density::Full => (true, count * 2 + 1 + graph_lines <= room),
-            Density::Compact => (false, false),
-            Density::Auto if has_chart => (false, false),
-            Density::Auto => {
-                let is_host_full = count + graph_lines + process_lines <= room;
-                let below = if is_host_full {
-                    graph_lines + process_lines
-                } else {
-                    HOST_LINES.0 + panel.process_lines(node, MIN_PROCESS_ROWS)
-                };
-                (count * 2 + 1 + below <= room, is_host_full)
-            }
+        let density = panel.density.unwrap_or(context.options.density);
+        let is_device_full = density == Density::Full;
+        let is_host_full = match density {
+            Density::Full => count * 2 + graph_lines <= room,
+            Density::Compact => false,
+            Density::Auto => !has_chart && count + graph_lines + process_lines <= room,
         };
         Self { is_device_full, is_host_full, has_chart }
     }
@@ -206,9 +198,7 @@ struct PanelHeights {
 
 impl PanelHeights {
     fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
-        let second_titles = usize::from(detail.is_device_full);
-        let frame_lines = device_table::frame_lines(node) + second_titles;
-        let frame_lines = if node.devices.is_empty() { 0 } else { frame_lines };
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
         let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
