@@ -55,12 +55,8 @@ pub(super) const UNUSED: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
 pub(super) const MULTIPLE: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
 /// The value is unknown.
 pub(super) const NOT_REPORTED: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
-/// The legend of devices without fresh values, which keep their last ones: levels as cells have them.
-pub(super) const STALE: [(Symbol, Tone); 3] = [
-    (Symbol::Level(30.0), Tone::Stale),
-    (Symbol::Level(50.0), Tone::Stale),
-    (Symbol::Level(90.0), Tone::Stale),
-];
+/// Drawn for a device without fresh values; the line under the map has its last ones.
+pub(super) const STALE: (Symbol, Tone) = (Symbol::Char('~'), Tone::Stale);
 /// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
 /// Free on a node that takes no jobs, or in MIG mode without slices.

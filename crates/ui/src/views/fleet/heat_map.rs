@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::input::Click;
 use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::cell_grid::{CellCursor, CellGrid, NODE_GAP, line_of};
-use crate::views::fleet::cells::StaleStyle;
+use crate::views::fleet::cells::{STALE, StaleStyle};
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::group_header;
 use crate::views::fleet::grouped_rows::GroupedRow;
@@ -83,6 +83,9 @@ fn visible_nodes(state: &State, map_lines: &[GroupedRow]) -> Viewport {
     Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
 }
 
+/// Stands before the node under the cursor.
+const CURSOR_MARK: &str = "▸";
+
 fn nodes(
     context: RenderContext<'_>,
     state: &mut State,
@@ -91,17 +94,19 @@ fn nodes(
     row: usize,
 ) -> Line {
     let grid = state.grid;
-    let mut line = Line::new().gap(grid.margin);
+    let mut line = Line::new();
     for member in first..first + grid.per_line {
         let found = state.grouped_rows.member(&context.view.fleet, group, member);
         let Some((member_here, node)) = found else { break };
         let (member_here, node) = (member_here.clone(), Arc::clone(node));
-        if member > first {
-            line = line.gap(NODE_GAP);
-        }
         let cursor = match cursor {
             Some(CellCursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
             Some(CellCursor::Cell(..) | CellCursor::Header(_)) | None => None,
+        };
+        let gap = if member > first { NODE_GAP } else { grid.margin };
+        line = match cursor.and(gap.checked_sub(1)) {
+            Some(before) => line.gap(before).text(CURSOR_MARK, Tone::Accent),
+            None => line.gap(gap),
         };
         line = line.append(node_block(context, state, (&member_here, &node), cursor));
     }
@@ -138,6 +143,7 @@ fn node_block(
     let all = state.cells.of(context, (member.node_index, node), &state.symbols);
     let cursor_device = cursor.and_then(|cell| member.device_at(node, cell));
     let strip = member.unit_cells(node, &all).map(|(position, cell)| {
+        let cell = if cell.1 == Tone::Stale { STALE } else { cell };
         if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });
     line.strip(strip.collect(), grid.cells)

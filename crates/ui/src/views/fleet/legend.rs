@@ -72,7 +72,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
             if state.metric == MapMetric::Owner {
                 entries.push(entry(&[NOT_REPORTED], "unknown"));
             }
-            entries.push(entry(&STALE, "stale"));
+            entries.push(entry(&[STALE], "stale"));
             entries.push(entry(&[FAULTY], "fault"));
             let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
             let (beyond, lettered): (Vec<_>, Vec<_>) =
@@ -107,7 +107,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                     entries.push(entry(&[NOT_REPORTED], "unknown"));
                 }
             }
-            entries.push(entry(&STALE, "stale"));
+            entries.push(entry(&[STALE], "stale"));
             entries.push(entry(&[FAULTY], "fault"));
         }
     }
