@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 use crate::storage::{
@@ -123,12 +123,16 @@ impl AppendFile {
         kind.is_ok_and(|kind| LOCAL_FILE_SYSTEMS.iter().any(|known| i128::from(kind) == *known))
     }
 
-    /// Renames it; it stays open.
+    /// Renames it, unless there is a file of that name; it stays open.
     pub fn rename(&mut self, to: &Path) -> io::Result<()> {
-        if to.symlink_metadata().is_ok() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+        match rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
+            // Not every file system can.
+            Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_ok() => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, to)?,
+            renamed => renamed?,
         }
-        fs::rename(&self.path, to)?;
         sync_folder(to);
         to.clone_into(&mut self.path);
         Ok(())
