@@ -180,9 +180,8 @@ pub(crate) fn encode_text(body: &Body) -> Vec<u8> {
     };
     // Structs of strings and finite numbers can always be serialized.
     let Ok(json) = json else { return Vec::new() };
-    let rest = json.strip_prefix('{').unwrap_or_default();
-    let mut frame = format!("{{\"t\":\"{kind}\",").into_bytes();
-    for letter in rest.chars() {
+    let mut frame = Vec::with_capacity(json.len() + 16);
+    for letter in with_kind(kind, &json).chars() {
         if letter.is_ascii() {
             frame.push(letter as u8);
         } else {
@@ -193,6 +192,13 @@ pub(crate) fn encode_text(body: &Body) -> Vec<u8> {
         }
     }
     frame
+}
+
+/// Puts the kind of a body in front of the keys of an object.
+fn with_kind(kind: &str, object: &str) -> String {
+    let keys = object.strip_prefix('{').unwrap_or_default();
+    let comma = if keys == "}" { "" } else { "," };
+    format!("{{\"t\":\"{kind}\"{comma}{keys}")
 }
 
 #[cfg(test)]
@@ -235,6 +241,12 @@ mod tests {
         let pieces: Vec<&[u8]> = frame.as_bytes().chunks(16 * 1024).collect();
         let (found, _) = reasons_of(&pieces);
         assert_eq!(found, [text]);
+    }
+
+    #[test]
+    fn a_kind_stands_before_any_number_of_keys() {
+        assert_eq!(with_kind("bye", "{\"at\":1}"), "{\"t\":\"bye\",\"at\":1}");
+        assert_eq!(with_kind("bye", "{}"), "{\"t\":\"bye\"}");
     }
 
     #[test]
