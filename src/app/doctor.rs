@@ -98,30 +98,45 @@ async fn examine(
     if let Some(prompter) = &mut prompter {
         prompter.prompt_at_startup(ssh_count).await?;
     }
-    let mut reports = BTreeMap::new();
-    let mut printed = 0;
-    let mut is_healthy = first.iter().all(Report::is_healthy);
-    while reports.len() < count {
-        let done = unless_stopped(&mut signals, examinations.join_next()).await?;
-        // A task that panicked has no report and counts as failed.
-        let Some(done) = done else { break };
-        let Ok((index, report)) = done else {
-            is_healthy = false;
-            continue;
-        };
-        is_healthy &= report.is_healthy();
-        reports.insert(index, report);
-        while !is_json && let Some(report) = reports.get(&printed) {
-            print(report, printed > 0 || !first.is_empty(), out)?;
-            printed += 1;
+    let mut printed = first.len();
+    let in_order = in_order(&mut examinations, |report| {
+        if is_json {
+            return Ok(());
         }
-    }
+        printed += 1;
+        print(report, printed > 1, out)
+    });
+    let reports = unless_stopped(&mut signals, in_order).await??;
+    // An examination that panicked has no report and counts as failed.
+    let is_complete = reports.len() == count;
+    let reports: Vec<Report> = first.into_iter().chain(reports).collect();
     if is_json {
-        let reports: Vec<Report> = first.into_iter().chain(reports.into_values()).collect();
         write_json(out, &reports)?;
     }
     out.flush()?;
+    let is_healthy = is_complete && reports.iter().all(Report::is_healthy);
     Ok(if is_healthy { ExitReason::Done } else { ExitReason::Failed })
+}
+
+/// Returns the reports in order, each shown as soon as those before it are; one whose examination panicked is left out.
+async fn in_order(
+    examinations: &mut JoinSet<(usize, Report)>,
+    mut show: impl FnMut(&Report) -> io::Result<()>,
+) -> io::Result<Vec<Report>> {
+    let mut reports = BTreeMap::new();
+    let mut next = 0;
+    while let Some(done) = examinations.join_next().await {
+        let Ok((index, report)) = done else { continue };
+        reports.insert(index, report);
+        while let Some(report) = reports.get(&next) {
+            show(report)?;
+            next += 1;
+        }
+    }
+    for report in reports.range(next..).map(|(_, report)| report) {
+        show(report)?;
+    }
+    Ok(reports.into_values().collect())
 }
 
 fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()> {
@@ -140,4 +155,29 @@ fn spawn_examinations(env: &Env, targets: Vec<Target>) -> JoinSet<(usize, Report
         let (transport, clock) = (env.transport.clone(), env.clock.clone());
         async move { Box::pin(diagnose_node(&transport, &target, &clock)).await }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_reports_after_a_panic_are_shown() {
+        let mut examinations = JoinSet::new();
+        for index in 0..4 {
+            examinations.spawn(async move {
+                assert_ne!(index, 1, "this examination panics");
+                let node = NodeName::new(&format!("gpu{index}")).unwrap();
+                (index, Report { node, steps: Vec::new() })
+            });
+        }
+        let mut shown = Vec::new();
+        let reports = in_order(&mut examinations, |report| {
+            shown.push(report.node.to_string());
+            Ok(())
+        });
+        let reports = reports.await.unwrap();
+        assert_eq!(shown, ["gpu0", "gpu2", "gpu3"]);
+        assert_eq!(reports.len(), 3);
+    }
 }

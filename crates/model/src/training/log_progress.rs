@@ -209,7 +209,7 @@ fn bar_counter(line: &str) -> Option<(u64, Option<u64>)> {
     }
     let (total, rest) = scaled(rest.strip_prefix('/')?.trim_start())?;
     let rest = rest.trim_start();
-    let is_bar = total > 0.0 && rest.starts_with(['[', '━', '\u{2501}', '─']);
+    let is_bar = total > 0.0 && rest.starts_with(['[', '━', '─']);
     is_bar.then_some((whole(count)?, Some(whole(total)?)))
 }
 
