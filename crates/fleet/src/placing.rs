@@ -1,4 +1,12 @@
 //! Places the jobs of a scheduler on the devices of nodes: how the holdings of a node are found.
+//!
+//! A scheduler numbers the devices of a node by *indices*, which need not be the driver's numbers. A *unit* is a device or a
+//! slice, one bit of a `UnitSet`. What an index *means* is the unit behind it, by the `DeviceMap` of the node. A map is
+//! *proved*: a job has index 2 and its control group opens unit 5, so 2 means 5 (`proofs`); it is kept as long as the daemon
+//! has not made another list (`learned`). Of each job, `Placed` has the units that are *certain* (a proof, or what the kernel
+//! lets its processes open), *likely* (they follow if the order is the usual one) and *possible* (nothing excludes them);
+//! *unplaced* is how many it has besides. Two statements that exclude each other make a job *disputed*: then nothing of it
+//! is certain. What the scheduler has *told* (`told_list`) and who holds what else (`Hidden`) follow from these.
 
 pub use keeper::HoldingsKeeper;
 

@@ -42,18 +42,15 @@ pub struct FixedProfile {
 impl FixedProfile {
     /// Parses an OpenSSH private key and a public host key. Without a host key the node counts as unknown.
     pub fn new(address: SocketAddr, key: &str, host_key: Option<&str>) -> Result<Self, Fault> {
-        let key = decode_secret_key(key, None).map_err(|_unreadable| "the private key");
+        let key = decode_secret_key(key, None).map_err(|why| unreadable("private key", why))?;
         let host_key = host_key.map(PublicKey::from_openssh).transpose();
-        let host_key = host_key.map_err(|_unreadable| "the host key");
-        match (key, host_key) {
-            (Ok(key), Ok(host_key)) => {
-                Ok(Self { address, key: Arc::new(key), host_key: host_key.map(KeyData::from) })
-            }
-            (Err(what), _) | (_, Err(what)) => {
-                Err(Fault::BadConfiguration { why: format!("{what} cannot be read") })
-            }
-        }
+        let host_key = host_key.map_err(|why| unreadable("host key", why))?;
+        Ok(Self { address, key: Arc::new(key), host_key: host_key.map(KeyData::from) })
     }
+}
+
+fn unreadable(what: &str, why: impl fmt::Display) -> Fault {
+    Fault::BadConfiguration { why: format!("the {what} cannot be read: {why}") }
 }
 
 impl fmt::Debug for FixedProfile {

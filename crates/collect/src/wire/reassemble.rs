@@ -40,23 +40,25 @@ pub(crate) fn address_of(line: &[u8]) -> Option<(&str, u64, bool)> {
     Some((line.node, line.sequence, line.piece == 1 && line.text.starts_with(HELLO)))
 }
 
-/// Parses a short line after its sentinel.
+/// Parses a short line after its sentinel: `NODE SEQUENCE PIECE/PIECES LENGTH TEXT NODE`.
 fn parse_line(text: &[u8]) -> Option<ShortLine<'_>> {
     if text.len() + SENTINEL.len() > MAX_LINE_BYTES {
         return None;
     }
     let mut words = text.splitn(5, |byte| *byte == b' ');
     let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (node, sequence, position, length) =
-        (word()?, parse_number(word()?)?, word()?, parse_number(word()?)?);
-    let (piece, pieces) = position.split_once('/')?;
-    let (piece, pieces) = (parse_number(piece)?, parse_number(pieces)?);
-    let (text, end) = words.next()?.split_at_checked(usize::try_from(length).ok()?)?;
+    let node = word()?;
+    let sequence = parse_number(word()?)?;
+    let (piece, pieces) = word()?.split_once('/')?;
+    let piece = u32::try_from(parse_number(piece)?).ok()?;
+    let pieces = u32::try_from(parse_number(pieces)?).ok()?;
+    let length = usize::try_from(parse_number(word()?)?).ok()?;
+    // The line ends with the node again, so that one that was cut is noticed.
+    let (text, end) = words.next()?.split_at_checked(length)?;
     if end.strip_prefix(b" ")? != node.as_bytes() {
         return None;
     }
     let is_valid = !node.is_empty() && 0 < piece && piece <= pieces && !text.is_empty();
-    let (piece, pieces) = (u32::try_from(piece).ok()?, u32::try_from(pieces).ok()?);
     is_valid.then_some(ShortLine { node, sequence, piece, pieces, text })
 }
 

@@ -76,23 +76,27 @@ pub fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
 ///
 /// Checks every shown node, so it is called on a key press and not in each frame.
 pub fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
-    let own = own_assignments(fleet_view);
-    // That a node refuses the login which need not let gtop in is a problem if no node has let it in.
-    let told: BTreeSet<usize> =
-        fleet_view.problems.iter().flat_map(|problem| problem.indices.iter().copied()).collect();
+    let own_jobs = own_assignments(fleet_view);
+    let problems = fleet_view.problems.iter();
+    let with_problem: BTreeSet<usize> =
+        problems.flat_map(|problem| problem.indices.iter().copied()).collect();
     let shown: BTreeSet<&NodeName> = fleet_view.nodes().map(|node| &node.name).collect();
     let fleet = &fleet_view.fleet;
-    let sick = fleet_view.matching.iter().filter_map(|index| {
-        let node = fleet.nodes.get(*index)?;
+    let mut sick = Vec::new();
+    for index in &fleet_view.matching {
+        let Some(node) = fleet.nodes.get(*index) else { continue };
         // A machine is listed once, unless the filter hides the name under which it counts.
         if fleet.is_repeated(node) && shown.contains(fleet.machine_name(&node.name)) {
-            return None;
+            continue;
         }
-        let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
-        let refused = told.contains(index).then_some(Illness::Login);
-        Some((illness(node, own, fleet_view.now).or(refused)?, *index))
-    });
-    let mut sick: Vec<(Illness, usize)> = sick.collect();
+        let jobs = own_jobs.get(index).map_or([].as_slice(), Vec::as_slice);
+        // A node without a job of one's own may refuse the login. If all nodes refuse it, that is a problem, and the only
+        // one that such a node has.
+        let refused = with_problem.contains(index).then_some(Illness::Login);
+        if let Some(illness) = illness(node, jobs, fleet_view.now).or(refused) {
+            sick.push((illness, *index));
+        }
+    }
     sick.sort_by_key(|(illness, _)| *illness);
     sick.into_iter().map(|(_, index)| index).collect()
 }

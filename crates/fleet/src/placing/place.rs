@@ -340,48 +340,76 @@ impl Placement<'_> {
         }
     }
 
-    /// Returns the same if the scheduler lists the allocated indices.
+    /// Returns what jobs that are not listed have, where the scheduler tells which indices it has allocated. If those are 0 to
+    /// 3, and listed jobs have 0 and 1, then 2 and 3 are left: they are of jobs that are not listed, or of listed ones whose
+    /// indices are not known yet.
     fn hidden_among(
         &self,
-        mut left: BTreeSet<usize>,
+        allocated: BTreeSet<usize>,
         placed: &mut [Placed],
         seen: UnitSet,
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Hidden {
-        for index in self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten()
-        {
-            left.remove(&index);
+        let mut left = allocated;
+        for (_, allocation) in self.listed {
+            for index in indices(allocation).into_iter().flatten() {
+                left.remove(&index);
+            }
         }
         let meaning = match &numbering.map {
             Some(map) => map.meaning(&left),
             None if left.is_empty() => Meaning::default(),
             None => Meaning { certain: 0, possible: UnitSet::MAX },
         };
-        let unnumbered = self.listed.iter().filter(|(_, allocation)| !has_indices(allocation));
-        let mut counted = unnumbered.clone().filter(|(job, _)| self.is_counted(job));
-        let counts = counted.clone().map(|(_, allocation)| allocation.devices.count());
-        let count = counts.sum::<Option<usize>>().map(|known| left.len().saturating_sub(known));
-        let count = if left.is_empty() { Some(0) } else { count };
-        let is_of_list = learned.is_unchanged()
-            || (count == Some(0) && counted.all(|(job, _)| learned.is_of_list(job)));
-        let narrowed = if is_of_list { meaning.possible } else { UnitSet::MAX };
-        if unnumbered.clone().all(|(job, _)| self.is_counted(job)) {
-            for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
-                if !has_indices(allocation) && !of_job.is_disputed {
-                    of_job.possible &= narrowed | of_job.known();
-                    if left.is_empty() {
-                        of_job.unplaced = Some(0);
-                    }
-                }
-            }
-        }
-        // Some of them may be those of listed jobs, whose indices are not known yet.
+        let count = self.count_unlisted(left.len());
+        self.narrow_unnumbered(placed, &left, meaning, count, learned);
         let user = if count == Some(left.len()) { User::NotShown } else { User::Unknown };
         let taken = seen | union(placed.iter().map(Placed::known));
         let held = Self::holders_not_shown(&left, meaning, numbering, learned);
         let held = Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
         Hidden { count, placed: (!left.is_empty()).then_some((user, held)) }
+    }
+
+    /// Returns the listed jobs whose indices are not known.
+    fn unnumbered(&self) -> impl Iterator<Item = &JobAllocation<'_>> {
+        self.listed.iter().filter(|(_, allocation)| !has_indices(allocation))
+    }
+
+    /// Returns how many of the indices that are left are of jobs that are not listed; `None` if listed jobs may have some.
+    fn count_unlisted(&self, left: usize) -> Option<usize> {
+        if left == 0 {
+            return Some(0);
+        }
+        let counted = self.unnumbered().filter(|(job, _)| self.is_counted(job));
+        let known: Option<usize> = counted.map(|(_, allocation)| allocation.devices.count()).sum();
+        Some(left.saturating_sub(known?))
+    }
+
+    /// Narrows what listed jobs may have whose indices are not known: to what is left, if it means the same as when they
+    /// began.
+    fn narrow_unnumbered(
+        &self,
+        placed: &mut [Placed],
+        left: &BTreeSet<usize>,
+        meaning: Meaning,
+        count: Option<usize>,
+        learned: &LearnedMap,
+    ) {
+        if !self.unnumbered().all(|(job, _)| self.is_counted(job)) {
+            return;
+        }
+        let is_of_list = learned.is_unchanged()
+            || (count == Some(0) && self.unnumbered().all(|(job, _)| learned.is_of_list(job)));
+        let possible = if is_of_list { meaning.possible } else { UnitSet::MAX };
+        for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
+            if !has_indices(allocation) && !of_job.is_disputed {
+                of_job.possible &= possible | of_job.known();
+                if left.is_empty() {
+                    of_job.unplaced = Some(0);
+                }
+            }
+        }
     }
 
     /// Returns true if the scheduler's count has a job: not one that has begun since, and perhaps not one that is ending.

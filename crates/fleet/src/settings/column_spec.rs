@@ -26,4 +26,9 @@ impl ColumnSpec {
     ) -> Self {
         Self { name, title, sort, help, is_fixed: false, other_titles: &[] }
     }
+
+    /// Returns a column that has a title, and no name yet.
+    pub const fn titled(title: &'static str) -> Self {
+        Self::new("", title, "", "")
+    }
 }

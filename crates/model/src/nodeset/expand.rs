@@ -210,12 +210,12 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
     let mut start = None;
     // The operator that has no right operand yet.
     let mut pending_operator: Option<(char, usize)> = None;
-    let mut tail = 0..0;
+    let mut tail = None;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
         if start.is_none() && open_bracket.is_none() {
             tail = address_tail(text, at);
         }
-        if tail.contains(&at) {
+        if tail.as_ref().is_some_and(|tail| tail.contains(&at)) {
             continue;
         }
         match letter {
@@ -235,8 +235,8 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
         }
         if let Some(from) = start.take() {
             let operator = pending_operator.take().map_or(',', |(operator, _)| operator);
-            let end = if tail.is_empty() { at } else { tail.start };
-            let tail = text.get(tail.clone()).unwrap_or_default();
+            let end = tail.as_ref().map_or(at, |tail| tail.start);
+            let tail = tail.clone().and_then(|tail| text.get(tail)).unwrap_or_default();
             let part = text.get(from..end).unwrap_or_default();
             operands.push(SetOperand { set: text, text: part, at: from, operator, tail });
         }
@@ -257,30 +257,36 @@ fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
 
 /// Returns where the part after the host is in the address of a page that begins at a byte of a set, if one does. It goes to
 /// the next blank, or to a comma before another address, and is taken as it stands.
-fn address_tail(set: &str, at: usize) -> Range<usize> {
-    let text = set.get(at..).unwrap_or_default();
-    let Some(rest) = after_scheme(text) else { return 0..0 };
-    let mut is_in_bracket = false;
-    let host_end = rest.find(|letter: char| {
-        match letter {
-            '[' => is_in_bracket = true,
-            ']' => is_in_bracket = false,
-            _ => {}
-        }
-        !is_in_bracket && (letter.is_whitespace() || "/?#,!&^".contains(letter))
-    });
-    let tail = host_end.and_then(|end| rest.get(end..)).unwrap_or_default();
+fn address_tail(set: &str, at: usize) -> Option<Range<usize>> {
+    let after_scheme_here = after_scheme(set.get(at..)?)?;
+    let tail = after_scheme_here.get(host_length(after_scheme_here)..)?;
     if !tail.starts_with(['/', '?', '#']) {
-        return 0..0;
+        return None;
     }
-    let end = tail.char_indices().find(|(at, letter)| {
+    let end = tail.char_indices().find(|(position, letter)| {
         let is_before_address =
-            *letter == ',' && tail.get(at + 1..).and_then(after_scheme).is_some();
+            *letter == ',' && tail.get(position + 1..).and_then(after_scheme).is_some();
         is_before_address || letter.is_whitespace()
     });
     let length = end.map_or(tail.len(), |(end, _)| end);
     let from = set.len() - tail.len();
-    from..from + length
+    Some(from..from + length)
+}
+
+/// Returns how many bytes the host of an address has, with its port: brackets keep what ends it elsewhere.
+fn host_length(address: &str) -> usize {
+    let mut is_in_bracket = false;
+    for (position, letter) in address.char_indices() {
+        match letter {
+            '[' => is_in_bracket = true,
+            ']' => is_in_bracket = false,
+            _ if !is_in_bracket && (letter.is_whitespace() || "/?#,!&^".contains(letter)) => {
+                return position;
+            }
+            _ => {}
+        }
+    }
+    address.len()
 }
 
 /// Returns what follows the scheme of the address of a page.

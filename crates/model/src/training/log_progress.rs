@@ -80,7 +80,7 @@ fn plain(line: &str) -> String {
 fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, MetricValue)>) {
     let lower = line.to_ascii_lowercase();
     let mut has_counter = false;
-    if let Some((epoch, total)) = counter_after(&lower, "epoch") {
+    if let Some(ProgressCount { done: epoch, total }) = counter_after(&lower, "epoch") {
         has_counter = true;
         // Keras and others count from 1 if there is a total, Lightning from 0.
         let first = u64::from(total.is_some());
@@ -91,7 +91,9 @@ fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, Met
     if bar.is_some() {
         progress.training = bar_times(line);
     }
-    if let Some((batch, total)) = bar.or_else(|| batch_counter(&lower, has_counter)) {
+    if let Some(ProgressCount { done: batch, total }) =
+        bar.or_else(|| batch_counter(&lower, has_counter))
+    {
         has_counter = true;
         progress.batch = Some(batch);
         progress.total_batches = total.or(progress.total_batches);
@@ -132,8 +134,14 @@ fn digits(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, rest))
 }
 
+/// How many epochs or batches are done, of how many.
+struct ProgressCount {
+    done: u64,
+    total: Option<u64>,
+}
+
 /// Returns the number behind a word, and the one behind a slash or `of`: `step 3/10`, `Epoch [3/10]`, `iteration 3/ 10`.
-fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
+fn counter_after(line: &str, word: &str) -> Option<ProgressCount> {
     let mut from = 0;
     while let Some(at) = line.get(from..).and_then(|rest| rest.find(word)) {
         let start = from + at;
@@ -155,13 +163,13 @@ fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
         {
             continue;
         }
-        return Some((number, total(rest)));
+        return Some(ProgressCount { done: number, total: total(rest) });
     }
     None
 }
 
 /// Returns the counter of batches of a line in lowercase, with the total if it has one.
-fn batch_counter(line: &str, has_epoch: bool) -> Option<(u64, Option<u64>)> {
+fn batch_counter(line: &str, has_epoch: bool) -> Option<ProgressCount> {
     let mut words = ["iteration", "step", "batch", "iter"].into_iter();
     let counter = words.find_map(|word| counter_after(line, word));
     let counter = counter.or_else(|| has_epoch.then(|| bracket_counter(line))?);
@@ -174,13 +182,13 @@ fn batch_counter(line: &str, has_epoch: bool) -> Option<(u64, Option<u64>)> {
 
 /// Returns the counter in brackets that is not the one of epochs: `Train Epoch: 1 [640/60000 (1%)]` of torch's examples,
 /// whose batches are counted in samples, and `Epoch: [0][ 10/5005]`.
-fn bracket_counter(line: &str) -> Option<(u64, Option<u64>)> {
+fn bracket_counter(line: &str) -> Option<ProgressCount> {
     line.match_indices('[').find_map(|(at, _)| {
         let (before, inside) = line.split_at_checked(at)?;
         let is_of_epoch = before.trim_end_matches([' ', ':']).ends_with("epoch");
         let (count, rest) = digits(inside.get(1..)?.trim_start())?;
         let total = total(rest).filter(|_| !is_of_epoch && rest.starts_with('/'))?;
-        Some((count, Some(total)))
+        Some(ProgressCount { done: count, total: Some(total) })
     })
 }
 
@@ -193,7 +201,7 @@ fn total(rest: &str) -> Option<u64> {
 
 /// Returns the counter of a progress bar: `42/100 [` and `1.20k/10.0k [` of tqdm, or without a total `42it [`; `12/50 ━━━`
 /// and `12/50 [=` of Keras. Bars of bytes are of downloads.
-fn bar_counter(line: &str) -> Option<(u64, Option<u64>)> {
+fn bar_counter(line: &str) -> Option<ProgressCount> {
     let start = match line.rfind('|') {
         Some(bar) if line.contains("it/s") || line.contains("s/it") || line.contains('[') => {
             line.get(bar + 1..)?.trim_start()
@@ -205,12 +213,12 @@ fn bar_counter(line: &str) -> Option<(u64, Option<u64>)> {
         return None;
     }
     if rest.starts_with("it [") {
-        return Some((whole(count)?, None));
+        return Some(ProgressCount { done: whole(count)?, total: None });
     }
     let (total, rest) = scaled(rest.strip_prefix('/')?.trim_start())?;
     let rest = rest.trim_start();
     let is_bar = total > 0.0 && rest.starts_with(['[', '━', '─']);
-    is_bar.then_some((whole(count)?, Some(whole(total)?)))
+    is_bar.then_some(ProgressCount { done: whole(count)?, total: Some(whole(total)?) })
 }
 
 /// Splits off a number as tqdm writes it with `unit_scale`, such as `1.20k`; rounded.

@@ -97,7 +97,7 @@ impl<C, R> TableColumn<C, R> {
     /// Declares a column of left-aligned text; its cells are drawn from the table, the row and their width.
     pub(crate) const fn left(title: &'static str, width: u16, cell: CellOf<C, R>) -> Self {
         Self {
-            spec: ColumnSpec::new("", title, "", ""),
+            spec: ColumnSpec::titled(title),
             alignment: Alignment::Left,
             rank: 0,
             width,
@@ -174,7 +174,7 @@ impl<C, R> TableColumn<C, R> {
 pub(crate) const fn specs<C, R, const N: usize>(
     columns: &[TableColumn<C, R>; N],
 ) -> [ColumnSpec; N] {
-    let mut specs = [ColumnSpec::new("", "", "", ""); N];
+    let mut specs = [ColumnSpec::titled(""); N];
     let (mut to, mut from) = (specs.as_mut_slice(), columns.as_slice());
     while let ([spec, next @ ..], [column, others @ ..]) = (to, from) {
         *spec = column.spec();
