@@ -219,11 +219,11 @@ fn counted_devices(
                 Line::styled(format!("{}/{all}", totals.devices), Tone::Accent)
             }
             (None, form) => {
+                let words = if totals.devices == 1 { " device" } else { " devices" };
                 let word = match form {
+                    CountForm::WithZeros | CountForm::Words | CountForm::ShortWords => words,
                     CountForm::Letters => "",
                     CountForm::Dense => " ",
-                    _ if totals.devices == 1 => " device",
-                    _ => " devices",
                 };
                 Line::styled(totals.devices.to_string(), Tone::Plain).text(word, Tone::Faint)
             }
