@@ -54,6 +54,9 @@ fn times_are_shown_in_the_zone_that_is_named() {
     }
 }
 
+/// Tells whether a reader keeps a device of a node.
+type Keeps<'a> = &'a dyn Fn(&str, &Value) -> bool;
+
 /// The snapshots of a recording with `--filter` have what a reader of the whole would keep, in every form.
 #[test]
 fn a_filter_leaves_the_devices_and_processes_that_match() {
@@ -74,7 +77,6 @@ fn a_filter_leaves_the_devices_and_processes_that_match() {
     assert_eq!(devices(&whole).len(), 16);
     let is_below = |device: &Value| device["utilization_percent"].as_f64().unwrap() < 95.0;
     let pid = devices(&whole)[4].1["processes"][0]["pid"].clone();
-    type Keeps<'a> = &'a dyn Fn(&str, &Value) -> bool;
     let cases: [(&str, Keeps<'_>); 5] = [
         ("gpu01", &|node, _| node == "gpu01"),
         ("gpu01 util<95", &|node, device| node == "gpu01" && is_below(device)),

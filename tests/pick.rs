@@ -101,7 +101,7 @@ fn only_devices_that_match_the_filter_are_picked() {
     assert_eq!(names(&some), [node].into());
     let refused = some["refused"].as_array().unwrap().iter();
     assert!(refused.filter(|one| one["reason"] == "does not match --filter").count() > 1);
-    let none = gtop(&["pick", "-n", "1", "--filter", "util>100"]);
-    let message = String::from_utf8(none.stderr).unwrap();
-    assert!(!none.status.success() && message.contains("does not match --filter"), "{message}");
+    let refusal = gtop(&["pick", "-n", "1", "--filter", "util>100"]);
+    let message = String::from_utf8(refusal.stderr).unwrap();
+    assert!(!refusal.status.success() && message.contains("does not match --filter"), "{message}");
 }
