@@ -469,11 +469,12 @@ fn a_change_of_a_file_that_gres_conf_includes_is_seen_and_the_list_asked_for_aga
     assert!(first["configuration"]["constrained_changed"].as_f64().unwrap() > 1e9);
     assert_eq!(first["configuration"]["cached"], false);
     assert_eq!(node.read("log").lines().count(), 1);
-    // A copy with an earlier time, as rsync makes it.
-    fs::write(folder.join("more.conf"), "Name=gpu File=/dev/nvidia1\n").unwrap();
+    // A copy with an earlier time, as rsync makes it: in one step.
+    fs::write(folder.join(".more.conf"), "Name=gpu File=/dev/nvidia1\n").unwrap();
     let earlier = std::time::SystemTime::now() - Duration::from_secs(86_400);
-    let file = fs::File::options().append(true).open(folder.join("more.conf")).unwrap();
+    let file = fs::File::options().append(true).open(folder.join(".more.conf")).unwrap();
     file.set_modified(earlier).unwrap();
+    fs::rename(folder.join(".more.conf"), folder.join("more.conf")).unwrap();
     evidence(&mut rig, "a later time", |found| changed(found) > changed(&first));
     evidence(&mut rig, "a later look", |found| {
         found["configuration"]["checked"].as_f64() > first["configuration"]["checked"].as_f64()
