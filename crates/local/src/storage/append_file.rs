@@ -125,16 +125,35 @@ impl AppendFile {
 
     /// Renames it, unless there is a file of that name; it stays open.
     pub fn rename(&mut self, to: &Path) -> io::Result<()> {
-        match rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
-            // Not every file system can.
-            Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_ok() => {
+        let renamed = rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE);
+        if renamed.is_err() {
+            // Not every file system can rename without replacing.
+            if to.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, to)?,
-            renamed => renamed?,
+            fs::rename(&self.path, to)?;
         }
         sync_folder(to);
         to.clone_into(&mut self.path);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_not_renamed_to_a_name_that_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, taken, free] = ["a", "taken", "free"].map(|name| folder.path().join(name));
+        fs::write(&taken, "another's").unwrap();
+        let mut file =
+            AppendFile::open(&path, NewFile { mode: 0o600, folder_mode: 0o700 }).unwrap();
+        let error = file.rename(&taken).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&taken).unwrap(), "another's");
+        file.rename(&free).unwrap();
+        assert!(free.exists() && !path.exists());
     }
 }
