@@ -182,6 +182,9 @@ impl<'a> Printer<'a> {
 
     /// Writes a snapshot as a table, as wide as the terminal.
     fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+        if fleet.nodes.is_empty() && !self.filter.is_empty() {
+            return writeln!(out, "no node matches the filter");
+        }
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         // With always, escape sequences are printed to pipes and files too.
         let is_styled = self.env.settings.read::<ScreenSettings>().color == ColourUse::Always;

@@ -415,10 +415,11 @@ mod tests {
                     + held
                     + free
                     + faulty
-                    + faulty.min(9)
+                    + 2 * faulty.min(9)
                     + stale_devices
                     + unknown_devices,
                 unavailable: faulty.min(9),
+                in_use: faulty.min(9),
                 busy,
                 idle_held: held,
                 free,
@@ -435,7 +436,7 @@ mod tests {
             [0, 0, 0, 0, 16, 0],
         ] {
             let totals = fleet(parts);
-            for width in 41..200 {
+            for width in 45..200 {
                 let line = counted_devices(&totals, None, &[], width);
                 assert!(line.width() <= width, "{width}: {line:?}");
                 let text = line.plain_text();
