@@ -72,6 +72,19 @@ class Screen:
                 raise AssertionError(f"{what or pattern} never came; on screen:\n{text}")
             time.sleep(0.1)
 
+    def until_gone(self, pattern):
+        """Waits until no line of the screen matches."""
+        deadline = time.monotonic() + TIMEOUT
+        while self.rows(pattern):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{pattern} is still there:\n{self.text()}")
+            time.sleep(0.1)
+
+    def leave(self, pattern):
+        """Presses Esc and waits for what it closes: Esc and a letter in one read are Alt and that letter."""
+        self.press("Escape")
+        self.until_gone(pattern)
+
     def settle(self):
         """Waits until the screen stops changing: a capture may come in the middle of a frame."""
         before, now = "", self.text()

@@ -30,7 +30,7 @@ class ForeignKeys(Journey):
             self.press_each(screen, [(forward, r"^gpu02 .* 2/12 "), (back, r"^gpu01 .* 1/12 ")])
         screen.until(r"^ +PID +USER", "processes of the node")
         screen.press("p")
-        self.wait_until_gone(screen, r"^ +PID +USER ")
+        screen.until_gone(r"^ +PID +USER ")
         self.press_each(screen, [("p", r"^ +PID +USER "), ("o", r"^  NODE +JOB")])
         self.press_each(screen, [("3", r"^ +# +NAME "), (">", r"^gpu02 .* 2/12 "), ("<", r"^gpu01 .* 1/12 ")])
         self.press_each(screen, [("o", r"^  NODE +JOB"), ("q", r"^ended 0$")])
@@ -38,7 +38,7 @@ class ForeignKeys(Journey):
     def test_function_keys_and_plots_as_in_nvtop(self):
         screen = self.demo("--node-chart", "--charted=power,temp")
         self.press_each(screen, [("3", r"^0 power +\d+W"), ("g", r"^ +PID +USER")])
-        self.wait_until_gone(screen, r"^0 power ")
+        screen.until_gone(r"^0 power ")
         self.press_each(screen, [
             ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^← → node"),
             ("F2", r"^Setup "), ("4", r"^ metrics in the chart +power,temp "), ("Escape", r"^← → node"),
@@ -69,7 +69,7 @@ class ForeignKeys(Journey):
             ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"^s scope"),
         ])  # fmt: skip
         screen.press("Escape")
-        self.wait_until_gone(screen, r"tagged")
+        screen.until_gone(r"tagged")
         self.press_each(screen, [
             ("Home", r"^34768 ada on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 ada on gpu01 "),
             ("t", r"^tree +gpu01"), ("t", r"^ NODE↑ +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE↑ +GPU"),
@@ -111,13 +111,6 @@ class ForeignKeys(Journey):
         self.assertIn("\x1b[", done.stdout)
         self.assertTrue(done.stdout.isascii(), done.stdout)
         self.assertIn("POWER ", done.stdout)
-
-    def wait_until_gone(self, screen, pattern):
-        for _ in range(100):
-            screen.settle()
-            if not screen.rows(pattern):
-                return
-        self.fail(f"{pattern} is still there:\n{screen.text()}")
 
 
 class Documentation(unittest.TestCase):

@@ -95,7 +95,7 @@ class HostileNode(Journey):
                 screen.tmux("resize-window", "-t", "s", "-x", str(80 + number), "-y", str(20 + number))
             screen.press(key)
             screen.settle()
-            screen.until(r"\A(?![\s\S]*waiting for the node)", "the answer of the node")
+            screen.until_gone("waiting for the node")
             screen.settle()
             before = self.body(screen)
             # Ctrl-L redraws everything.
@@ -114,14 +114,13 @@ class HostileNode(Journey):
         self.paste(screen, "plain 600\n")
         screen.until(r"^/ plain 600", "the filter")
         self.assertFalse(screen.rows("send "))
-        screen.press("Escape")
+        screen.leave("^/ plain 600")
         # Mouse positions outside the screen, and unknown sequences.
         for text in ["\x1b[<0;0;0M", "\x1b[<0;65535;1M", "\x1b[M   ", "\x1bOz", "\x1b[5n"]:
             screen.type(text)
         screen.press("K")
         screen.until(r"send KILL to this process", "the confirmation: this time the key was pressed")
-        screen.press("Escape")
-        screen.until(r"\A(?![\s\S]*send KILL)", "the confirmation closed")
+        screen.leave("send KILL")
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 

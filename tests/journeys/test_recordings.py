@@ -35,7 +35,7 @@ class Recordings(Journey):
         screen.type(":nonsense")
         screen.press("Enter")
         screen.until(r"not a time: write 14:05, -3m", "what is wrong with the time")
-        screen.press("Escape")
+        screen.leave("not a time")
         screen.press("F9")
         screen.until(r"this is a recording; nothing is sent to nodes", "that nobody gets a signal")
         screen.press("q")

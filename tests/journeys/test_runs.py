@@ -108,10 +108,10 @@ class Runs(Journey):
         screen.until(r"aa is not deleted: it is running", "the run of the row")
         screen.press("e")
         screen.until(r"variables of aa .* pid %d" % live.pid, "its variables")
-        self.leave_dialog(screen, "variables of")
+        screen.leave("variables of")
         screen.press("o")
         screen.until(r"^output of aa ", "its output")
-        self.leave_dialog(screen, "output of")
+        screen.leave("output of")
         self.assertTrue(os.path.exists(self.path("runs", "bb", "progress.json")))
         screen.press("t")
         screen.until(rf"    \[T\] {live.pid} ", "its threads")
@@ -119,13 +119,6 @@ class Runs(Journey):
         screen.until(r"^bb ", "the rows folded")
         screen.settle()
         self.assertFalse(screen.rows(r"\[[PT]\]"))
-
-    def leave_dialog(self, screen, what):
-        screen.press("Escape")
-        deadline = time.monotonic() + TIMEOUT
-        while screen.rows(what):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
 
     def test_a_conflicting_edit_is_caught_and_types_are_kept(self):
         self.train("live")

@@ -209,7 +209,7 @@ class Journeys(LabCase):
         screen.save_fahrenheit()
         with open(f"{home}/.config/gtop/setup.toml", encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
-        screen.press("Escape")
+        screen.leave("^Setup ")
         screen.type("q")
         self.assertEqual(screen.status(), 0)
         again = self.open("gpu01", home="setup")
@@ -244,7 +244,7 @@ class Journeys(LabCase):
         screen.until(r"util<10 user=alice", "the filter prompt")
         screen.type("user=alice")
         screen.until(r"^/ .*user=alice", "what was typed")
-        screen.press("Escape")
+        screen.leave("^/ ")
         screen.type("z")
         screen.until(r"FROZEN", "the frozen screen")
         screen.type("z")
