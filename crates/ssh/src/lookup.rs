@@ -29,12 +29,22 @@ const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
 /// The error of `ssh -G` when `ForkAfterAuthentication` requires a command.
 const NEEDS_COMMAND: &str = "fork into background without a command";
 
+/// What is asked of the configuration of a host.
+type Question<T> =
+    fn(&ClientState, &ParsedConfig, &HostQuery, Option<HasAddress>) -> Result<T, ConfigError>;
+
+/// What the files of a version of the configuration say.
+struct Evaluated<T> {
+    version: u64,
+    found: Result<T, ConfigError>,
+}
+
 impl Client {
     /// Returns every effective option of a target, and where it was set.
     pub async fn effective_options(&self, ssh: &SshTarget) -> Result<Vec<EffectiveOption>, Fault> {
         let query = self.host_query(ssh);
         query.check()?;
-        let found = self.evaluate(&query, ClientState::all_options).await?.1;
+        let found = self.evaluate(&query, ClientState::all_options).await?.found;
         let env = &self.0.options.env;
         Ok(match found {
             Err(ConfigError::NeedsSsh { at, what }) => {
@@ -104,7 +114,8 @@ impl Client {
     /// Returns the settings of a host; runs `ssh -G` if needed.
     pub async fn host_settings(&self, query: &HostQuery) -> Result<Arc<HostSettings>, Fault> {
         query.check()?;
-        let (version, found) = self.evaluate(query, ClientState::cached_settings).await?;
+        let Evaluated { version, found } =
+            self.evaluate(query, ClientState::cached_settings).await?;
         let settings = match found {
             Ok(settings) => settings,
             Err(ConfigError::NeedsSsh { at, what }) => {
@@ -122,26 +133,21 @@ impl Client {
     async fn evaluate<T: Send + 'static>(
         &self,
         query: &HostQuery,
-        answer: fn(
-            &ClientState,
-            &ParsedConfig,
-            &HostQuery,
-            Option<HasAddress>,
-        ) -> Result<T, ConfigError>,
-    ) -> Result<(u64, Result<T, ConfigError>), Fault> {
+        question: Question<T>,
+    ) -> Result<Evaluated<T>, Fault> {
         let deadline = Deadline::after(CONFIG_TIMEOUT);
         let read = |has_address, permit: Option<OwnedSemaphorePermit>| {
             let query = query.clone();
             let read = self.run_blocking(move |shared| {
                 let config = shared.configuration();
-                let found = answer(shared, &config, &query, has_address);
+                let found = question(shared, &config, &query, has_address);
                 drop(permit);
-                (config.version, found)
+                Evaluated { version: config.version, found }
             });
             deadline.timeout(ConnectPhase::Configuration, read)
         };
         let first = read(None, None).await??;
-        let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
+        let Err(ConfigError::NeedsLookup) = first.found else { return Ok(first) };
         // The permit goes along: a lookup cannot be stopped, only not started.
         let permit = Arc::clone(&self.0.resolve_permits).acquire_owned();
         let permit = deadline.timeout(ConnectPhase::Configuration, permit).await?;

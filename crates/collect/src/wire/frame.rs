@@ -180,18 +180,23 @@ pub(crate) fn encode_text(body: &Body) -> Vec<u8> {
     };
     // Structs of strings and finite numbers can always be serialized.
     let Ok(json) = json else { return Vec::new() };
-    let mut frame = Vec::with_capacity(json.len() + 16);
-    for letter in with_kind(kind, &json).chars() {
+    to_ascii(&with_kind(kind, &json))
+}
+
+/// Escapes the letters of a JSON text that are not ASCII.
+fn to_ascii(json: &str) -> Vec<u8> {
+    let mut ascii = Vec::with_capacity(json.len());
+    for letter in json.chars() {
         if letter.is_ascii() {
-            frame.push(letter as u8);
+            ascii.push(letter as u8);
         } else {
             let mut units = [0; 2];
             for unit in letter.encode_utf16(&mut units) {
-                frame.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+                ascii.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
             }
         }
     }
-    frame
+    ascii
 }
 
 /// Puts the kind of a body in front of the keys of an object.
