@@ -213,8 +213,8 @@ mod tests {
     fn theme_and_background_are_set_independently() {
         let colourless = |_: &str| None;
         for (values, palette, detects_background) in [
-            (vec![], Palette::Dark, true),
-            (vec![("theme", "hot")], Palette::Hot, true),
+            (vec![], Palette::Neutral, true),
+            (vec![("theme", "hot")], Palette::HotNeutral, true),
             (vec![("theme", "hot"), ("background", "light")], Palette::HotLight, false),
             (
                 vec![("theme", "color-blind"), ("background", "light")],
@@ -222,10 +222,10 @@ mod tests {
                 false,
             ),
             (vec![("background", "light")], Palette::Light, false),
-            (vec![("key-scheme", "nvitop")], Palette::Hot, true),
-            (vec![("key-scheme", "nvitop"), ("background", "light")], Palette::HotLight, false),
+            (vec![("key-scheme", "nvitop")], Palette::Neutral, true),
+            (vec![("key-scheme", "nvitop"), ("background", "light")], Palette::Light, false),
             (vec![("key-scheme", "nvitop"), ("theme", "mono")], Palette::Mono, true),
-            (vec![("key-scheme", "htop")], Palette::Dark, true),
+            (vec![("key-scheme", "htop")], Palette::Neutral, true),
             (vec![("theme", "light")], Palette::Light, false),
             (vec![("theme", "dark"), ("background", "light")], Palette::Light, false),
             (vec![("theme", "light"), ("background", "auto")], Palette::Light, false),

@@ -29,7 +29,7 @@ impl Appearance {
 
     fn adapt(&mut self) {
         if let Some(is_light) = self.is_light.filter(|_| self.detects_background) {
-            self.theme = self.theme.for_background(is_light);
+            self.theme = self.theme.for_background(Some(is_light));
         }
     }
 }

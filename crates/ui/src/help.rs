@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::action::Action;
 use crate::filter_prompt::syntax;
 use crate::keymap::Keymap;
-use crate::theme::Palette;
+use crate::theme::Theme;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
@@ -47,7 +47,7 @@ impl HelpPage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HelpSubject<'a> {
     pub(crate) view: View,
-    pub(crate) palette: Palette,
+    pub(crate) theme: Theme,
     /// The columns of the view's tables.
     pub(crate) columns: &'a [ColumnGroup],
     /// What the screen shows.
@@ -264,14 +264,14 @@ impl Topic {
 
 /// Explains the signs and colours on the screen.
 fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let HelpSubject { view, palette, shown, scheduler, .. } = *subject;
+    let HelpSubject { view, theme, shown, scheduler, .. } = *subject;
     let mut lines =
         vec![Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong)];
     let topics = Topic::of_view(view);
     if topics.contains(&Topic::Devices) {
         let load = Line::new().gap(2).text("low", Tone::Low).gap(1).text("mid", Tone::Mid);
         let load = load.gap(1).text("high", Tone::High).gap(2);
-        lines.push(load.text(palette.legend(), Tone::Plain));
+        lines.push(load.text(theme.legend(), Tone::Plain));
     }
     for sign in SIGNS.iter().filter(|sign| topics.contains(&sign.topic)) {
         let is_shown = if sign.text == GREY { shown.has_old_values } else { shown.has(sign.text) };
@@ -355,11 +355,19 @@ const SIGNS: [Sign; 14] = [
 mod tests {
     use super::*;
     use crate::key_scheme::KeyScheme;
+    use crate::theme::{ColourDepth, GlyphSet, Palette};
+
+    const DARK: Theme = Theme {
+        palette: Palette::Dark,
+        depth: ColourDepth::Indexed256,
+        glyphs: GlyphSet::Unicode,
+        is_colorful: false,
+    };
 
     fn subject(view: View, shown: &ShownSigns) -> HelpSubject<'_> {
         HelpSubject {
             view,
-            palette: Palette::Dark,
+            theme: DARK,
             columns: &[],
             shown,
             scheduler: "the scheduler",
@@ -421,12 +429,13 @@ mod tests {
     #[test]
     fn the_legend_describes_the_palette() {
         for palette in Palette::ALL {
+            let theme = Theme { palette, ..DARK };
             let shown = ShownSigns::default();
-            let subject = HelpSubject { palette, ..subject(View::Fleet, &shown) };
+            let subject = HelpSubject { theme, ..subject(View::Fleet, &shown) };
             let legend = symbol_lines(&subject, 80);
             let texts = legend.iter().flat_map(|line| &line.spans);
             let is_meaning =
-                |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
+                |kind: &SpanContent| *kind == SpanContent::Text(theme.legend().to_owned());
             assert!(texts.into_iter().any(|piece| is_meaning(&piece.content)), "{palette:?}");
         }
     }

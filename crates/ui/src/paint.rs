@@ -218,7 +218,9 @@ impl LinePainter<'_> {
             Symbol::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
                 (letter, style)
             }
-            Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
+            Symbol::Letter(letter, hue) => {
+                (letter, style.patch(self.theme.hue(hue, self.row_style)))
+            }
             Symbol::Level(_) | Symbol::Idle | Symbol::Faulty | Symbol::Overflow => {
                 return self.glyph(x, self.symbol_glyph(symbol), style);
             }

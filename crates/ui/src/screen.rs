@@ -931,7 +931,7 @@ impl Ui {
         let context = self.shown.context();
         let subject = HelpSubject {
             view: self.navigation.view,
-            palette: self.appearance.theme.palette,
+            theme: self.appearance.theme,
             columns: &self.navigation.columns(),
             shown: help.shown(size)?,
             scheduler: context.scheduler().name,

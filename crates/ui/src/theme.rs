@@ -23,7 +23,7 @@ pub struct Theme {
 choices! {
     /// The themes to choose from.
     pub enum ThemeName {
-        /// As the background needs, or as the key scheme has it.
+        /// As the background needs.
         #[default]
         Auto = value("auto", "greener when busier"),
         Dark = value("dark", "auto for a dark background, unless background is set"),
@@ -31,7 +31,7 @@ choices! {
         Mono = value("mono", "no colours; bold, dim and reverse video"),
         ColourBlind =
             value("colour-blind", "blue for load, orange for warnings").with_alias("color-blind"),
-        Hot = value("hot", "green, yellow, red with rising load"),
+        Hot = value("hot", "green, yellow, orange with rising load"),
     }
 }
 
@@ -77,31 +77,48 @@ pub enum GlyphSet {
 }
 
 impl Theme {
-    /// Returns the theme for a light or a dark background.
+    /// Returns the theme for a light or a dark background, or for one that is not known.
     #[must_use]
-    pub(crate) fn for_background(self, is_light: bool) -> Self {
+    pub(crate) fn for_background(self, is_light: Option<bool>) -> Self {
         Self { palette: self.palette.for_background(is_light), ..self }
+    }
+
+    /// Returns the legend of the load colours for the help page.
+    pub(crate) fn legend(self) -> &'static str {
+        let palette = if self.has_no_shades() { Palette::Mono } else { self.palette };
+        palette.legend()
     }
 
     /// Returns the style of text.
     pub fn style(self, tone: Tone, row_style: RowStyle) -> Style {
-        let style = match (self.palette, self.depth) {
-            (Palette::Mono, _) => palette::style_mono(tone),
-            (palette, ColourDepth::Ansi16) => palette::style_16(palette, tone),
-            (palette, ColourDepth::Indexed256 | ColourDepth::TrueColour) => {
-                palette::text_style_256(palette, tone)
+        let row = self.row_style(row_style);
+        match (self.depth, row_style) {
+            _ if self.palette == Palette::Mono => row.patch(palette::style_mono(tone)),
+            (ColourDepth::Ansi16, RowStyle::Plain) => palette::style_16(self.palette, tone),
+            (ColourDepth::Ansi16, RowStyle::Selected) if tone == Tone::Caret => row.reversed(),
+            (ColourDepth::Ansi16, RowStyle::Selected) => {
+                if matches!(tone, Tone::Warn | Tone::Bad) {
+                    row.underlined()
+                } else {
+                    row
+                }
             }
-        };
-        self.row_style(row_style).patch(style)
+            (ColourDepth::Indexed256 | ColourDepth::TrueColour, _) => {
+                row.patch(palette::text_style_256(self.palette_on(row_style), tone))
+            }
+        }
     }
 
-    /// Returns the style of a bar, graph or level. It is never reversed, since that would show a full bar as
-    /// an empty one.
+    /// Returns the style of a bar, graph or level.
     pub(crate) fn bar_style(self, tone: Tone, row_style: RowStyle) -> Style {
-        if self.has_no_shades() {
-            return self.style(tone, RowStyle::Plain).remove_modifier(Modifier::REVERSED);
+        match self.depth {
+            _ if self.has_one_colour(row_style) => self.style(tone, row_style),
+            ColourDepth::Ansi16 => palette::value_style_16(self.palette, tone),
+            ColourDepth::Indexed256 | ColourDepth::TrueColour => {
+                let fill = palette::bar_style_256(self.palette_on(row_style), tone);
+                self.row_style(row_style).patch(fill)
+            }
         }
-        self.row_style(row_style).patch(palette::bar_style_256(self.palette, tone))
     }
 
     /// Returns the style of a level in a cell of its own. On a light background, a thin line of a warning or a fault is
@@ -117,46 +134,49 @@ impl Theme {
 
     /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
     pub(crate) fn gradient_style(self, part: f32, row_style: RowStyle) -> Style {
-        let gradient = palette::gradient(self.palette, self.depth, part);
-        if self.has_no_shades() {
-            return gradient.remove_modifier(Modifier::REVERSED);
+        let row = self.row_style(row_style);
+        if self.has_one_colour(row_style) {
+            return row;
         }
-        self.row_style(row_style).patch(gradient)
+        row.patch(palette::gradient(self.palette_on(row_style), self.depth, part))
     }
 
     /// Returns the colour of a numbered item, such as a user, that is marked by colour and letter; the
-    /// default style without colours.
-    pub(crate) fn hue(self, number: u8) -> Style {
+    /// default style where the letter alone marks it.
+    pub(crate) fn hue(self, number: u8, row_style: RowStyle) -> Style {
         let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
         let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
-        let basic =
-            [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
-        if self.palette == Palette::Mono {
+        let palette = self.palette_on(row_style);
+        if self.has_one_colour(row_style) || palette.is_neutral() {
             return Style::new();
         }
-        let palette = if self.depth == ColourDepth::Ansi16 {
-            basic
-        } else if self.palette.is_light() {
-            light
-        } else {
-            dark
+        let colours: &[Color] = match (self.depth, palette.is_light()) {
+            (ColourDepth::Ansi16, false) => {
+                &[Color::Cyan, Color::Green, Color::LightMagenta, Color::Reset]
+            }
+            (ColourDepth::Ansi16, true) => &[Color::Blue, Color::Magenta, Color::Reset],
+            (ColourDepth::Indexed256 | ColourDepth::TrueColour, false) => &dark,
+            (ColourDepth::Indexed256 | ColourDepth::TrueColour, true) => &light,
         };
-        let colour = palette.get(usize::from(number) % palette.len());
+        let colour = colours.get(usize::from(number) % colours.len());
         colour.map_or_else(Style::new, |colour| Style::new().fg(*colour))
     }
 
-    /// Returns the style of the blank cells of a row.
+    /// Returns the style of the blank cells of a row. A selected row has both colours of its own, so that it can be read
+    /// also if the background is not what the palette is for.
     pub(crate) fn row_style(self, row_style: RowStyle) -> Style {
-        match (row_style, self.palette) {
-            (RowStyle::Plain, _) => Style::new(),
-            (RowStyle::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
+        match row_style {
+            RowStyle::Plain => Style::new(),
+            RowStyle::Selected if self.palette == Palette::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
-            (RowStyle::Selected, palette) if palette.is_light() => {
+            RowStyle::Selected if self.depth == ColourDepth::Ansi16 => {
+                Style::new().fg(Color::Black).bg(Color::Cyan)
+            }
+            RowStyle::Selected if self.palette.is_light() => {
                 Style::new().fg(Color::Indexed(235)).bg(Color::Indexed(254))
             }
-            // With both colours, the row can be read also if the background is not what the palette is for.
-            (RowStyle::Selected, _) => Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(236)),
+            RowStyle::Selected => Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(236)),
         }
     }
 
@@ -165,13 +185,27 @@ impl Theme {
         if self.has_no_shades() {
             return None;
         }
-        let shade = match (self.palette.is_light(), row_style) {
-            (false, RowStyle::Plain) => 238,
-            (false, RowStyle::Selected) => 241,
-            (true, RowStyle::Plain) => 251,
-            (true, RowStyle::Selected) => 248,
+        let palette = self.palette_on(row_style);
+        let shade = match row_style {
+            RowStyle::Plain if palette.is_neutral() => 245,
+            RowStyle::Plain if palette.is_light() => 251,
+            RowStyle::Plain => 238,
+            RowStyle::Selected if palette.is_light() => 248,
+            RowStyle::Selected => 241,
         };
         Some(self.row_style(row_style).fg(Color::Indexed(shade)))
+    }
+
+    /// Returns the palette of a row: the background of a selected one is known.
+    fn palette_on(self, row_style: RowStyle) -> Palette {
+        let is_own = row_style == RowStyle::Selected && self.palette.is_neutral();
+        if is_own { self.palette.for_background(Some(false)) } else { self.palette }
+    }
+
+    /// Returns true if all cells of a row have the same colours, as in a selected row without shades: parts in other colours
+    /// would look like holes.
+    fn has_one_colour(self, row_style: RowStyle) -> bool {
+        self.palette == Palette::Mono || (self.has_no_shades() && row_style == RowStyle::Selected)
     }
 
     /// Returns true if the terminal cannot show shades of grey.
@@ -252,7 +286,7 @@ mod tests {
         list += &line("gradient", gradient.map(|part| theme.gradient_style(part, rows[0])).into());
         list += &line("track", rows.into_iter().filter_map(|row| theme.track_style(row)).collect());
         list += &line("blank", rows.map(|row| theme.row_style(row)).into());
-        list + &line("hues", (0..6).map(|number| theme.hue(number)).collect())
+        list + &line("hues", (0..6).map(|number| theme.hue(number, rows[0])).collect())
     }
 
     #[test]
@@ -269,18 +303,36 @@ mod tests {
 
     #[test]
     fn loads_and_faults_differ_in_every_theme() {
-        for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
-            let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
-            let styles = kinds.map(|tone| theme.style(tone, RowStyle::Plain));
-            for (place, style) in styles.iter().enumerate() {
-                assert!(!styles[..place].contains(style), "{theme:?} {:?}", kinds[place]);
+        let loads = [Tone::Low, Tone::Mid, Tone::High];
+        for theme in themes() {
+            let style = |tone| theme.style(tone, RowStyle::Plain);
+            let bar = |tone| theme.bar_style(tone, RowStyle::Plain);
+            assert_ne!(style(Tone::Warn), style(Tone::Bad), "{theme:?}");
+            for (place, load) in loads.into_iter().enumerate() {
+                for problem in [Tone::Warn, Tone::Bad] {
+                    assert_ne!(style(load), style(problem), "{theme:?} {load:?} {problem:?}");
+                    assert_ne!(bar(load), bar(problem), "{theme:?} {load:?} {problem:?}");
+                }
+                let lower = loads[..place].iter().map(|tone| bar(*tone));
+                let differs = !lower.into_iter().any(|lower| lower == bar(load));
+                assert!(differs || theme.has_no_shades(), "{theme:?} {load:?}");
             }
         }
     }
 
-    /// Black and Solarized dark; white and Solarized light.
-    const BACKGROUNDS: [[[u8; 3]; 2]; 2] =
-        [[[0, 0, 0], [0, 0x2b, 0x36]], [[0xff, 0xff, 0xff], [0xfd, 0xf6, 0xe3]]];
+    const BLACK: [u8; 3] = [0, 0, 0];
+    const WHITE: [u8; 3] = [0xff, 0xff, 0xff];
+    const SOLARIZED_DARK: [u8; 3] = [0, 0x2b, 0x36];
+    const SOLARIZED_LIGHT: [u8; 3] = [0xfd, 0xf6, 0xe3];
+
+    /// Returns the backgrounds that a palette is for, out of a dark and a light one.
+    fn grounds(palette: Palette, dark: [u8; 3], light: [u8; 3]) -> Vec<[u8; 3]> {
+        if palette.is_neutral() {
+            vec![dark, light]
+        } else {
+            vec![if palette.is_light() { light } else { dark }]
+        }
+    }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others depend on the terminal")]
     fn rgb(colour: Color) -> Option<[u8; 3]> {
@@ -312,9 +364,14 @@ mod tests {
         let is_colour = |colour: &Color| !matches!(colour, Color::Reset);
         let fg = rgb(style.fg.filter(is_colour)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
-        let row_styles = own
-            .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);
-        row_styles.into_iter().map(|row_style| contrast(fg, row_style)).min_by(f64::total_cmp)
+        let backgrounds = own.map_or_else(
+            || {
+                let solarized = grounds(theme.palette, SOLARIZED_DARK, SOLARIZED_LIGHT);
+                [grounds(theme.palette, BLACK, WHITE), solarized].concat()
+            },
+            |own| vec![own],
+        );
+        backgrounds.into_iter().map(|background| contrast(fg, background)).min_by(f64::total_cmp)
     }
 
     #[test]
@@ -324,10 +381,12 @@ mod tests {
             |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
         for theme in themes().filter(coloured) {
             for row_style in [RowStyle::Plain, RowStyle::Selected] {
-                let hues = (0..6).map(|hue| theme.row_style(row_style).patch(theme.hue(hue)));
+                let hues =
+                    (0..6).map(|hue| theme.row_style(row_style).patch(theme.hue(hue, row_style)));
                 for style in TONES.map(|tone| theme.style(tone, row_style)).into_iter().chain(hues)
                 {
-                    assert!(!style.add_modifier.contains(Modifier::DIM), "{theme:?} {style:?}");
+                    let is_dim = style.add_modifier.contains(Modifier::DIM);
+                    assert!(!is_dim || theme.palette.is_neutral(), "{theme:?} {style:?}");
                     let lowest_contrast = lowest_contrast(theme, style);
                     assert!(
                         lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 4.5),
@@ -346,6 +405,135 @@ mod tests {
                         lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
                         "{theme:?} {style:?} {lowest_contrast:?}"
                     );
+                }
+            }
+        }
+    }
+
+    /// The 16 colours of a terminal, and what it does with bold ones.
+    struct Terminal {
+        name: &'static str,
+        colours: [u32; 16],
+        dark: [u8; 3],
+        light: [u8; 3],
+        bold_is_bright: Option<bool>,
+        /// The lowest contrast of its own colours to its backgrounds.
+        least_text: f64,
+    }
+
+    /// The defaults of xterm (`XTerm-col.ad`), those of the Linux console (`drivers/tty/vt/vt.c`), and those of Solarized
+    /// (ethanschoonover.com/solarized), none of whose colours has a contrast of 4.5 to both of its backgrounds.
+    const TERMINALS: [Terminal; 3] = [
+        Terminal {
+            name: "xterm",
+            colours: [
+                0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd,
+                0xe5_e5e5, 0x7f_7f7f, 0xff_0000, 0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff,
+                0x00_ffff, 0xff_ffff,
+            ],
+            dark: BLACK,
+            light: WHITE,
+            bold_is_bright: None,
+            least_text: 4.45,
+        },
+        Terminal {
+            name: "Linux console",
+            colours: [
+                0x00_0000, 0xaa_0000, 0x00_aa00, 0xaa_5500, 0x00_00aa, 0xaa_00aa, 0x00_aaaa,
+                0xaa_aaaa, 0x55_5555, 0xff_5555, 0x55_ff55, 0xff_ff55, 0x55_55ff, 0xff_55ff,
+                0x55_ffff, 0xff_ffff,
+            ],
+            dark: BLACK,
+            light: WHITE,
+            bold_is_bright: Some(true),
+            least_text: 4.5,
+        },
+        Terminal {
+            name: "Solarized",
+            colours: [
+                0x07_3642, 0xdc_322f, 0x85_9900, 0xb5_8900, 0x26_8bd2, 0xd3_3682, 0x2a_a198,
+                0xee_e8d5, 0x00_2b36, 0xcb_4b16, 0x58_6e75, 0x65_7b83, 0x83_9496, 0x6c_71c4,
+                0x93_a1a1, 0xfd_f6e3,
+            ],
+            dark: SOLARIZED_DARK,
+            light: SOLARIZED_LIGHT,
+            bold_is_bright: Some(false),
+            least_text: 3.2,
+        },
+    ];
+
+    impl Terminal {
+        /// Returns what a colour may look like, which for a bold one depends on settings.
+        fn looks(&self, colour: Color, is_bold: bool) -> Vec<[u8; 3]> {
+            let names = [
+                Color::Black,
+                Color::Red,
+                Color::Green,
+                Color::Yellow,
+                Color::Blue,
+                Color::Magenta,
+                Color::Cyan,
+                Color::Gray,
+                Color::DarkGray,
+                Color::LightRed,
+                Color::LightGreen,
+                Color::LightYellow,
+                Color::LightBlue,
+                Color::LightMagenta,
+                Color::LightCyan,
+                Color::White,
+            ];
+            let number = names.iter().position(|name| *name == colour).expect("one of 16");
+            let bright = if is_bold && number < 8 { number + 8 } else { number };
+            let numbers = match self.bold_is_bright {
+                Some(true) => vec![bright],
+                Some(false) => vec![number],
+                None => vec![number, bright],
+            };
+            let bytes = |number: usize| {
+                let [_, red, green, blue] = self.colours[number].to_be_bytes();
+                [red, green, blue]
+            };
+            numbers.into_iter().map(bytes).collect()
+        }
+
+        fn assert_contrast(&self, theme: Theme, style: Style, least: f64) {
+            let Some(fg) = style.fg.filter(|fg| *fg != Color::Reset) else { return };
+            let is_bold = style.add_modifier.contains(Modifier::BOLD);
+            let grounds = match style.bg {
+                Some(bg) => self.looks(bg, false),
+                None => grounds(theme.palette, self.dark, self.light),
+            };
+            for look in self.looks(fg, is_bold) {
+                for ground in &grounds {
+                    let found = contrast(look, *ground);
+                    let context = format!("{} {:?} {style:?} {ground:?}", self.name, theme.palette);
+                    assert!(found >= least, "{context}: {found}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sixteen_colours_have_the_contrast_that_a_terminal_offers() {
+        for theme in themes().filter(|theme| theme.depth == ColourDepth::Ansi16) {
+            for (terminal, row_style) in TERMINALS.iter().flat_map(|terminal| {
+                [RowStyle::Plain, RowStyle::Selected].map(|row_style| (terminal, row_style))
+            }) {
+                let hues =
+                    (0..6).map(|hue| theme.row_style(row_style).patch(theme.hue(hue, row_style)));
+                for style in TONES.map(|tone| theme.style(tone, row_style)).into_iter().chain(hues)
+                {
+                    terminal.assert_contrast(theme, style, terminal.least_text);
+                }
+                let levels = TONES.map(|tone| theme.level_style(tone, row_style));
+                for style in
+                    TONES.map(|tone| theme.bar_style(tone, row_style)).into_iter().chain(levels)
+                {
+                    terminal.assert_contrast(theme, style, 3.0);
+                }
+                for style in [0.0, 0.5, 1.0].map(|part| theme.gradient_style(part, row_style)) {
+                    terminal.assert_contrast(theme, style, 3.0);
                 }
             }
         }
@@ -378,11 +566,12 @@ mod tests {
         let is_grey = |style: Style| style.fg.is_some() && spread(style) < 16;
         for theme in themes().filter(coloured) {
             for tone in TONES {
-                for style in
-                    [theme.style(tone, RowStyle::Plain), theme.bar_style(tone, RowStyle::Plain)]
-                {
-                    assert_eq!(is_grey(style), tone == Tone::Stale, "{theme:?} {tone:?}");
-                }
+                let is_stale = tone == Tone::Stale;
+                let bar = theme.bar_style(tone, RowStyle::Plain);
+                assert_eq!(is_grey(bar), is_stale, "{theme:?} {tone:?}");
+                let style = theme.style(tone, RowStyle::Plain);
+                let is_dim = style.add_modifier.contains(Modifier::DIM);
+                assert_eq!(is_grey(style) || is_dim, is_stale, "{theme:?} {tone:?}");
             }
             for part in (0..=20_u8).map(|part| f32::from(part) / 20.0) {
                 assert!(!is_grey(theme.gradient_style(part, RowStyle::Plain)), "{theme:?} {part}");
@@ -391,15 +580,19 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_never_reversed() {
+    fn a_selected_row_has_no_holes() {
         for theme in themes() {
-            for style in TONES.map(|tone| theme.bar_style(tone, RowStyle::Selected)) {
-                let is_caret = style == theme.bar_style(Tone::Caret, RowStyle::Selected);
-                let is_turned = style.add_modifier.contains(Modifier::REVERSED);
-                assert!(!is_turned || is_caret, "{theme:?} {style:?}");
+            let ground = |style: Style| (style.bg, style.add_modifier.contains(Modifier::REVERSED));
+            let blank = ground(theme.row_style(RowStyle::Selected));
+            assert_ne!(blank, (None, false), "{theme:?}");
+            for tone in TONES.into_iter().filter(|tone| *tone != Tone::Caret) {
+                let (text, bar) = (
+                    theme.style(tone, RowStyle::Selected),
+                    theme.bar_style(tone, RowStyle::Selected),
+                );
+                assert_eq!([ground(text), ground(bar)], [blank; 2], "{theme:?} {tone:?}");
             }
-            let gradient = theme.gradient_style(0.5, RowStyle::Selected);
-            assert!(!gradient.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
+            assert_eq!(ground(theme.gradient_style(0.5, RowStyle::Selected)), blank, "{theme:?}");
         }
     }
 
@@ -472,15 +665,17 @@ mod tests {
         assert!((difference([0; 3], [255; 3], USUAL_SIGHT) - 100.0).abs() < 0.01);
         let values = [Tone::Stale, Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
         let is_problem = |tone| matches!(tone, Tone::Warn | Tone::Bad);
-        let for_all = [Palette::ColourBlind, Palette::ColourBlindLight];
+        let for_all =
+            [Palette::ColourBlind, Palette::ColourBlindLight, Palette::ColourBlindNeutral];
         for theme in themes().filter(|theme| for_all.contains(&theme.palette)) {
             if theme.depth == ColourDepth::Ansi16 {
                 continue;
             }
-            let styles: [fn(Theme, Tone) -> Style; 2] = [
-                |theme, tone| theme.style(tone, RowStyle::Plain),
-                |theme, tone| theme.bar_style(tone, RowStyle::Plain),
-            ];
+            let mut styles: Vec<fn(Theme, Tone) -> Style> =
+                vec![|theme, tone| theme.bar_style(tone, RowStyle::Plain)];
+            if !theme.palette.is_neutral() {
+                styles.push(|theme, tone| theme.style(tone, RowStyle::Plain));
+            }
             for (style, sight) in styles.into_iter().flat_map(|style| {
                 [USUAL_SIGHT, PROTANOPIA, DEUTERANOPIA].map(|sight| (style, sight))
             }) {
@@ -488,7 +683,12 @@ mod tests {
                 for (index, one) in values.into_iter().enumerate() {
                     for other in values[..index].iter().copied() {
                         // A problem must never be taken for a load or an old value.
-                        let least = if is_problem(one) == is_problem(other) { 10.0 } else { 30.0 };
+                        let least = match is_problem(one) == is_problem(other) {
+                            false => 30.0,
+                            // Fewer colours have the contrast to all backgrounds.
+                            true if theme.palette.is_neutral() => 9.5,
+                            true => 10.0,
+                        };
                         let found = difference(colour(one), colour(other), sight);
                         assert!(found >= least, "{theme:?} {one:?} {other:?}: {found}");
                     }

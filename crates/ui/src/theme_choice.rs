@@ -1,9 +1,7 @@
 //! Which theme is drawn: what the settings choose, and the environment where they leave it open.
 
-use crate::key_scheme::KeyScheme;
 use crate::settings::ScreenSettings;
 use crate::theme::{Background, ColourDepth, ColourUse, GlyphSet, Palette, Theme, ThemeName};
-use gtop_fleet::settings::Layer;
 
 impl ScreenSettings {
     /// Returns true if a light background is chosen, false for a dark one, `None` if the terminal decides.
@@ -23,12 +21,7 @@ impl ScreenSettings {
     pub fn chosen_theme(&self, lookup: impl Fn(&str) -> Option<String>) -> Theme {
         let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
-        let background = variable("COLORFGBG");
-        let background = background.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
-        let is_light = self.is_light().unwrap_or(matches!(background, Some(7 | 15)));
-        // As bright as nvitop, unless a theme is chosen.
-        let is_hot = self.theme.layer == Layer::Default && self.key_scheme == KeyScheme::Nvitop;
-        let name = if is_hot { ThemeName::Hot } else { self.theme.value };
+        let is_light = self.is_light().or_else(|| told_background(&term, variable("COLORFGBG")));
         let has_colour = match self.color {
             ColourUse::Auto => term != "dumb",
             ColourUse::Always => true,
@@ -45,7 +38,7 @@ impl ScreenSettings {
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
         let is_ascii = self.ascii.unwrap_or(!has_blocks);
         let theme = Theme {
-            palette: if has_colour { name.palette() } else { Palette::Mono },
+            palette: if has_colour { self.theme.value.palette() } else { Palette::Mono },
             depth: match (is_full, is_rich) {
                 (true, _) => ColourDepth::TrueColour,
                 (false, true) => ColourDepth::Indexed256,
@@ -58,6 +51,16 @@ impl ScreenSettings {
     }
 }
 
+/// Returns true for a light background, false for a dark one, `None` if the environment does not tell.
+fn told_background(term: &str, colorfgbg: Option<String>) -> Option<bool> {
+    match colorfgbg.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok()) {
+        Some(7 | 15) => Some(true),
+        Some(0..=6 | 8) => Some(false),
+        // The Linux console is black.
+        _ => (term == "linux").then_some(false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,22 +70,22 @@ mod tests {
     fn the_environment_chooses_the_theme() {
         let utf8 = ("LANG", "en_US.UTF-8");
         for (variables, palette, depth, glyphs) in [
-            (vec![], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![], Palette::Neutral, ColourDepth::Ansi16, GlyphSet::Ascii),
             (
                 vec![utf8, ("TERM", "xterm-256color")],
-                Palette::Dark,
+                Palette::Neutral,
                 ColourDepth::Indexed256,
                 GlyphSet::Unicode,
             ),
             (
                 vec![utf8, ("COLORTERM", "truecolor")],
-                Palette::Dark,
+                Palette::Neutral,
                 ColourDepth::TrueColour,
                 GlyphSet::Unicode,
             ),
             (
                 vec![utf8, ("TERM", "xterm-direct")],
-                Palette::Dark,
+                Palette::Neutral,
                 ColourDepth::TrueColour,
                 GlyphSet::Unicode,
             ),
@@ -98,8 +101,13 @@ mod tests {
                 ColourDepth::Ansi16,
                 GlyphSet::Unicode,
             ),
-            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
-            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
+            (vec![utf8, ("LC_ALL", "C")], Palette::Neutral, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (
+                vec![("LC_CTYPE", "C.utf8")],
+                Palette::Neutral,
+                ColourDepth::Ansi16,
+                GlyphSet::Unicode,
+            ),
             (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
             (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Ascii),
         ] {
@@ -129,7 +137,7 @@ mod tests {
         };
         let light = ("COLORFGBG", "0;15");
         for (settings, variables, palette) in [
-            (of(ThemeName::Hot), vec![], Palette::Hot),
+            (of(ThemeName::Hot), vec![], Palette::HotNeutral),
             (of(ThemeName::Hot), vec![light], Palette::HotLight),
             (of(ThemeName::ColourBlind), vec![light], Palette::ColourBlindLight),
             (of(ThemeName::Dark), vec![light], Palette::Dark),
@@ -167,7 +175,7 @@ mod tests {
             (
                 ScreenSettings { color: ColourUse::Always, ..ScreenSettings::default() },
                 vec![("TERM", "dumb")],
-                Palette::Dark,
+                Palette::Neutral,
             ),
             (of(ThemeName::Hot), vec![("TERM", "dumb")], Palette::Mono),
         ] {
