@@ -11,8 +11,8 @@ use crate::widgets::number_format::MemoryUnit;
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::settings;
 use gtop_fleet::settings::{
-    Choice, ChoiceValue, EnvMapping, Given, choice, columns, distinct_list, env_alias, flag,
-    open_switch, percent_pair, sort, switch, value,
+    Choice, ChoiceValue, EnvMapping, choice, columns, distinct_list, env_alias, flag, open_switch,
+    percent_pair, sort, switch, value,
 };
 
 const GENERAL: &str = "General";
@@ -27,11 +27,10 @@ const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
 settings! {
     /// The settings of the screen.
     pub struct ScreenSettings {
-        pub theme: Given<ThemeName> = choice("THEME")
-            .with_origin()
+        pub theme: ThemeName = choice("THEME")
             .label("colours")
             .help(
-                "Colour theme: auto (greener when busier), hot (green, yellow, red with rising \
+                "Colour theme: auto (greener when busier), hot (green, yellow, orange with rising \
                  load), colour-blind (blue for load, orange for warnings) or mono; dark and light \
                  are auto for that background",
             )
@@ -81,7 +80,7 @@ settings! {
         pub key_scheme: KeyScheme = choice("SCHEME")
             .help(
                 "Whose keys are bound: gtop's own, or those of nvitop, nvtop or htop. Keys of the \
-                 config file stand above them. nvitop also makes hot the default theme",
+                 config file stand above them",
             )
             .long("keys"),
         pub readonly: bool = switch().help("Read-only mode: do not send signals to processes").env_aliases(&[

@@ -51,7 +51,7 @@ choices! {
     /// The background of the terminal.
     pub enum Background {
         #[default]
-        Auto = value("auto", "ask the terminal, then COLORFGBG; otherwise dark"),
+        Auto = value("auto", "ask the terminal, then COLORFGBG; otherwise colours for both"),
         Dark = value("dark", "dark background"),
         Light = value("light", "light background"),
     }

@@ -7,7 +7,7 @@ impl ScreenSettings {
     /// Returns true if a light background is chosen, false for a dark one, `None` if the terminal decides.
     /// The themes `dark` and `light` choose their background.
     pub fn is_light(&self) -> Option<bool> {
-        match (self.background, self.theme.value) {
+        match (self.background, self.theme) {
             (Background::Light, _) | (Background::Auto, ThemeName::Light) => Some(true),
             (Background::Dark, _) | (Background::Auto, ThemeName::Dark) => Some(false),
             (Background::Auto, _) => None,
@@ -38,7 +38,7 @@ impl ScreenSettings {
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
         let is_ascii = self.ascii.unwrap_or(!has_blocks);
         let theme = Theme {
-            palette: if has_colour { self.theme.value.palette() } else { Palette::Mono },
+            palette: if has_colour { self.theme.palette() } else { Palette::Mono },
             depth: match (is_full, is_rich) {
                 (true, _) => ColourDepth::TrueColour,
                 (false, true) => ColourDepth::Indexed256,
@@ -64,7 +64,6 @@ fn told_background(term: &str, colorfgbg: Option<String>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gtop_fleet::settings::Given;
 
     #[test]
     fn the_environment_chooses_the_theme() {
@@ -131,10 +130,7 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        let of = |name| {
-            let defaults = ScreenSettings::default();
-            ScreenSettings { theme: Given { value: name, ..defaults.theme }, ..defaults }
-        };
+        let of = |theme| ScreenSettings { theme, ..ScreenSettings::default() };
         let light = ("COLORFGBG", "0;15");
         for (settings, variables, palette) in [
             (of(ThemeName::Hot), vec![], Palette::HotNeutral),
