@@ -44,6 +44,7 @@ mod device_counts;
 mod dialog;
 mod display_options;
 mod draw_pace;
+mod drawn_view;
 mod effect;
 mod event_loop;
 mod filter_prompt;

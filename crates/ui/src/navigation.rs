@@ -5,17 +5,16 @@ use std::sync::Arc;
 use crate::action::{Action, JobAction, ProcessAction, RowAction, RunAction, SortAction};
 use crate::dialog::Dialog;
 use crate::dialog::explain::ExplanationDialog;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::node_panel::series::NodeSeries;
 use crate::process_order;
 use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
 use crate::view::View;
-use crate::view_state::{Shared, ViewState};
+use crate::view_state::{Explained, Shared, ViewState};
 use crate::views::{events, fleet, job, node, processes, runs, users};
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::explanation::Explanation;
-use crate::widgets::line::Line;
 use gtop_fleet::insight::next_problem::sick_nodes;
 use gtop_fleet::insight::node_status::notes;
 use gtop_fleet::insight::note::Note;
@@ -59,8 +58,21 @@ impl Navigation {
         (self.has_started, self.view) = (true, view);
     }
 
-    /// Returns the current view and what it shares with the others.
-    fn current(&mut self) -> (&mut dyn ViewState, &mut Shared) {
+    /// Returns the current view.
+    fn current(&self) -> &dyn ViewState {
+        match self.view {
+            View::Fleet => &self.fleet,
+            View::Job => &self.job,
+            View::Node => &self.node,
+            View::Processes => &self.processes,
+            View::Users => &self.users,
+            View::Events => &self.events,
+            View::Runs => &self.runs,
+        }
+    }
+
+    /// Returns the current view to change it, and what it shares with the others.
+    fn current_mut(&mut self) -> (&mut dyn ViewState, &mut Shared) {
         let view: &mut dyn ViewState = match self.view {
             View::Fleet => &mut self.fleet,
             View::Job => &mut self.job,
@@ -71,6 +83,13 @@ impl Navigation {
             View::Runs => &mut self.runs,
         };
         (view, &mut self.shared)
+    }
+
+    /// Updates the current view and the panel to the snapshot.
+    fn refresh(&mut self, context: RenderContext<'_>) {
+        let (view, shared) = self.current_mut();
+        view.refresh(context, shared);
+        self.sync_panel();
     }
 
     /// Returns the node that the current view shows. If a filter hides the selected node, the fleet view shows
@@ -87,6 +106,7 @@ impl Navigation {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other actions belong to no view")]
     /// Handles an action in the current view; one that belongs to no view is ignored.
     pub(crate) fn update(&mut self, context: RenderContext<'_>, action: &Action) -> Effect {
+        self.refresh(context);
         let shared = &mut self.shared;
         let effect = match action {
             Action::Rows(RowAction::Open) if self.view == View::Node => self.open_row(context),
@@ -96,7 +116,7 @@ impl Navigation {
                 self.update_process_view(context, ProcessAction::ClosePage)
             }
             Action::Rows(action) => {
-                let (view, shared) = self.current();
+                let (view, shared) = self.current_mut();
                 view.update(context, shared, action)
             }
             Action::Explain => match self.explain(context) {
@@ -201,7 +221,7 @@ impl Navigation {
             selection.node(context.view).map(|node| context.options.selection.filter_node(node));
         let row_id = node.and_then(|node| panel.cursor(&node));
         self.open(context.view, View::Processes);
-        self.processes.start_visit(context, &mut self.shared.selection, row_id.as_ref());
+        self.processes.start_visit(context, &self.shared.selection, row_id.as_ref());
         let effect = perform(self);
         self.processes.settle_visit();
         effect
@@ -215,13 +235,14 @@ impl Navigation {
     }
 
     /// Returns the columns of the tables of the current view.
-    pub(crate) fn columns(&mut self) -> Vec<ColumnGroup> {
-        self.current().0.columns()
+    pub(crate) fn columns(&self) -> Vec<ColumnGroup> {
+        self.current().columns()
     }
 
     /// Explains the row at the cursor of the current view, or says why there is none.
-    pub(crate) fn explain(&mut self, context: RenderContext<'_>) -> Result<Explanation, String> {
-        let (view, shared) = self.current();
+    pub(crate) fn explain(&mut self, context: RenderContext<'_>) -> Explained {
+        self.refresh(context);
+        let (view, shared) = self.current_mut();
         view.explain(context, shared)
     }
 
@@ -290,7 +311,7 @@ impl Navigation {
         let sorting = if self.view == View::Node {
             self.processes.sorting()
         } else {
-            self.current().0.sorting()
+            self.current_mut().0.sorting()
         };
         let Some((order, mut columns)) = sorting else {
             // The keys of an open job are those of its nodes.
@@ -338,24 +359,50 @@ impl Navigation {
             return Effect::Message(format!("processes {}", process_order::description(order)));
         }
         // Rows are sorted to look at the first ones.
-        let (view, shared) = self.current();
+        self.refresh(context);
+        let (view, shared) = self.current_mut();
         view.show_top(context, shared);
         Effect::Handled
     }
 
-    /// Draws the current view.
-    pub(crate) fn lines(&mut self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
-        let fleet = &context.view.fleet;
-        // A job that has ended is shown even if no node is.
-        if fleet.nodes.is_empty()
+    /// Returns true if the list of jobs is drawn in place of the current view. A job that has ended is shown even if no node
+    /// is.
+    fn is_job_list_instead(&self, fleet_view: &FleetView) -> bool {
+        let fleet = &fleet_view.fleet;
+        fleet.nodes.is_empty()
             && fleet.jobs.is_some()
             && !matches!(self.view, View::Job | View::Runs)
-        {
-            return self.job.list_lines(context, size);
+    }
+
+    /// Brings the current view up to date, to be drawn in this size.
+    pub(crate) fn prepare(&mut self, context: RenderContext<'_>, size: Size) {
+        if self.is_job_list_instead(context.view) {
+            self.job.list.refresh(context);
+            return self.job.list.prepare(context, None, size);
         }
-        self.sync_panel();
-        let (view, shared) = self.current();
-        view.lines(context, shared, size)
+        self.refresh(context);
+        let (view, shared) = self.current_mut();
+        view.prepare(context, shared, size);
+    }
+
+    /// Draws the current view as it was prepared.
+    pub(crate) fn lines(&self, context: RenderContext<'_>, size: Size) -> DrawnView {
+        if self.is_job_list_instead(context.view) {
+            // It has no cursor here, and stays scrolled as in its own view.
+            return self.job.list.lines(context, None, size).lines.into();
+        }
+        self.current().lines(context, &self.shared, size)
+    }
+
+    /// Keeps how far the current view was scrolled when it was drawn.
+    pub(crate) fn keep_scrolled(&mut self, drawn: &DrawnView) {
+        let (view, shared) = self.current_mut();
+        if let (Some(viewport), Some(list)) = (view.viewport(), drawn.list) {
+            *viewport = list;
+        }
+        shared.panel.scroll = drawn.panel.unwrap_or(shared.panel.scroll);
+        // Columns that are all visible need no scrolling.
+        self.runs.first_column = drawn.first_column.unwrap_or(self.runs.first_column);
     }
 
     /// Returns the sort order of the current view; `None` if its rows cannot be sorted.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::action::ProcessAction;
 use crate::display_options::Density;
+use crate::drawn_view::PanelScroll;
 use crate::effect::Effect;
 use crate::node_panel::chart::ChartState;
 use crate::node_panel::series::NodeSeries;
@@ -11,7 +12,7 @@ use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::ProcessTarget;
 use crate::selection::SharedSelection;
-use crate::widgets::list::{Movement, Viewport};
+use crate::widgets::list::Movement;
 use gtop_fleet::Node;
 use gtop_fleet::insight::{RowId, process_rows};
 use gtop_fleet::query::SortOrder;
@@ -53,8 +54,7 @@ pub(crate) struct NodePanel {
     pub(crate) order: SortOrder,
     /// Columns by which commands are scrolled to the right.
     shift: usize,
-    devices: Viewport,
-    processes: Viewport,
+    pub(crate) scroll: PanelScroll,
     cursor: Option<RowId>,
     /// The selected node, to which the cursor belongs.
     node: Option<NodeName>,
@@ -67,7 +67,7 @@ impl NodePanel {
         if self.selection_version != selection.version() {
             self.selection_version = selection.version();
             self.cursor = None;
-            (self.devices, self.processes) = (Viewport::default(), Viewport::default());
+            self.scroll = PanelScroll::default();
         }
         self.node = selection.node_name().cloned();
     }
@@ -83,7 +83,7 @@ impl NodePanel {
 
     /// Shows the first process, with the cursor on it if it was on a process.
     pub(crate) fn show_first_process(&mut self, node: &Node) {
-        self.processes.top = 0;
+        self.scroll.processes.top = 0;
         if matches!(self.cursor(node), Some(RowId::Process { .. })) {
             self.cursor = self.process_rows(node).into_iter().next().map(|(_, row_id)| row_id);
         }
@@ -96,7 +96,7 @@ impl NodePanel {
         let first_process = node.devices.len().min(row_ids.len().saturating_sub(1));
         let to = match (self.cursor_index(node), movement) {
             (Some(at), _) => {
-                let page = self.devices.rows.max(self.processes.rows);
+                let page = self.scroll.devices.rows.max(self.scroll.processes.rows);
                 movement.new_index(at, row_ids.len(), page)
             }
             (None, Movement::Down | Movement::PageDown) => first_process,

@@ -29,6 +29,7 @@ use crate::paint::paint;
 use crate::preferences::Preferences;
 use crate::recording_state::RecordingState;
 use crate::render::{self, ScreenFrame};
+use crate::render_context::Size;
 use crate::request::{NodeReply, NodeRequest, UiRequest};
 use crate::sampling::Sampling;
 use crate::screen_state::ScreenState;
@@ -864,7 +865,7 @@ impl Ui {
         let view_lines = if help.is_some_and(|help| help.shown(size).is_some()) {
             Vec::new()
         } else {
-            self.navigation.lines(self.shown.context(), (size.0, frame.view_height))
+            self.view_lines((size.0, frame.view_height))
         };
         let lines = match self.help_lines(&frame, &view_lines, size) {
             Some(help_lines) => frame.around(help_lines),
@@ -894,6 +895,15 @@ impl Ui {
             }
             dialog.resize(context.view.now, width, rows);
         }
+    }
+
+    /// Brings the view up to date, draws it, and keeps what has scrolled.
+    fn view_lines(&mut self, size: Size) -> Vec<Line> {
+        let context = self.shown.context();
+        self.navigation.prepare(context, size);
+        let drawn = self.navigation.lines(context, size);
+        self.navigation.keep_scrolled(&drawn);
+        drawn.lines
     }
 
     /// Draws what is around the view.

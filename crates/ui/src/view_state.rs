@@ -1,6 +1,7 @@
-//! What a view is: a state that handles actions and draws lines.
+//! What a view is: a state that handles actions, is brought up to date, and then is drawn without a change.
 
 use crate::action::RowAction;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::NodePanel;
@@ -8,8 +9,7 @@ use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
-use crate::widgets::line::Line;
-use crate::widgets::list::Movement;
+use crate::widgets::list::{Movement, Viewport};
 use gtop_fleet::query::{SortColumn, SortOrder};
 
 /// What the views share: the selected node and job, and the panel of the node.
@@ -22,10 +22,10 @@ pub(crate) struct Shared {
 /// A list with a cursor, whose rows open a node or unfold.
 pub(crate) trait UnfoldingList {
     /// Returns the number of rows.
-    fn count(&mut self, context: RenderContext<'_>) -> usize;
+    fn count(&self) -> usize;
 
     /// Returns the position of the selected row, or of the one that takes its place.
-    fn position(&mut self, context: RenderContext<'_>) -> usize;
+    fn position(&self, context: RenderContext<'_>) -> usize;
 
     fn select(&mut self, context: RenderContext<'_>, row: usize);
 
@@ -42,7 +42,7 @@ pub(crate) trait UnfoldingList {
     fn update_rows(&mut self, context: RenderContext<'_>, action: &RowAction) -> Effect {
         match action {
             RowAction::Move(movement) => {
-                let (count, selected) = (self.count(context), self.position(context));
+                let (count, selected) = (self.count(), self.position(context));
                 self.select(context, self.moved(*movement, count, selected));
             }
             RowAction::Open => return self.open(context),
@@ -60,8 +60,14 @@ pub(crate) trait UnfoldingList {
     }
 }
 
+/// The explanation of a row, or why there is none.
+pub(crate) type Explained = Result<Explanation, String>;
+
 /// A view. Its actions besides these are methods of its state.
 pub(crate) trait ViewState {
+    /// Updates rows and selection to the snapshot, on which all other methods rely.
+    fn refresh(&mut self, context: RenderContext<'_>, shared: &mut Shared);
+
     /// Handles an action on the view's rows.
     fn update(
         &mut self,
@@ -75,16 +81,20 @@ pub(crate) trait ViewState {
         self.update(context, shared, &RowAction::Move(Movement::Home));
     }
 
-    /// Draws the view in at most `height` lines, none wider than `width`: scrolls each list to its cursor in the lines that
-    /// are left for it, and keeps what is drawn again.
-    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line>;
+    /// Computes what is kept for the next frames, and records what is visible, before it is drawn in this size.
+    fn prepare(&mut self, _context: RenderContext<'_>, _shared: &mut Shared, _size: Size) {}
+
+    /// Draws the view as it was prepared in at most `height` lines, none wider than `width`, with each list scrolled to its
+    /// cursor in the lines that are left for it.
+    fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView;
+
+    /// Returns the visible rows of its list, to keep those that were drawn; `None` if drawing does not scroll it.
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        None
+    }
 
     /// Explains the row at the cursor, or says why there is none.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        shared: &mut Shared,
-    ) -> Result<Explanation, String>;
+    fn explain(&mut self, context: RenderContext<'_>, shared: &Shared) -> Explained;
 
     /// Returns the columns of its tables, its own first.
     fn columns(&self) -> Vec<ColumnGroup>;

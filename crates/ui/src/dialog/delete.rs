@@ -107,10 +107,9 @@ impl DeleteDialog {
             Line::styled(question, Tone::Warn).text("  Enter deletes, Esc cancels", Tone::Faint),
             Line::styled("in ", Tone::Faint).text(&*plan.folder, Tone::Strong),
         ];
-        let mut viewport = self.viewport;
         let rows = max_lines.saturating_sub(3).min(MAX_ROWS);
-        viewport.scroll_to(rows, plan.entries.len(), None);
         let listed = plan.entries.len();
+        let viewport = self.viewport.scrolled_to(rows, listed, None);
         for (path, size) in plan.entries.get(viewport.range(listed)).unwrap_or_default() {
             let size = Line::new().gap(2).right_aligned(&units.amount(*size), 8, Tone::Faint);
             lines.push(size.gap(2).text(&**path, Tone::Plain));

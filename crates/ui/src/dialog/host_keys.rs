@@ -215,8 +215,8 @@ impl HostKeyDialog {
             return vec![Line::styled(text, Tone::Faint).truncated(width)];
         }
         let rows = self.rows(width);
-        let mut viewport = self.viewport;
-        viewport.scroll_to(max_lines.saturating_sub(LINES_AROUND).max(1), rows.len(), None);
+        let room = max_lines.saturating_sub(LINES_AROUND).max(1);
+        let viewport = self.viewport.scrolled_to(room, rows.len(), None);
         let question = Line::styled(self.question_text(), Tone::Warn);
         let mut lines =
             vec![viewport.with_position(None, question, rows.len(), width).truncated(width)];

@@ -225,10 +225,9 @@ impl Setup {
         let name = name.max().unwrap_or(0).min(width / 2);
         let room = max_lines.saturating_sub(1 + help.len());
         let rows = (self.entries().len(), Some(self.row));
-        lines.extend(
-            Viewport::default()
-                .lines(None, rows, (width, room), |index| self.entry_line(index, name, width)),
-        );
+        Viewport::default().draw_below(&mut lines, None, rows, (width, room), |index| {
+            self.entry_line(index, name, width)
+        });
         lines.extend(help);
         lines.truncate(max_lines);
         lines

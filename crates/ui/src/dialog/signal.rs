@@ -127,8 +127,7 @@ impl SignalDialog {
         };
         let mut lines = vec![title.truncated(width)];
         let rows = max_lines.saturating_sub(2).min(MAX_ROWS).min(count);
-        let mut viewport = self.viewport;
-        viewport.scroll_to(rows, count, None);
+        let viewport = self.viewport.scrolled_to(rows, count, None);
         let columns = columns();
         let room = TableRoom::new(width, 0, 2);
         let table = Table::fit(&columns, TargetTable { is_wide: width >= 110 }, &[], room);

@@ -294,11 +294,10 @@ impl VariablesDialog {
         let names = list.iter().map(|variable| width_of(&variable.name)).max().unwrap_or(0);
         let name_width = names.clamp(4, MAX_NAME_WIDTH.min((width / 3).max(4)));
         let room = max_lines.saturating_sub(lines.len() + usize::from(message.is_some()));
-        let mut viewport = Viewport::default();
-        let rows = viewport.lines(None, (list.len(), Some(self.position())), (width, room), |at| {
+        let counts = (list.len(), Some(self.position()));
+        Viewport::default().draw_below(&mut lines, None, counts, (width, room), |at| {
             Some(self.row(list.get(at)?, at == self.position(), name_width, width))
         });
-        lines.extend(rows);
         lines.extend(message.map(|line| line.truncated(width)));
         lines.truncate(max_lines);
         lines

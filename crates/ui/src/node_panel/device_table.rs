@@ -9,6 +9,7 @@ use crate::node_panel::process_table::has_only_tpus;
 use crate::render_context::RenderContext;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone, truncate_distinct};
+use crate::widgets::list::Viewport;
 use crate::widgets::number_format::{or_unknown, percent, share_of};
 use crate::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::RowId;
@@ -413,14 +414,14 @@ pub(crate) struct DeviceRoom {
     pub(crate) has_sum: bool,
 }
 
-/// Draws the titles, the devices and the sum.
+/// Draws the titles, the devices and the sum; returns the visible devices, too.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    panel: &mut NodePanel,
+    panel: &NodePanel,
     width: u16,
     DeviceRoom { lines: room_lines, is_full, has_sum }: DeviceRoom,
-) -> Vec<Line> {
+) -> (Vec<Line>, Viewport) {
     let attributes = attributes::attributes();
     let table = DeviceTable::new(context, node, &attributes, width);
     let units = context.options.units();
@@ -441,8 +442,8 @@ pub(crate) fn lines(
     };
     let rows = if is_full { room_lines / 2 } else { room_lines };
     let count = node.devices.len();
-    panel.devices.scroll_to(rows, count, cursor);
-    let mut lines = vec![panel.devices.with_position(None, table.titles(), count, width)];
+    let visible = panel.scroll.devices.scrolled_to(rows, count, cursor);
+    let mut lines = vec![visible.with_position(None, table.titles(), count, width)];
     let second_columns = is_full.then(|| {
         let without_column = attributes.iter().filter(|attribute| {
             table.width_of(attribute.name) == 0 && attribute.is_available(node, units)
@@ -450,7 +451,7 @@ pub(crate) fn lines(
         table.context.second_columns(without_column)
     });
     let specs = if is_full { explained_columns() } else { Vec::new() };
-    for index in panel.devices.range(count) {
+    for index in visible.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
         let fade = device_fade(context.view, node, index);
         let row = table.context.row((index, device));
@@ -468,7 +469,7 @@ pub(crate) fn lines(
         let sum = table.context.sum(context.view.matching_devices(node));
         lines.push(table.row(Line::new(), &sum, fade).trimmed());
     }
-    lines.into_iter().map(|line| line.truncated(width)).collect()
+    (lines.into_iter().map(|line| line.truncated(width)).collect(), visible)
 }
 
 impl DeviceTable<'_> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::chart_metric::ChartMetric;
 use crate::display_options::Density;
+use crate::drawn_view::DrawnView;
 use crate::node_panel::NodePanel;
 use crate::node_panel::device_table::DeviceRoom;
 use crate::node_panel::series::SeriesId;
@@ -54,10 +55,11 @@ pub(crate) fn column_groups() -> Vec<ColumnGroup> {
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    panel: &mut NodePanel,
+    panel: &NodePanel,
     (width, height): Size,
-) -> Vec<Line> {
+) -> DrawnView {
     let fleet_view = context.view;
+    let mut scroll = panel.scroll;
     let mut lines = vec![title(fleet_view, node, width)];
     lines.extend(problem_lines(fleet_view, node, width));
     let steps = next_steps::lines(context, node, width);
@@ -84,22 +86,26 @@ pub(crate) fn lines(
             is_full: detail.is_device_full,
             has_sum: heights.has_sum,
         };
-        lines.extend(device_table::lines(context, node, panel, width, room));
+        let devices = device_table::lines(context, node, panel, width, room);
+        scroll.devices = devices.1;
+        lines.extend(devices.0);
     }
     if heights.chart > 0 {
-        let NodePanel { series, charts, .. } = &*panel;
+        let NodePanel { series, charts, .. } = panel;
         let size = (width, heights.chart);
-        lines.extend(chart::lines(context, node, series, charts, panel.devices.top, size));
+        lines.extend(chart::lines(context, node, series, charts, scroll.devices.top, size));
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
         if heights.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(process_table::lines(context, node, panel, (width, heights.processes)));
+        let processes = process_table::lines(context, node, panel, (width, heights.processes));
+        scroll.processes = processes.1;
+        lines.extend(processes.0);
     }
     lines.truncate(height);
-    lines
+    DrawnView { lines, panel: Some(scroll), ..DrawnView::default() }
 }
 
 /// Lines of the host in a report, whose height is unlimited.
@@ -108,7 +114,7 @@ const REPORT_HOST_LINES: usize = 8;
 /// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
 pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
     let fleet_view = context.view;
-    let mut panel = NodePanel::default();
+    let panel = NodePanel::default();
     let mut lines = vec![title(fleet_view, node, width)];
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
@@ -131,13 +137,13 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
             is_full,
             has_sum: device_table::has_sum(node),
         };
-        lines.extend(device_table::lines(context, node, &mut panel, width, room));
+        lines.extend(device_table::lines(context, node, &panel, width, room).0);
     }
     lines.extend(host::lines(context, node, (width, REPORT_HOST_LINES)));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = process_rows(node).len() + 1;
-        lines.extend(process_table::lines(context, node, &mut panel, (width, rows)));
+        lines.extend(process_table::lines(context, node, &panel, (width, rows)).0);
     }
     lines
 }

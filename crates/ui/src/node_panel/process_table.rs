@@ -7,6 +7,7 @@ use crate::process_target::{short_command, skip_columns, unusual_state};
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
+use crate::widgets::list::Viewport;
 use crate::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::Node;
@@ -23,13 +24,13 @@ use gtop_model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UnseenReason,
 const WIDE_WIDTH: u16 = 80;
 const MIN_COMMAND_WIDTH: u16 = 20;
 
-/// Draws the titles and the visible rows in `height` lines.
+/// Draws the titles and the visible rows in `height` lines; returns which rows are visible, too.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    panel: &mut NodePanel,
+    panel: &NodePanel,
     (width, height): Size,
-) -> Vec<Line> {
+) -> (Vec<Line>, Viewport) {
     let now = context.view.now;
     let rows = panel.process_rows(node);
     let cursor = panel.cursor(node);
@@ -43,7 +44,7 @@ pub(crate) fn lines(
     let mut statics = node.uses.iter().filter_map(|used| node.statics_of(used.pid));
     let has_own =
         !is_filtered && login.is_some() && statics.any(|statics| statics.user.known() == login);
-    let lines = panel.processes.lines(
+    let (lines, visible) = panel.scroll.processes.lines(
         Some(table.sorted_titles(
             |spec| spec.name == panel.order.column,
             process_order::is_rising(panel.order),
@@ -65,9 +66,10 @@ pub(crate) fn lines(
     );
     if rows.is_empty() {
         let jobs = context.view.fleet.jobs.as_deref();
-        return vec![empty_line(node, jobs, &context.options.selection).truncated(width)];
+        let line = empty_line(node, jobs, &context.options.selection).truncated(width);
+        return (vec![line], visible);
     }
-    lines
+    (lines, visible)
 }
 
 /// Returns the numbers of a process's row, those of all columns.

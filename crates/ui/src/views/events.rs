@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use crate::action::RowAction;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
 use crate::render_context::{RenderContext, Size};
 use crate::timeline::zoned;
-use crate::view_state::{Shared, UnfoldingList, ViewState};
+use crate::view_state::{Explained, Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::{Explanation, Remark};
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::list::{ListCursor, Movement};
+use crate::widgets::list::{ListCursor, Movement, Viewport};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::{FleetView, RowId, Severity};
 use gtop_local::time::{Timestamp, format_age};
@@ -31,12 +32,12 @@ pub struct State {
     /// The event whose occurrences are unfolded.
     unfolded: Option<EventSummary>,
     cursor: ListCursor<EventIdentity>,
-    /// The cached rows.
-    rows: Option<EventRowCache>,
+    rows: Arc<EventRows>,
+    rows_key: Option<EventRowKey>,
 }
 
-/// Cached rows and their cache key: device events, version of the log, unfolded event.
-type EventRowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
+/// What the rows were made from: device events, version of the log, unfolded event.
+type EventRowKey = (Arc<DeviceEvents>, u64, Option<EventSummary>);
 
 /// Identifies a row independently of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,22 @@ struct EventIdentity {
 }
 
 impl ViewState for State {
+    /// Updates the rows, cached until the snapshot, the log or the unfolded event changes.
+    fn refresh(&mut self, context: RenderContext<'_>, _: &mut Shared) {
+        let device_events = context.view.device_events();
+        let is_same = self.rows_key.as_ref().is_some_and(|(known, version, unfolded)| {
+            Arc::ptr_eq(known, device_events)
+                && (*version, unfolded) == (self.log.version, &self.unfolded)
+        });
+        if !is_same {
+            let unfolded = self.unfolded.clone();
+            let rows = EventRows::of(context.view, device_events, &self.log, unfolded.as_ref());
+            self.rows = Arc::new(rows);
+            self.rows_key = Some((Arc::clone(device_events), self.log.version, unfolded));
+        }
+        self.cursor.follow(&self.rows.list, has_identity);
+    }
+
     fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         self.update_rows(context, action)
     }
@@ -56,17 +73,13 @@ impl ViewState for State {
     }
 
     /// Explains the event of the row, and its node as it is now.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-    ) -> Result<Explanation, String> {
-        let rows = self.refresh(context);
+    fn explain(&mut self, context: RenderContext<'_>, _: &Shared) -> Explained {
         let at = self.position(context);
+        let rows = &self.rows;
         let row = rows.list.get(at).ok_or("no events so far")?;
         // New events above it move the explained one down, and the cursor with it.
         self.cursor.select(at, Some(identity(row)));
-        let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), u16::MAX);
+        let table = EventTable::laid_out(context, rows, self.unfolded.as_ref(), u16::MAX);
         let text = &*row.summary.text;
         let remark = Remark {
             note: if row.nodes.is_empty() { text.to_owned() } else { format!("on {}", row.nodes) },
@@ -86,15 +99,15 @@ impl ViewState for State {
         })
     }
 
-    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, _: &Shared, size: Size) -> DrawnView {
         let (width, height) = size;
-        let rows = self.refresh(context);
+        let rows = &self.rows;
         if rows.list.is_empty() {
-            return empty_lines(context.view, width, height);
+            return empty_lines(context.view, width, height).into();
         }
         let cursor = self.position(context);
-        let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
-        self.cursor.viewport.lines(
+        let table = EventTable::laid_out(context, rows, self.unfolded.as_ref(), width);
+        let (lines, list) = self.cursor.viewport.lines(
             (height > 1).then(|| table.titles()),
             (rows.list.len(), Some(cursor)),
             (width, height),
@@ -102,7 +115,12 @@ impl ViewState for State {
                 let row = rows.list.get(at)?;
                 Some(table.row(mark(row), row, Fade::None).clickable_line(Click::Row(at)))
             },
-        )
+        );
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
+    }
+
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        Some(&mut self.cursor.viewport)
     }
 }
 
@@ -122,33 +140,35 @@ fn identity(row: &EventRow) -> EventIdentity {
     EventIdentity { summary: row.summary.clone(), occurrence: part }
 }
 
+fn has_identity(row: &EventRow, key: &EventIdentity) -> bool {
+    identity(row) == *key
+}
+
 impl UnfoldingList for State {
-    fn count(&mut self, context: RenderContext<'_>) -> usize {
-        self.refresh(context).list.len()
+    fn count(&self) -> usize {
+        self.rows.list.len()
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
-    fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.refresh(context);
-        let found = self.cursor.find(&rows.list, |row, key| identity(row) == *key);
-        let selected = found.or_else(|| {
+    fn position(&self, _: RenderContext<'_>) -> usize {
+        let rows = &self.rows.list;
+        let selected = self.cursor.find(rows, has_identity).or_else(|| {
             let key = self.cursor.key()?;
-            rows.list.iter().position(|row| row.summary == key.summary)
+            rows.iter().position(|row| row.summary == key.summary)
         });
         selected.unwrap_or(0)
     }
 
-    fn select(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.refresh(context);
+    fn select(&mut self, _: RenderContext<'_>, row: usize) {
         // The cursor on the first row stays there when new events arrive above it.
-        let key = rows.list.get(row).filter(|_| row > 0).map(identity);
+        let key = self.rows.list.get(row).filter(|_| row > 0).map(identity);
         self.cursor.select(row, key);
     }
 
     /// Opens the node of the row, or unfolds the row.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
-        let rows = self.refresh(context);
-        let Some(row) = rows.list.get(self.position(context)) else { return Effect::Ignored };
+        let at = self.position(context);
+        let Some(row) = self.rows.list.get(at) else { return Effect::Ignored };
         let Some((node, device)) = &row.target else {
             let is_open = self.unfolded.as_ref() == Some(&row.summary);
             self.unfolded = (!is_open).then(|| row.summary.clone());
@@ -188,22 +208,6 @@ impl State {
         let last = marks.partition_point(|mark| mark.at <= until);
         let new = marks.get(first..last).unwrap_or_default().iter();
         self.log.add(new.filter(|mark| !mark.is_device_event()).map(observed).collect());
-    }
-
-    /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
-    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
-        let device_events = context.view.device_events();
-        if let Some((cached, version, unfolded, rows)) = &self.rows
-            && Arc::ptr_eq(cached, device_events)
-            && (*version, unfolded) == (self.log.version, &self.unfolded)
-        {
-            return Arc::clone(rows);
-        }
-        let (version, unfolded) = (self.log.version, self.unfolded.clone());
-        let rows = EventRows::of(context.view, device_events, &self.log, unfolded.as_ref());
-        let rows = Arc::new(rows);
-        self.rows = Some((Arc::clone(device_events), version, unfolded, Arc::clone(&rows)));
-        rows
     }
 }
 

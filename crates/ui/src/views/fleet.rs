@@ -1,27 +1,25 @@
 //! The fleet view: all nodes as a table or as a heat map of devices, the problems below, and the panel of the
 //! selected node where it fits.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::{FleetAction, RowAction};
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::panel;
 use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::view::View;
-use crate::view_state::{Shared, ViewState};
-use crate::views::fleet::cell_grid::CellCursor;
+use crate::view_state::{Explained, Shared, ViewState};
+use crate::views::fleet::cell_grid::{CellCursor, CellGrid};
 pub(crate) use crate::views::fleet::cells::MapMetric;
 pub use crate::views::fleet::column_layout::column_specs;
-use crate::views::fleet::grouped_rows::GroupedRow;
 pub(crate) use crate::views::fleet::grouping::Grouping;
 pub use crate::views::fleet::node_sort::sort_columns;
 pub(crate) use crate::views::fleet::state::Layout;
 pub use crate::views::fleet::state::State;
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::cycled;
 use gtop_fleet::insight::{FleetProblem, FleetView, RowId};
@@ -39,6 +37,7 @@ mod group_panel;
 mod grouped_rows;
 mod grouping;
 mod heat_map;
+mod heights;
 mod idle_time;
 mod lag;
 mod legend;
@@ -53,15 +52,11 @@ mod row_explanation;
 mod state;
 mod symbol_map;
 
-/// The minimum screen size to show the node list and the panel of the selected node together.
-const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
-/// The lines of the panel besides its devices.
-const PANEL_HEIGHT: usize = 10;
-/// Below this width, the detail of a device takes two lines.
-const ONE_LINE_DETAIL_WIDTH: u16 = 110;
-const MAX_PROBLEM_LINES: usize = 4;
-
 impl ViewState for State {
+    fn refresh(&mut self, context: RenderContext<'_>, _: &mut Shared) {
+        self.refresh_rows(context.view);
+    }
+
     fn update(
         &mut self,
         context: RenderContext<'_>,
@@ -69,7 +64,6 @@ impl ViewState for State {
         action: &RowAction,
     ) -> Effect {
         let fleet_view = context.view;
-        self.refresh(fleet_view);
         match action {
             RowAction::Move(movement) => self.move_vertically(fleet_view, selection, *movement),
             RowAction::Open => return self.open(fleet_view, selection),
@@ -79,24 +73,67 @@ impl ViewState for State {
         Effect::Handled
     }
 
+    fn prepare(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) {
+        let fleet_view = context.view;
+        let selection = &mut shared.selection;
+        if selection.shown_node(fleet_view).is_none() {
+            return;
+        }
+        // New groups are folded if they have more rows than fit.
+        let is_new = self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long);
+        if is_new && self.grouped_rows.rows.len() >= size.1 {
+            self.fold_all(fleet_view, selection);
+            self.is_folded_to_fit = true;
+            self.refresh_rows(fleet_view);
+        }
+        self.grid = CellGrid::fit(fleet_view, size.0);
+        self.at = self.cursor(fleet_view, selection);
+        self.heights = self.divide(context, size);
+        match self.layout {
+            Layout::Map => heat_map::prepare(context, self),
+            Layout::Table => node_table::prepare(context, self, (size.0, self.heights.list)),
+        }
+        if self.heights.panel.is_some()
+            && let Some(CellCursor::Header(group)) = self.at
+        {
+            self.grouped_rows.sum_up_models(fleet_view, group);
+        }
+    }
+
     /// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
-    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView {
         let (width, height) = size;
         let fleet_view = context.view;
         let Some(node) = shared.selection.shown_node(fleet_view) else {
-            return vec![empty_message(fleet_view).truncated(width)];
+            return vec![empty_message(fleet_view).truncated(width)].into();
         };
-        self.refresh(fleet_view);
-        // New groups are folded if they have more rows than fit.
-        let is_new = self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long);
-        if is_new && self.grouped_rows.rows.len() >= height {
-            self.fold_all(fleet_view, &mut shared.selection);
-            self.is_folded_to_fit = true;
-            self.refresh(fleet_view);
+        let heights = &self.heights;
+        let listed = heights.listed.iter().filter_map(|at| fleet_view.problems.get(*at));
+        let listed: Vec<&FleetProblem> = listed.collect();
+        let problems = problem_lines::lines(&listed, width, heights.problems);
+        let mut lines = match self.layout {
+            Layout::Map => heat_map::lines(context, self, size),
+            Layout::Table => node_table::lines(context, self, (width, heights.list)),
+        };
+        let mut detail = self.detail(context, node, (width, heights.detail));
+        detail.resize(heights.detail, Line::new());
+        let mut below = DrawnView::default();
+        if let Some(panel_height) = heights.panel {
+            lines.resize(heights.list, Line::new());
+            // Below the cells that it describes.
+            lines.append(&mut detail);
+            lines.push(Line::new().rule(width));
+            below = match self.selected_group() {
+                Some(group) => group_panel::lines(context, group, (width, panel_height)).into(),
+                None => panel::lines(context, node, &shared.panel, (width, panel_height)),
+            };
         }
-        let mut lines = self.body(context, shared, node, (width, height));
+        lines.append(&mut below.lines);
+        lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());
+        lines.extend(problems);
+        lines.extend(detail);
         lines.truncate(height);
-        lines
+        DrawnView { lines, ..below }
     }
 
     fn columns(&self) -> Vec<ColumnGroup> {
@@ -108,13 +145,8 @@ impl ViewState for State {
     }
 
     /// Explains the node, the group, or the device of the map at the cursor.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, .. }: &mut Shared,
-    ) -> Result<Explanation, String> {
-        self.refresh(context.view);
-        let cursor = self.cursor(context.view, selection);
+    fn explain(&mut self, context: RenderContext<'_>, shared: &Shared) -> Explained {
+        let cursor = self.cursor(context.view, &shared.selection);
         cursor
             .and_then(|cursor| row_explanation::of_cursor(context, self, cursor))
             .ok_or_else(|| "no row is selected".to_owned())
@@ -134,7 +166,6 @@ impl State {
         action: FleetAction,
     ) -> Effect {
         let fleet_view = context.view;
-        self.refresh(fleet_view);
         match action {
             FleetAction::ToggleLayout => {
                 let is_table = self.layout == Layout::Table;
@@ -255,122 +286,25 @@ impl State {
 }
 
 impl State {
-    fn body(
-        &mut self,
-        context: RenderContext<'_>,
-        shared: &mut Shared,
-        node: &gtop_fleet::Node,
-        (width, height): (u16, usize),
-    ) -> Vec<Line> {
-        let fleet_view = context.view;
-        let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
-        let cursor = self.cursor(fleet_view, &shared.selection);
-        let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
-        // Where lines are scarce, problems that visible rows note are not listed again.
-        let noted = if is_large {
-            BTreeSet::new()
-        } else {
-            self.nodes_with_visible_notes(context, cursor, (width, height), max_lines)
-        };
-        let problems = fleet_view.problems.iter();
-        let problems: Vec<&FleetProblem> = problems
-            .filter(|problem| problem.indices.iter().any(|index| !noted.contains(index)))
-            .collect();
-        let problems = problem_lines::lines(&problems, width, max_lines);
-        let rows = self.grouped_rows.rows.len() + usize::from(self.grouped_rows.shared.is_some());
-        let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
-        let is_split = match self.layout {
-            Layout::Table => is_large || list_height(fleet_view, rows, height) > rows,
-            Layout::Map => {
-                let below = height.saturating_sub(panel + problems.len() + 2);
-                heat_map::height(context, self, (width, height)) <= below
-            }
-        };
-        let detail_height = match (is_split, self.layout) {
-            (true, Layout::Table) => 0,
-            (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
-            (..) => usize::from(height >= 8),
-        };
-        let room = height.saturating_sub(detail_height + problems.len());
-        let list_height = match self.layout {
-            Layout::Table if is_split => list_height(fleet_view, rows, room),
-            Layout::Map if is_split => heat_map::height(context, self, (width, height)),
-            Layout::Table | Layout::Map => room,
-        };
-        let mut lines = match self.layout {
-            Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
-            Layout::Table => {
-                let at = self.row_of_cursor(cursor);
-                node_table::lines(context, self, at, (width, list_height))
-            }
-        };
-        let mut detail = self.detail(context, cursor, node, (width, detail_height));
-        detail.resize(detail_height, Line::new());
-        if is_split {
-            lines.resize(list_height, Line::new());
-            // Below the cells that it describes.
-            lines.append(&mut detail);
-            lines.push(Line::new().rule(width));
-            let panel_height = room.saturating_sub(list_height + 1);
-            lines.extend(match self.selected_group(cursor) {
-                Some(group) => group_panel::lines(context, group, (width, panel_height)),
-                None => panel::lines(context, node, &mut shared.panel, (width, panel_height)),
-            });
-        }
-        lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());
-        lines.extend(problems);
-        lines.extend(detail);
-        lines
-    }
-
     /// Returns the group whose header the cursor is on.
-    fn selected_group(&mut self, cursor: Option<CellCursor>) -> Option<&mut group::Group> {
-        let Some(CellCursor::Header(group)) = cursor else { return None };
-        self.grouped_rows.groups.get_mut(group)
-    }
-
-    /// Returns the indices of the nodes whose notes are visible even with `max_problems` lines of problems below.
-    fn nodes_with_visible_notes(
-        &self,
-        context: RenderContext<'_>,
-        cursor: Option<CellCursor>,
-        (width, height): (u16, usize),
-        max_problems: usize,
-    ) -> BTreeSet<usize> {
-        if self.layout == Layout::Map {
-            return BTreeSet::new();
-        }
-        let mut viewport = self.table_viewport;
-        let count = self.grouped_rows.rows.len();
-        // Besides the problems, there are the titles and the line of the selected node.
-        let rows = height.saturating_sub(max_problems + 2);
-        viewport.scroll_to(rows, count, Some(self.row_of_cursor(cursor)));
-        let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
-        let table =
-            node_table::laid_out(context, &self.jobs, (self.grouping, &self.grouped_rows), width);
-        let indices = visible.iter().filter_map(|row| {
-            let GroupedRow::Nodes(group, member) = *row else { return None };
-            let (member, node) = self.grouped_rows.member(&context.view.fleet, group, member)?;
-            let has_note = node_table::has_note(&table, context.view.now, node);
-            has_note.then_some(member.node_index)
-        });
-        indices.collect()
+    fn selected_group(&self) -> Option<&group::Group> {
+        let Some(CellCursor::Header(group)) = self.at else { return None };
+        self.grouped_rows.groups.get(group)
     }
 
     fn detail(
-        &mut self,
+        &self,
         context: RenderContext<'_>,
-        cursor: Option<CellCursor>,
         node: &gtop_fleet::Node,
         (width, max_lines): (u16, usize),
     ) -> Vec<Line> {
         if max_lines == 0 {
             return Vec::new();
         }
-        if let Some(group) = self.selected_group(cursor) {
+        if let Some(group) = self.selected_group() {
             return vec![group_header::detail(context, group, width)];
         }
-        match (cursor, self.layout) {
+        match (self.at, self.layout) {
             (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
                 let cell = member.and_then(|(member, node)| member.device_at(node, cell));
@@ -388,12 +322,4 @@ fn empty_message(fleet_view: &FleetView) -> Line {
         return Line::styled("no nodes to watch", Tone::Faint);
     }
     Line::styled("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
-}
-
-/// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
-/// screen at least.
-fn list_height(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
-    let list = rows + 1;
-    let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
-    list.min(room.saturating_sub(panel).max(room / 3))
 }

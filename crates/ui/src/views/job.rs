@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::action::{JobAction, RowAction};
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{explain, panel};
 use crate::render_context::{RenderContext, Size};
 use crate::selection::{JobSelection, SharedSelection};
 use crate::view::View;
-use crate::view_state::{Shared, ViewState};
+use crate::view_state::{Explained, Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport, cycled};
 use gtop_fleet::query::{SortColumn, SortOrder};
-use gtop_model::{Job, JobId, JobOutcome};
+use gtop_model::{Job, JobOutcome};
 
 mod distribution;
 mod header;
@@ -49,12 +49,20 @@ pub struct State {
     is_in_table: bool,
     viewport: Viewport,
     metric: ComparedMetric,
-    /// The last computed summary and the index it was computed from.
+    /// The summary of the selected job and the index it was computed from; `None` if the job has no shown nodes.
     summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
     series: MeanSeries,
 }
 
 impl ViewState for State {
+    fn refresh(&mut self, context: RenderContext<'_>, shared: &mut Shared) {
+        if self.is_open {
+            self.refresh_summary(context, &mut shared.selection);
+        } else {
+            self.list.refresh(context);
+        }
+    }
+
     fn update(
         &mut self,
         context: RenderContext<'_>,
@@ -71,11 +79,11 @@ impl ViewState for State {
             RowAction::Back if std::mem::take(&mut self.is_in_table) => {}
             RowAction::Back => self.show_list(selection),
             RowAction::Click(Click::Row(row)) => {
-                let Some(summary) = self.refresh(context, selection) else {
+                let Some((_, summary)) = &self.summary else {
                     return Effect::Handled;
                 };
-                let is_again = selected_row(&summary, selection, context) == *row;
-                select(&summary, selection, *row);
+                let is_again = selected_row(summary, selection, context) == *row;
+                select(summary, selection, *row);
                 if is_again {
                     return Effect::SwitchView(View::Node);
                 }
@@ -98,14 +106,8 @@ impl ViewState for State {
     }
 
     /// Explains the job under the cursor of the list, the node under the cursor of the table, or else the open job.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, .. }: &mut Shared,
-    ) -> Result<Explanation, String> {
-        if self.is_open {
-            self.refresh(context, selection);
-        }
+    fn explain(&mut self, context: RenderContext<'_>, shared: &Shared) -> Explained {
+        let selection = &shared.selection;
         if self.is_in_table()
             && let Some(node) = selection.node(context.view)
         {
@@ -118,21 +120,28 @@ impl ViewState for State {
         }
     }
 
+    fn prepare(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) {
+        if self.is_open {
+            self.list.settle(context);
+        } else {
+            self.list.prepare(context, Some(&shared.selection), size);
+        }
+    }
+
     /// Draws the list, or the header and the node table of a job; the node panel follows if it fits.
-    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView {
         let Shared { selection, panel } = shared;
         let (width, height) = size;
         if !self.is_open {
             return self.list.lines(context, Some(selection), size);
         }
         let fleet_view = context.view;
-        let Some(summary) = self.refresh(context, selection) else {
-            return lines_without_job(context, selection, size);
+        let Some((_, summary)) = &self.summary else {
+            return lines_without_job(context, selection, size).into();
         };
-        panel.follow(selection);
         let position = self.list.place(context, &summary.job);
         let mut lines =
-            header::lines(fleet_view, context.options, &summary, &self.series, position, size);
+            header::lines(fleet_view, context.options, summary, &self.series, position, size);
         if height >= 24 {
             lines.push(Line::new());
         }
@@ -145,21 +154,27 @@ impl ViewState for State {
         let table_context = table::TableContext {
             fleet_view,
             display: context.options,
-            summary: &summary,
+            summary,
             metric: self.metric,
-            selected: selected_row(&summary, selection, context),
+            selected: selected_row(summary, selection, context),
             has_cursor: self.is_in_table,
         };
         let size = (width, table_height);
-        table::draw_below(&mut lines, table_context, &mut self.viewport, size);
+        let list = table::draw_below(&mut lines, table_context, self.viewport, size);
+        let mut below = DrawnView::default();
         if panel_height >= MIN_PANEL_HEIGHT
             && let Some(node) = selection.node(fleet_view)
         {
             lines.push(Line::new().rule(width));
-            lines.extend(panel::lines(context, node, panel, (width, panel_height)));
+            below = panel::lines(context, node, panel, (width, panel_height));
         }
+        lines.append(&mut below.lines);
         lines.truncate(height);
-        lines
+        DrawnView { lines, list: Some(list), ..below }
+    }
+
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        Some(if self.is_open { &mut self.viewport } else { &mut self.list.cursor.viewport })
     }
 }
 
@@ -187,7 +202,7 @@ impl State {
 
     /// Returns the job under the cursor of the list, or else the open one.
     pub(crate) fn selected_job(
-        &mut self,
+        &self,
         context: RenderContext<'_>,
         selection: &SharedSelection,
     ) -> Option<Job> {
@@ -201,11 +216,6 @@ impl State {
 
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_open && self.is_in_table
-    }
-
-    /// Draws the list without a cursor, in place of other views while no job runs.
-    pub(crate) fn list_lines(&mut self, context: RenderContext<'_>, size: Size) -> Vec<Line> {
-        self.list.lines(context, None, size)
     }
 
     fn update_list(
@@ -292,36 +302,28 @@ impl State {
         selection: &mut SharedSelection,
         step: Movement,
     ) {
-        let Some(summary) = self.refresh(context, selection) else { return };
-        let row = selected_row(&summary, selection, context);
-        select(&summary, selection, step.new_index(row, summary.rows.len(), self.viewport.rows));
+        let Some((_, summary)) = &self.summary else { return };
+        let row = selected_row(summary, selection, context);
+        select(summary, selection, step.new_index(row, summary.rows.len(), self.viewport.rows));
     }
 
-    /// Returns the summary of the selected job, computed once per `JobIndex`.
-    fn refresh(
-        &mut self,
-        context: RenderContext<'_>,
-        selection: &mut SharedSelection,
-    ) -> Option<Arc<JobSummary>> {
+    /// Updates the summary of the selected job, computed once per `JobIndex`.
+    fn refresh_summary(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection) {
         let fleet_view = context.view;
         selection.refresh_job(fleet_view);
-        let id: JobId = match selection.job(fleet_view)? {
-            JobSelection::Listed(job) => job.id.clone(),
-            JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
-        };
-        let index = fleet_view.job_index();
-        let units = context.options.units();
-        if let Some((cached_index, summary)) = &self.summary
-            && Arc::ptr_eq(cached_index, index)
-            && summary.job.id == id
-            && summary.units == units
+        let last = self.summary.take();
+        let Some(JobSelection::Listed(job)) = selection.job(fleet_view) else { return };
+        let (index, units) = (fleet_view.job_index(), context.options.units());
+        self.summary = last.filter(|(known, summary)| {
+            Arc::ptr_eq(known, index) && summary.job.id == job.id && summary.units == units
+        });
+        if self.summary.is_none()
+            && let Some(entry) = index.entry(&job.id)
         {
-            return Some(Arc::clone(summary));
+            let summary = Arc::new(JobSummary::build(fleet_view, entry, units));
+            self.series.update(&fleet_view.fleet, &summary, fleet_view.now);
+            self.summary = Some((Arc::clone(index), summary));
         }
-        let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
-        self.series.update(&fleet_view.fleet, &summary, fleet_view.now);
-        self.summary = Some((Arc::clone(index), Arc::clone(&summary)));
-        Some(summary)
     }
 }
 

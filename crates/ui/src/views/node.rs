@@ -2,12 +2,12 @@
 
 use crate::action::{NodeAction, RowAction};
 use crate::display_options::Density;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::node_panel::{explain, panel};
 use crate::render_context::{RenderContext, Size};
-use crate::view_state::{Shared, ViewState};
+use crate::view_state::{Explained, Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Movement;
 
@@ -21,6 +21,12 @@ const MIN_HEIGHT_WITHOUT_CURSOR: usize = 16;
 pub struct State;
 
 impl ViewState for State {
+    fn refresh(&mut self, context: RenderContext<'_>, Shared { selection, .. }: &mut Shared) {
+        if let Some(node) = selection.node(context.view) {
+            selection.keep_selected(&node.name);
+        }
+    }
+
     fn update(
         &mut self,
         context: RenderContext<'_>,
@@ -44,11 +50,8 @@ impl ViewState for State {
     }
 
     /// Explains the row under the cursor of the tables, or else the node.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, panel }: &mut Shared,
-    ) -> Result<Explanation, String> {
+    fn explain(&mut self, context: RenderContext<'_>, shared: &Shared) -> Explained {
+        let Shared { selection, panel } = shared;
         let node = selection.node(context.view).ok_or("no nodes to watch")?;
         let node = context.options.selection.filter_node(node);
         Ok(match panel.cursor(&node) {
@@ -57,26 +60,30 @@ impl ViewState for State {
         })
     }
 
+    fn prepare(&mut self, context: RenderContext<'_>, shared: &mut Shared, _: Size) {
+        let Shared { selection, panel } = shared;
+        let Some(node) = selection.node(context.view) else { return };
+        let node = context.options.selection.filter_node(node);
+        panel.series.record(&node, context.view.now);
+    }
+
     /// Draws the panel of the selected node, with details of the row under the cursor below it.
-    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView {
         let Shared { selection, panel } = shared;
         let (width, height) = size;
         let Some(node) = selection.node(context.view) else {
-            return vec![Line::styled("no nodes to watch", Tone::Faint).truncated(width)];
+            return vec![Line::styled("no nodes to watch", Tone::Faint).truncated(width)].into();
         };
-        selection.keep_selected(&node.name);
-        panel.follow(selection);
         let node = context.options.selection.filter_node(node);
-        panel.series.record(&node, context.view.now);
         let has_cursor = panel.cursor(&node).is_some();
         let has_detail = height >= if has_cursor { 8 } else { MIN_HEIGHT_WITHOUT_CURSOR };
         let room = height - usize::from(has_detail);
-        let mut lines = panel::lines(context, &node, panel, (width, room));
+        let mut drawn = panel::lines(context, &node, panel, (width, room));
         if let Some(detail) = panel::detail(context, &node, panel, width).filter(|_| has_detail) {
-            lines.resize(room, Line::new());
-            lines.push(detail);
+            drawn.lines.resize(room, Line::new());
+            drawn.lines.push(detail);
         }
-        lines
+        drawn
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::action::{ProcessAction, RowAction};
 use crate::display_options::Density;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{self, explain};
@@ -11,11 +12,9 @@ use crate::process_target::{ProcessTarget, SignalTargets, refusal};
 use crate::render_context::{RenderContext, Size};
 use crate::request::{NodeReply, NodeRequest};
 use crate::selection::SharedSelection;
-use crate::view_state::{Shared, ViewState};
+use crate::view_state::{Explained, Shared, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::explanation::Explanation;
-use crate::widgets::line::Line;
-use crate::widgets::list::Movement;
+use crate::widgets::list::{Movement, Viewport};
 pub use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
@@ -36,13 +35,11 @@ mod table;
 mod tree;
 
 impl ViewState for State {
-    fn update(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, .. }: &mut Shared,
-        action: &RowAction,
-    ) -> Effect {
-        self.refresh(context, selection);
+    fn refresh(&mut self, context: RenderContext<'_>, shared: &mut Shared) {
+        self.refresh_rows(context, &shared.selection);
+    }
+
+    fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         match action {
             RowAction::Move(step) => match self.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.step(*step),
@@ -68,23 +65,24 @@ impl ViewState for State {
     }
 
     /// Shows the first row, without a cursor if there was none: what is under it is what signals are sent to.
-    fn show_top(&mut self, context: RenderContext<'_>, Shared { selection, .. }: &mut Shared) {
-        self.refresh(context, selection);
+    fn show_top(&mut self, _: RenderContext<'_>, _: &mut Shared) {
         if self.find_cursor().is_some() {
             self.step(Movement::Home);
         }
         self.cursor.viewport.top = 0;
     }
 
-    fn lines(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) -> Vec<Line> {
-        let Shared { selection, .. } = shared;
-        let (width, height) = size;
-        self.refresh(context, selection);
+    fn prepare(&mut self, context: RenderContext<'_>, _: &mut Shared, (width, _): Size) {
         self.width = width;
-        let tags = &self.tags;
-        match self.pages.last_mut() {
-            Some(Page::Tree(tree)) => tree.lines(context, |tag| tags.contains_key(tag), size),
-            Some(Page::Environ(page)) => page.lines(width, height),
+        if let Some(Page::Detail(page)) = self.pages.last_mut() {
+            page.refresh(context);
+        }
+    }
+
+    fn lines(&self, context: RenderContext<'_>, _: &Shared, size: Size) -> DrawnView {
+        match self.pages.last() {
+            Some(Page::Tree(tree)) => tree.lines(context, |tag| self.tags.contains_key(tag), size),
+            Some(Page::Environ(page)) => page.lines(size),
             Some(Page::Detail(page)) => {
                 let key = page.row.as_ref();
                 let row = key.and_then(|key| self.rows.list.iter().find(|row| row.has_key(key)));
@@ -92,6 +90,15 @@ impl ViewState for State {
             }
             None => table::lines(context, self, size),
         }
+    }
+
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        Some(match self.pages.last_mut() {
+            Some(Page::Tree(tree)) => &mut tree.cursor.viewport,
+            Some(Page::Environ(page)) => &mut page.viewport,
+            Some(Page::Detail(page)) => &mut page.viewport,
+            None => &mut self.cursor.viewport,
+        })
     }
 
     fn columns(&self) -> Vec<ColumnGroup> {
@@ -102,12 +109,7 @@ impl ViewState for State {
     }
 
     /// Explains the process of the page, or the one under the cursor.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        Shared { selection, .. }: &mut Shared,
-    ) -> Result<Explanation, String> {
-        self.refresh(context, selection);
+    fn explain(&mut self, context: RenderContext<'_>, _: &Shared) -> Explained {
         let at = if self.is_on_table() {
             self.find_cursor().unwrap_or(0)
         } else {
@@ -168,9 +170,9 @@ impl State {
     }
 
     /// Returns the selected process, or why it cannot be queried.
-    fn selected(&mut self, context: RenderContext<'_>) -> Result<ProcessTarget, String> {
+    fn selected(&self, context: RenderContext<'_>) -> Result<ProcessTarget, String> {
         const NONE: &str = "no process is selected; ↑ and ↓ select one";
-        match self.pages.last_mut() {
+        match self.pages.last() {
             Some(Page::Tree(tree)) => return tree.selected(context).ok_or_else(|| NONE.to_owned()),
             Some(page) => return page.target().cloned().ok_or_else(|| NONE.to_owned()),
             None => {}
@@ -190,7 +192,6 @@ impl State {
         selection: &mut SharedSelection,
         action: ProcessAction,
     ) -> Effect {
-        self.refresh(context, selection);
         let now = context.view.now;
         match action {
             ProcessAction::Scope => return self.cycle_scope(context, selection),
@@ -296,7 +297,7 @@ impl State {
     /// Returns the node whose tree to show and the process to select in it, from the page in front or from the
     /// table. Without a selected process, uses the selected node, or the first if the filter hides it.
     fn tree_root(
-        &mut self,
+        &self,
         fleet_view: &FleetView,
         selection: &SharedSelection,
     ) -> Option<(NodeName, Option<ProcessKey>)> {
@@ -365,7 +366,7 @@ impl State {
         context: RenderContext<'_>,
         selection: &mut SharedSelection,
     ) -> Vec<NodeRequest> {
-        self.refresh(context, selection);
+        self.refresh_rows(context, selection);
         self.record_series(context);
         let now = context.view.now;
         let due = match self.pages.last_mut() {
@@ -411,7 +412,7 @@ impl State {
 
     /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.
     /// Tagged ones that the filter hides get none, because users forget what they do not see.
-    fn signal_targets(&mut self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
+    fn signal_targets(&self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
         if !self.is_on_rows() || self.tags.is_empty() {
             return self.selected(context).map(|target| vec![target].into());
         }

@@ -12,18 +12,19 @@ use crate::dialog::output::OutputDialog;
 use crate::dialog::run_filter::RunFilter;
 use crate::dialog::variables::VariablesDialog;
 use crate::display_options::DisplayOptions;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::process_target::ProcessTarget;
 use crate::render_context::{RenderContext, Size};
 use crate::request::UiRequest;
-use crate::view_state::{Shared, ViewState};
+use crate::view_state::{Explained, Shared, ViewState};
 use crate::views::runs::rows::{RunRowId, TableRow};
 use crate::views::runs::table::SeenColumns;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::{Explanation, Fact};
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::list::{ListCursor, cycled};
+use crate::widgets::list::{ListCursor, Viewport, cycled};
 use gtop_fleet::Fleet;
 use gtop_fleet::insight::node_status::shown_id;
 use gtop_fleet::insight::runs::{Liveness, RunRow, Runs};
@@ -70,28 +71,52 @@ pub struct State {
     /// The job whose runs are shown.
     job: Option<JobId>,
     unfolded: BTreeMap<RunId, Unfolded>,
+    rows: Vec<TableRow>,
     cursor: ListCursor<RunRowId>,
     /// The first column after the fixed ones.
-    first_column: usize,
+    pub(crate) first_column: usize,
     seen_columns: SeenColumns,
     /// Outputs open in windows of their own, not in a dialog.
     pub(crate) opens_windows: bool,
 }
 
 impl ViewState for State {
-    fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
-        let rows = self.rows(context);
-        let selected = self.position(&rows);
+    /// Updates the rows that match the filters, with those that are unfolded.
+    fn refresh(&mut self, context: RenderContext<'_>, _: &mut Shared) {
+        let runs = context.view.runs.as_deref().map_or(&[][..], |runs| &runs.rows);
+        let name = self.name.to_lowercase();
+        let mut rows = Vec::with_capacity(runs.len());
+        for run in runs.iter().filter(|row| self.shows(row, &name)) {
+            rows.push(TableRow { run: Arc::clone(run), process: None });
+            let Some(unfolded) = self.unfolded.get(&run.run.id) else { continue };
+            let tree = run.process.iter().flat_map(|process| process.tree.iter()).enumerate();
+            for (index, process) in tree {
+                rows.push(TableRow { run: Arc::clone(run), process: Some((index, None)) });
+                if *unfolded == Unfolded::Threads {
+                    let threads = 0..process.tasks.len();
+                    rows.extend(threads.map(|thread| TableRow {
+                        run: Arc::clone(run),
+                        process: Some((index, Some(thread))),
+                    }));
+                }
+            }
+        }
+        self.rows = rows;
+        if let Some(runs) = &context.view.runs {
+            self.seen_columns.update(context, runs);
+        }
+        self.cursor.follow(&self.rows, |row, id| row.id() == *id);
+    }
+
+    fn update(&mut self, _: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
+        let selected = self.position();
         match action {
             RowAction::Move(movement) => {
-                let to = self.cursor.moved(*movement, rows.len(), Some(selected));
-                self.select(&rows, to);
+                self.select(self.cursor.moved(*movement, self.rows.len(), Some(selected)));
             }
-            RowAction::Click(Click::Row(row)) if *row == selected => {
-                return self.open(&rows);
-            }
-            RowAction::Click(Click::Row(row)) => self.select(&rows, *row),
-            RowAction::Open => return self.open(&rows),
+            RowAction::Click(Click::Row(row)) if *row == selected => return self.open(),
+            RowAction::Click(Click::Row(row)) => self.select(*row),
+            RowAction::Open => return self.open(),
             RowAction::Back if self.reset() => {}
             RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
         }
@@ -102,13 +127,8 @@ impl ViewState for State {
         vec![("Columns of runs", columns::column_specs())]
     }
 
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-    ) -> Result<Explanation, String> {
-        let rows = self.rows(context);
-        let row = rows.get(self.position(&rows)).ok_or("no run is selected")?;
+    fn explain(&mut self, context: RenderContext<'_>, _: &Shared) -> Explained {
+        let row = self.rows.get(self.position()).ok_or("no run is selected")?;
         let facts = columns::all().map(|column| {
             let (value, _) = column.cell(context, &row.run);
             Fact::of_cell(&column.title, value, column.help)
@@ -118,36 +138,40 @@ impl ViewState for State {
         Ok(explanation.with_numbers("from its files and processes", None, facts))
     }
 
-    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, _: &Shared, size: Size) -> DrawnView {
         let (width, height) = size;
-        let Some(runs) = context.view.runs.clone() else {
-            return vec![Line::styled(NOT_WATCHED, Tone::Faint).truncated(width)];
+        let Some(runs) = &context.view.runs else {
+            return vec![Line::styled(NOT_WATCHED, Tone::Faint).truncated(width)].into();
         };
-        let rows = self.rows(context);
-        let mut lines = summary::lines(context, &runs, self.filter_text(context.view), size);
+        let rows = &self.rows;
+        let mut lines = summary::lines(context, runs, self.filter_text(context.view), size);
         let room = height.saturating_sub(lines.len());
         if rows.is_empty() {
-            let text = self.why_empty(context.view, &runs);
+            let text = self.why_empty(context.view, runs);
             lines.push(Line::styled(text, Tone::Faint).truncated(width));
             lines.truncate(height);
-            return lines;
+            return lines.into();
         }
-        let selected = self.position(&rows);
+        let selected = self.position();
         let titles = usize::from(height > 1);
-        self.cursor.viewport.scroll_to(room.saturating_sub(titles), rows.len(), Some(selected));
-        let visible = rows.get(self.cursor.viewport.range(rows.len())).unwrap_or_default();
-        let columns = (&mut self.seen_columns, self.first_column);
-        let table = table::RunTable::new(context, &runs, visible, columns, width);
-        // Columns that are all visible need no scrolling.
-        self.first_column = table.first_column();
-        self.cursor.viewport.draw_below(
+        let room_of_rows = room.saturating_sub(titles);
+        let list = self.cursor.viewport.scrolled_to(room_of_rows, rows.len(), Some(selected));
+        let visible = rows.get(list.range(rows.len())).unwrap_or_default();
+        let columns = (&self.seen_columns, self.first_column);
+        let table = table::RunTable::new(context, runs, visible, columns, width);
+        list.draw_below(
             &mut lines,
             (titles > 0).then(|| table.titles()),
             (rows.len(), Some(selected)),
             (width, room),
             |at| Some(table.row(rows.get(at)?).clickable_line(Click::Row(at))),
         );
-        lines
+        let first_column = Some(table.first_column());
+        DrawnView { lines, list: Some(list), first_column, panel: None }
+    }
+
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        Some(&mut self.cursor.viewport)
     }
 }
 
@@ -164,8 +188,7 @@ impl State {
     }
 
     pub(crate) fn update_runs(&mut self, context: RenderContext<'_>, action: &RunAction) -> Effect {
-        let rows = self.rows(context);
-        let selected = rows.get(self.position(&rows));
+        let selected = self.rows.get(self.position());
         let run = selected.map(|row| Arc::clone(&row.run));
         let is_readonly = context.options.is_readonly;
         match (action, run) {
@@ -178,7 +201,7 @@ impl State {
             (RunAction::Right, _) => self.first_column += 1,
             (RunAction::SignalAll, _) => {
                 let running =
-                    rows.iter().filter(|row| row.process.is_none() && row.run.is_running());
+                    self.rows.iter().filter(|row| row.process.is_none() && row.run.is_running());
                 let targets: Vec<_> = running.filter_map(|row| target(row).ok()).collect();
                 let targets = Some(targets).filter(|targets| !targets.is_empty());
                 let targets = targets.ok_or("no shown run is known to be running".to_owned());
@@ -263,8 +286,8 @@ impl State {
     }
 
     /// Opens the node of a run, with the cursor on its process if that uses a device.
-    fn open(&self, rows: &[TableRow]) -> Effect {
-        let Some(row) = rows.get(self.cursor_index(rows)) else { return Effect::Ignored };
+    fn open(&self) -> Effect {
+        let Some(row) = self.rows.get(self.position()) else { return Effect::Ignored };
         let Some(node) = row.run.node.clone() else {
             let text = if let Liveness::Elsewhere(host) = &row.run.liveness {
                 format!("{host} is not watched; name it on the command line to see its node")
@@ -280,29 +303,6 @@ impl State {
         Effect::OpenNode(node, row_id)
     }
 
-    /// Returns the rows that match the filters, with those that are unfolded.
-    fn rows(&self, context: RenderContext<'_>) -> Vec<TableRow> {
-        let Some(runs) = &context.view.runs else { return Vec::new() };
-        let name = self.name.to_lowercase();
-        let mut rows = Vec::with_capacity(runs.rows.len());
-        for run in runs.rows.iter().filter(|row| self.shows(row, &name)) {
-            rows.push(TableRow { run: Arc::clone(run), process: None });
-            let Some(unfolded) = self.unfolded.get(&run.run.id) else { continue };
-            let tree = run.process.iter().flat_map(|process| process.tree.iter()).enumerate();
-            for (index, process) in tree {
-                rows.push(TableRow { run: Arc::clone(run), process: Some((index, None)) });
-                if *unfolded == Unfolded::Threads {
-                    let threads = 0..process.tasks.len();
-                    rows.extend(threads.map(|thread| TableRow {
-                        run: Arc::clone(run),
-                        process: Some((index, Some(thread))),
-                    }));
-                }
-            }
-        }
-        rows
-    }
-
     /// Returns true if a run matches the filters, of which this is the name in lowercase.
     fn shows(&self, row: &RunRow, name: &str) -> bool {
         self.status.is_none_or(|status| row.status == status)
@@ -312,20 +312,16 @@ impl State {
             && (self.job.is_none() || row.job == self.job)
     }
 
-    fn select(&mut self, rows: &[TableRow], at: usize) {
-        self.cursor.select(at, rows.get(at).map(TableRow::id));
+    fn select(&mut self, at: usize) {
+        self.cursor.select(at, self.rows.get(at).map(TableRow::id));
     }
 
-    /// Returns the position of the selected row: where it is now, or that of its run.
-    fn position(&mut self, rows: &[TableRow]) -> usize {
-        let found = self.cursor.find(rows, |row, id| row.id() == *id);
-        found.unwrap_or_else(|| self.cursor_index(rows))
-    }
-
-    /// Same as [`Self::position`] without a change of the cursor; if the run is gone, the cursor stays where it was.
-    fn cursor_index(&self, rows: &[TableRow]) -> usize {
+    /// Returns the position of the selected row: where it is now, or that of its run. If the run is gone, the cursor stays
+    /// where it was.
+    fn position(&self) -> usize {
         let Some(id) = self.cursor.key() else { return 0 };
-        let exact = rows.iter().position(|row| row.id() == *id);
+        let rows = &self.rows;
+        let exact = self.cursor.find(rows, |row, id| row.id() == *id);
         exact
             .or_else(|| rows.iter().position(|row| row.run.run.id == id.run))
             .unwrap_or_else(|| self.cursor.last_index(rows.len()))
@@ -343,8 +339,9 @@ pub fn report(runs: Runs, fleet: Fleet, now: Timestamp) -> Vec<Line> {
     let context = RenderContext { view: &view, options: &options, zone: &zone };
     let mut lines = summary::lines(context, &runs, None, (u16::MAX, usize::MAX));
     if !rows.is_empty() {
-        let columns = (&mut SeenColumns::default(), 0);
-        let table = table::RunTable::new(context, &runs, &rows, columns, REPORT_WIDTH);
+        let mut seen = SeenColumns::default();
+        seen.update(context, &runs);
+        let table = table::RunTable::new(context, &runs, &rows, (&seen, 0), REPORT_WIDTH);
         lines.push(table.titles());
         lines.extend(rows.iter().map(|row| table.row(row)));
     }

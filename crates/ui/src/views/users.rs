@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use crate::action::RowAction;
+use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
 use crate::render_context::{RenderContext, Size};
-use crate::view_state::{Shared, UnfoldingList, ViewState};
+use crate::view_state::{Explained, Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::Explanation;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::list::{ListCursor, Movement};
+use crate::widgets::list::{ListCursor, Movement, Viewport};
 use gtop_fleet::query::{SortColumn, SortOrder};
 
 mod rows;
@@ -33,25 +34,36 @@ pub struct State {
     /// The user whose nodes and processes are unfolded.
     unfolded: Option<User>,
     cursor: ListCursor<UserRowIdentity>,
-    /// The cached rows.
-    rows: Option<UserRowCache>,
+    rows: Arc<UserRows>,
+    rows_key: Option<UserRowKey>,
 }
 
-/// Cached rows and their cache key: users, sort order, unfolded user.
-type UserRowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
+/// What the rows were made from: users, sort order, unfolded user.
+type UserRowKey = (Arc<Users>, SortOrder, Option<User>);
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            order: SortOrder::by("devices"),
-            unfolded: None,
-            cursor: ListCursor::default(),
-            rows: None,
-        }
+        let (unfolded, cursor, rows, rows_key) = Default::default();
+        Self { order: SortOrder::by("devices"), unfolded, cursor, rows, rows_key }
     }
 }
 
 impl ViewState for State {
+    /// Updates the rows, cached until the data, the sort order or the unfolded user changes.
+    fn refresh(&mut self, context: RenderContext<'_>, _: &mut Shared) {
+        let usage = context.view.users();
+        let is_same = self.rows_key.as_ref().is_some_and(|(known, order, unfolded)| {
+            Arc::ptr_eq(known, usage) && (*order, unfolded) == (self.order, &self.unfolded)
+        });
+        if !is_same {
+            let unfolded = self.unfolded.clone();
+            let rows = UserRows::of(context.view, usage, self.order, unfolded.as_ref());
+            self.rows = Arc::new(rows);
+            self.rows_key = Some((Arc::clone(usage), self.order, unfolded));
+        }
+        self.cursor.follow(&self.rows.list, |row, key| row.identity(context) == *key);
+    }
+
     fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
         self.update_rows(context, action)
     }
@@ -61,15 +73,11 @@ impl ViewState for State {
     }
 
     /// Explains the user, the node or the process of the row.
-    fn explain(
-        &mut self,
-        context: RenderContext<'_>,
-        _: &mut Shared,
-    ) -> Result<Explanation, String> {
-        let rows = self.refresh(context);
+    fn explain(&mut self, context: RenderContext<'_>, _: &Shared) -> Explained {
+        let rows = &self.rows;
         let row = rows.list.get(self.position(context)).ok_or("nobody uses a device")?;
         if row.kind == UserRowKind::User {
-            let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
+            let table = UserTable::laid_out(context, rows, None, EXPLAINED_WIDTH);
             let facts = table::facts(&table, &row.user);
             let title = format!("user {}", row.user.text());
             let source = "sums over the fresh nodes, from the scheduler and the processes";
@@ -88,9 +96,9 @@ impl ViewState for State {
     }
 
     /// Returns the lines of the view: the summary, then one row per user.
-    fn lines(&mut self, context: RenderContext<'_>, _: &mut Shared, size: Size) -> Vec<Line> {
+    fn lines(&self, context: RenderContext<'_>, _: &Shared, size: Size) -> DrawnView {
         let (width, height) = size;
-        let rows = self.refresh(context);
+        let rows = &self.rows;
         let usage = context.view.users();
         if usage.nodes.1 == 0 {
             let text = if context.view.fleet.nodes.is_empty() {
@@ -98,7 +106,7 @@ impl ViewState for State {
             } else {
                 "no node matches the filter"
             };
-            return vec![Line::styled(text, Tone::Faint).truncated(width)];
+            return vec![Line::styled(text, Tone::Faint).truncated(width)].into();
         }
         let mut lines = Vec::with_capacity(height);
         if height >= 6 {
@@ -113,44 +121,46 @@ impl ViewState for State {
             };
             lines.push(Line::styled(text, Tone::Faint).truncated(width));
             lines.truncate(height);
-            return lines;
+            return lines.into();
         }
         let cursor = self.position(context);
-        let table = UserTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
+        let table = UserTable::laid_out(context, rows, self.unfolded.as_ref(), width);
         let room = height.saturating_sub(lines.len());
-        self.cursor.viewport.draw_below(
+        let list = self.cursor.viewport.draw_below(
             &mut lines,
             (height > 1).then(|| table::titles(&table, self.order)),
             (rows.list.len(), Some(cursor)),
             (width, room),
             |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
         );
-        lines
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
+    }
+
+    fn viewport(&mut self) -> Option<&mut Viewport> {
+        Some(&mut self.cursor.viewport)
     }
 }
 
 impl UnfoldingList for State {
-    fn count(&mut self, context: RenderContext<'_>) -> usize {
-        self.refresh(context).list.len()
+    fn count(&self) -> usize {
+        self.rows.list.len()
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
-    fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.refresh(context);
+    fn position(&self, context: RenderContext<'_>) -> usize {
+        let rows = &self.rows;
         let found = self.cursor.find(&rows.list, |row, key| row.identity(context) == *key);
         found.or_else(|| rows.replacement(context, self.cursor.key()?)).unwrap_or(0)
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.refresh(context);
-        let key = rows.list.get(row).map(|row| row.identity(context));
+        let key = self.rows.list.get(row).map(|row| row.identity(context));
         self.cursor.select(row, key);
     }
 
     /// Unfolds or folds a user, or opens the node of the row.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
-        let rows = self.refresh(context);
-        let Some(row) = rows.list.get(self.position(context)).cloned() else {
+        let Some(row) = self.rows.list.get(self.position(context)).cloned() else {
             return Effect::Ignored;
         };
         let identity = row.identity(context);
@@ -171,21 +181,5 @@ impl UnfoldingList for State {
 
     fn moved(&self, movement: Movement, count: usize, selected: usize) -> usize {
         self.cursor.moved(movement, count, Some(selected))
-    }
-}
-
-impl State {
-    /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
-    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
-        let usage = context.view.users();
-        if let Some((cached, order, unfolded, rows)) = &self.rows
-            && Arc::ptr_eq(cached, usage)
-            && (*order, unfolded) == (self.order, &self.unfolded)
-        {
-            return Arc::clone(rows);
-        }
-        let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.unfolded.as_ref()));
-        self.rows = Some((Arc::clone(usage), self.order, self.unfolded.clone(), Arc::clone(&rows)));
-        rows
     }
 }

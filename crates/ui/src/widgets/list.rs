@@ -107,16 +107,17 @@ impl<K> ListCursor<K> {
     }
 
     /// Finds the selected row, trying its last index first.
-    pub(crate) fn find<T>(
-        &mut self,
-        rows: &[T],
-        has_key: impl Fn(&T, &K) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn find<T>(&self, rows: &[T], has_key: impl Fn(&T, &K) -> bool) -> Option<usize> {
         let key = self.key.as_ref()?;
-        if !rows.get(self.index).is_some_and(|row| has_key(row, key)) {
-            self.index = rows.iter().position(|row| has_key(row, key))?;
+        if rows.get(self.index).is_some_and(|row| has_key(row, key)) {
+            return Some(self.index);
         }
-        Some(self.index)
+        rows.iter().position(|row| has_key(row, key))
+    }
+
+    /// Notes the index of the selected row, where rows may have moved.
+    pub(crate) fn follow<T>(&mut self, rows: &[T], has_key: impl Fn(&T, &K) -> bool) {
+        self.index = self.find(rows, has_key).unwrap_or(self.index);
     }
 
     /// Returns where a move leads in a list of `count` rows: from the selected row, to the last index of one that
@@ -142,43 +143,53 @@ pub(crate) struct Viewport {
 }
 
 impl Viewport {
-    /// Scrolls so that row `wanted` of a list of `count` rows is visible.
-    pub(crate) fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
-        self.rows = rows;
-        if let Some(wanted) = wanted {
-            let min_top = wanted.saturating_add(1).saturating_sub(rows);
-            self.top = self.top.clamp(min_top, min_top.max(wanted));
-        }
-        self.top = self.top.min(count.saturating_sub(rows));
+    /// Returns the same in `rows` lines, scrolled so that row `wanted` of a list of `count` rows is visible.
+    #[must_use]
+    pub(crate) fn scrolled_to(self, rows: usize, count: usize, wanted: Option<usize>) -> Self {
+        let min_top = |wanted: usize| wanted.saturating_add(1).saturating_sub(rows);
+        let top = wanted.map_or(self.top, |wanted| {
+            self.top.clamp(min_top(wanted), min_top(wanted).max(wanted))
+        });
+        Self { top: top.min(count.saturating_sub(rows)), rows }
     }
 
-    /// Scrolls to the selected row, and draws the titles, if any, and the visible rows in `height` lines below others.
+    /// Moves the visible part of a list of `count` rows that has no cursor.
+    pub(crate) fn step(&mut self, movement: Movement, count: usize, page: usize) {
+        let top = movement.new_index(self.top, count, page);
+        self.top = top.min(count.saturating_sub(self.rows));
+    }
+
+    /// Draws the titles, if any, and the visible rows in `height` lines below others; returns the viewport scrolled to the
+    /// selected row.
     pub(crate) fn draw_below(
-        &mut self,
+        self,
         lines: &mut Vec<Line>,
         titles: Option<Line>,
         (count, selected): (usize, Option<usize>),
         (width, height): (u16, usize),
         row: impl Fn(usize) -> Option<Line>,
-    ) {
-        self.scroll_to(height.saturating_sub(usize::from(titles.is_some())), count, selected);
-        let titles = titles.map(|line| self.with_position(lines.last_mut(), line, count, width));
+    ) -> Self {
+        let rows = height.saturating_sub(usize::from(titles.is_some()));
+        let scrolled = self.scrolled_to(rows, count, selected);
+        let titles =
+            titles.map(|line| scrolled.with_position(lines.last_mut(), line, count, width));
         lines.extend(titles);
-        let rows = self.range(count).filter_map(|at| Some((at, row(at)?)));
+        let rows = scrolled.range(count).filter_map(|at| Some((at, row(at)?)));
         lines.extend(rows.map(|(at, row)| row.truncated(width).selected(selected == Some(at))));
+        scrolled
     }
 
-    /// Same as [`Self::draw_below`], without lines above.
+    /// Same as [`Self::draw_below`], without lines above: returns the lines, too.
     pub(crate) fn lines(
-        &mut self,
+        self,
         titles: Option<Line>,
         counts: (usize, Option<usize>),
         size: (u16, usize),
         row: impl Fn(usize) -> Option<Line>,
-    ) -> Vec<Line> {
+    ) -> (Vec<Line>, Self) {
         let mut lines = Vec::new();
-        self.draw_below(&mut lines, titles, counts, size, row);
-        lines
+        let scrolled = self.draw_below(&mut lines, titles, counts, size, row);
+        (lines, scrolled)
     }
 
     /// Appends the range of visible rows to the titles, unless all rows are visible. Where it does not fit, it stands at
@@ -261,7 +272,10 @@ mod tests {
         let mut cursor =
             ListCursor { viewport: Viewport { top: 2, rows: 3 }, ..Default::default() };
         let rows = ["a", "b", "c", "d", "e"];
-        let found = |cursor: &mut ListCursor<&str>, rows: &[&str]| cursor.find(rows, |a, b| a == b);
+        let found = |cursor: &mut ListCursor<&str>, rows: &[&str]| {
+            cursor.follow(rows, |a, b| a == b);
+            cursor.find(rows, |a, b| a == b)
+        };
         assert_eq!(found(&mut cursor, &rows), None);
         for (movement, to) in [(Movement::Down, 2), (Movement::Home, 0), (Movement::End, 4)] {
             assert_eq!(cursor.moved(movement, 5, None), to, "{movement:?} without a selected row");
@@ -307,8 +321,7 @@ mod tests {
             (3, 0, 10, Some(5), 6..6),
             (0, 5, 0, Some(0), 0..0),
         ] {
-            let mut viewport = Viewport { top, rows };
-            viewport.scroll_to(rows, count, wanted);
+            let viewport = Viewport { top, rows }.scrolled_to(rows, count, wanted);
             assert_eq!(viewport.range(count), range, "{top} {rows} {count}");
         }
     }

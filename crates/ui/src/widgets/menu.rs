@@ -127,7 +127,7 @@ impl<T: Clone> Menu<T> {
         let label_width = self.items.iter().map(|item| width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
         let rows = (self.items.len(), Some(self.selected));
-        Viewport::default().lines(Some(title), rows, (width, height), |index| {
+        let (lines, _) = Viewport::default().lines(Some(title), rows, (width, height), |index| {
             let item = self.items.get(index)?;
             let key = item.key.map(String::from).unwrap_or_default();
             let line = Line::new().gap(1).left_aligned(&key, 1, Tone::Accent).gap(1);
@@ -137,7 +137,8 @@ impl<T: Clone> Menu<T> {
             } else {
                 line.text(item.help.as_str(), Tone::Faint)
             })
-        })
+        });
+        lines
     }
 
     /// Returns the number of lines all items need, the title included.

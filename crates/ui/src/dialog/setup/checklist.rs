@@ -94,9 +94,8 @@ impl Checklist {
         let widest = self.columns.iter().map(|column| width_of(column.name)).max().unwrap_or(0);
         let (rows, room) = ((self.columns.len(), Some(self.row)), max_lines.saturating_sub(1));
         let size = (width, room);
-        let rows =
-            Viewport::default().lines(None, rows, size, |index| self.column_line(index, widest));
-        lines.extend(rows);
+        Viewport::default()
+            .draw_below(&mut lines, None, rows, size, |index| self.column_line(index, widest));
         lines.truncate(max_lines);
         lines
     }

@@ -4,7 +4,6 @@
 //! hysteresis prevents flicker at the limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::render_context::RenderContext;
 use crate::views::fleet::symbol_map::SymbolMap;
@@ -126,7 +125,7 @@ pub(super) struct CellCache {
 
 #[derive(Clone, Debug, Default)]
 struct CachedCells {
-    marks: Arc<[(Symbol, Tone)]>,
+    marks: Vec<(Symbol, Tone)>,
     levels: Vec<Option<u8>>,
 }
 
@@ -149,25 +148,25 @@ impl CellCache {
         self.key = Some(key);
     }
 
-    /// Returns the cell that was drawn for the device at this position of a node.
-    pub(super) fn drawn(&self, node: &NodeName, position: usize) -> Option<(Symbol, Tone)> {
-        self.now.get(node)?.marks.get(position).copied()
+    /// Returns the cells of a node in this frame, one per device.
+    pub(super) fn of(&self, node: &NodeName) -> &[(Symbol, Tone)] {
+        self.now.get(node).map_or(&[], |cells| &cells.marks)
     }
 
-    /// Returns the cells of the node at this index of the fleet, one per device.
-    pub(super) fn of(
+    /// Computes the cells of the node at this index of the fleet, once in a frame.
+    pub(super) fn add(
         &mut self,
         context: RenderContext<'_>,
         (index, node): (usize, &Node),
         symbols: &SymbolMap,
-    ) -> Arc<[(Symbol, Tone)]> {
+    ) {
+        if self.now.contains_key(&node.name) {
+            return;
+        }
+        let Some((_, metric, style)) = &self.key else { return };
         // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
         // update in turns. State changes are shown at once.
         let updates_now = is_due(index, context.view.now, self.refresh_period);
-        if let Some(unchanged) = self.now.get(&node.name) {
-            return Arc::clone(&unchanged.marks);
-        }
-        let Some((_, metric, style)) = &self.key else { return Arc::default() };
         let last = self.before.remove(&node.name).unwrap_or_default();
         let mut levels = Vec::with_capacity(node.devices.len());
         let cells = node.devices.iter().enumerate().map(|(position, device)| {
@@ -182,9 +181,8 @@ impl CellCache {
             levels.push(level);
             unchanged.unwrap_or(cell)
         });
-        let cells: Arc<[_]> = cells.collect();
-        self.now.insert(node.name.clone(), CachedCells { marks: Arc::clone(&cells), levels });
-        cells
+        let marks = cells.collect();
+        self.now.insert(node.name.clone(), CachedCells { marks, levels });
     }
 }
 
@@ -329,6 +327,7 @@ impl CellContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;

@@ -40,8 +40,9 @@ impl State {
         Some(CellCursor::Cell(group, member_index, cell.unwrap_or(0)))
     }
 
-    pub(super) fn row_of_cursor(&self, cursor: Option<CellCursor>) -> usize {
-        cursor.map_or(0, |cursor| line_of(&self.grouped_rows.rows, 1, cursor))
+    /// Returns the row of the cursor as it is drawn next in the table.
+    pub(super) fn cursor_row(&self) -> usize {
+        self.at.map_or(0, |cursor| line_of(&self.grouped_rows.rows, 1, cursor))
     }
 
     pub(super) fn set_cursor(
@@ -69,14 +70,14 @@ impl State {
         selection: &mut SharedSelection,
         node: &Node,
     ) {
-        self.refresh(fleet_view);
+        self.refresh_rows(fleet_view);
         let preferred = self.group.as_deref();
         let found = self.grouped_rows.find(&fleet_view.fleet, preferred, &node.name);
         let Some((group, member)) = found else { return };
         let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
         if key.is_some_and(|key| self.folded_groups.remove(&key)) {
             self.fold_version += 1;
-            self.refresh(fleet_view);
+            self.refresh_rows(fleet_view);
         }
         let sick = sick_device(node);
         let cell = self.grouped_rows.member(&fleet_view.fleet, group, member).and_then(
@@ -96,7 +97,7 @@ impl State {
         let to = match self.layout {
             Layout::Table => {
                 let (rows, page) = (&self.grouped_rows.rows, self.table_viewport.rows);
-                let at = self.row_of_cursor(Some(cursor));
+                let at = line_of(rows, 1, cursor);
                 let to = rows.get(movement.new_index(at, rows.len(), page));
                 let Some(row) = to else { return };
                 CellCursor::from(*row)

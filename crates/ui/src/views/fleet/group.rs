@@ -25,9 +25,9 @@ pub(super) struct Group {
     pub(super) pending: Option<usize>,
     /// True if only its header is shown.
     pub(super) is_folded: bool,
-    /// Its totals, computed on first use.
+    /// Its totals, once they are needed.
     pub(super) totals: Option<Totals>,
-    /// Its totals by device model, computed on first use.
+    /// Its totals by device model, once they are needed.
     pub(super) models: Option<Vec<ModelTotals>>,
 }
 
@@ -165,14 +165,24 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
 }
 
 impl Group {
-    /// Returns the totals of its fresh nodes; computes them once.
-    pub(super) fn totals(&mut self, fleet_view: &FleetView) -> Totals {
+    /// Returns its totals, which it keeps.
+    pub(super) fn sum_up(&mut self, fleet_view: &FleetView) -> Totals {
         *self.totals.get_or_insert_with(|| GroupMember::totals(&self.members, fleet_view))
     }
 
-    /// Returns the totals by device model, with those of nodes whose devices are not known last; computes them once.
-    pub(super) fn models(&mut self, fleet_view: &FleetView) -> &[ModelTotals] {
-        self.models.get_or_insert_with(|| models(&self.members, fleet_view))
+    /// Computes its totals by device model, once.
+    pub(super) fn sum_up_models(&mut self, fleet_view: &FleetView) {
+        self.models.get_or_insert_with(|| models(&self.members, fleet_view));
+    }
+
+    /// Returns the totals of its fresh nodes.
+    pub(super) fn totals(&self, fleet_view: &FleetView) -> Totals {
+        self.totals.unwrap_or_else(|| GroupMember::totals(&self.members, fleet_view))
+    }
+
+    /// Returns the totals by device model as they were computed last, with those of nodes whose devices are not known last.
+    pub(super) fn models(&self) -> &[ModelTotals] {
+        self.models.as_deref().unwrap_or_default()
     }
 
     /// Returns its title in at most `width` columns.

@@ -15,7 +15,7 @@ use gtop_local::text::{counted, width_of};
 const NARROW_WIDTH: u16 = 28;
 
 /// Draws the header as a table row, its totals in the columns of the nodes.
-pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFleet<'_>) -> Line {
+pub(super) fn row(fleet_view: &FleetView, group: &Group, table: &LaidOutFleet<'_>) -> Line {
     let totals = group.totals(fleet_view);
     let (columns, start) = table.leading(is_in_front);
     let width = start.saturating_sub(MARK_WIDTH + table.room.gap);
@@ -45,7 +45,7 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
 }
 
 /// Draws the header as a line of the heat map, its totals as text.
-pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+pub(super) fn line(context: RenderContext<'_>, group: &Group, width: u16) -> Line {
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
     let units = context.options.units();
@@ -73,7 +73,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     line.append(totals_line)
 }
 
-pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+pub(super) fn detail(context: RenderContext<'_>, group: &Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
     let description = group.description.clone();

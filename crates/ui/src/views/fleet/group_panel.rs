@@ -72,11 +72,11 @@ impl<'a> ModelTable<'a> {
     }
 }
 
-pub(super) fn lines(context: RenderContext<'_>, group: &mut Group, size: Size) -> Vec<Line> {
+pub(super) fn lines(context: RenderContext<'_>, group: &Group, size: Size) -> Vec<Line> {
     let (width, height) = size;
     let totals = group.totals(context.view);
     let mut lines = vec![title(group, &totals).truncated(width), Line::new()];
-    let rows = group.models(context.view);
+    let rows = group.models();
     let table = ModelTable::laid_out(rows, width);
     if !rows.is_empty() {
         lines.push(table.titles().truncated(width));

@@ -116,6 +116,20 @@ impl GroupedRows {
         Some((member, fleet.nodes.get(member.node_index)?))
     }
 
+    /// Computes the totals of a group, once.
+    pub(super) fn sum_up(&mut self, fleet_view: &FleetView, group: usize) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.sum_up(fleet_view);
+        }
+    }
+
+    /// Computes the totals of a group by device model, once.
+    pub(super) fn sum_up_models(&mut self, fleet_view: &FleetView, group: usize) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.sum_up_models(fleet_view);
+        }
+    }
+
     pub(super) fn member_count(&self, group: usize) -> usize {
         self.groups.get(group).map_or(0, |group| group.members.len())
     }
@@ -249,7 +263,8 @@ mod tests {
         let models = |filter: &str| {
             let fleet_view = mixed_nodes(filter);
             let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
-            let models = rows.groups[0].models(&fleet_view).iter();
+            rows.groups[0].sum_up_models(&fleet_view);
+            let models = rows.groups[0].models().iter();
             let text =
                 |row: &ModelTotals| format!("{} {} {}", row.model, row.totals.free, row.free_on);
             models.map(text).collect::<Vec<_>>()
@@ -277,7 +292,8 @@ mod tests {
             let filter = Filter::new(filter).unwrap();
             let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
             let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
-            let models = rows.groups[0].models(&fleet_view).iter();
+            rows.groups[0].sum_up_models(&fleet_view);
+            let models = rows.groups[0].models().iter();
             let count = |row: &ModelTotals| {
                 let ModelTotals { model, totals, free_on } = row;
                 let counts = (totals.devices, totals.free, totals.in_use);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::input::Click;
 use crate::render_context::{RenderContext, Size};
-use crate::views::fleet::cell_grid::{CellCursor, CellGrid, NODE_GAP, line_of};
+use crate::views::fleet::cell_grid::{CellCursor, NODE_GAP, line_of};
 use crate::views::fleet::cells::{STALE, StaleStyle};
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::group_header;
@@ -16,33 +16,37 @@ use crate::widgets::list::Viewport;
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::NodeStatus;
 
-/// Returns the number of lines of the whole heat map, legend included.
-pub(super) fn height(context: RenderContext<'_>, state: &State, size: Size) -> usize {
-    let (width, room) = size;
-    let grid = CellGrid::fit(context.view, width);
-    legend::lines(context, state, (width, room)).len()
-        + state.grouped_rows.lines(grid.per_line).len()
+/// Scrolls to the cursor, and computes the cells and the totals of the visible lines.
+pub(super) fn prepare(context: RenderContext<'_>, state: &mut State) {
+    let State { grid, grouped_rows, cells, symbols, viewport, heights, .. } = state;
+    let visible_cells = grid.per_line * usize::from(grid.cells) * heights.list;
+    let all_cells = grouped_rows.rows.len() * usize::from(grid.cells);
+    cells.refresh(context.view, (state.metric, StaleStyle::Grey), visible_cells.min(all_cells));
+    let map_lines = grouped_rows.lines(grid.per_line);
+    let at = state.at.map(|cursor| line_of(&map_lines, grid.per_line, cursor));
+    let rows = heights.list.saturating_sub(heights.legend);
+    *viewport = viewport.scrolled_to(rows, map_lines.len(), at);
+    let fleet = &context.view.fleet;
+    for map_line in map_lines.get(viewport.range(map_lines.len())).unwrap_or_default() {
+        match *map_line {
+            GroupedRow::Header(group) => grouped_rows.sum_up(context.view, group),
+            GroupedRow::Nodes(group, first) => {
+                for member in first..first + grid.per_line {
+                    let Some((member, node)) = grouped_rows.member(fleet, group, member) else {
+                        break;
+                    };
+                    cells.add(context, (member.node_index, node), symbols);
+                }
+            }
+        }
+    }
 }
 
-/// Draws the legend and the visible lines, the cursor among them; the length of the legend depends on `room`,
-/// the height of the view.
-pub(super) fn lines(
-    context: RenderContext<'_>,
-    state: &mut State,
-    cursor: Option<CellCursor>,
-    (width, height): (u16, usize),
-    room: usize,
-) -> Vec<Line> {
-    state.grid = CellGrid::fit(context.view, width);
-    let mut lines = legend::lines(context, state, (width, room));
-    let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
-    let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
-    let style = (state.metric, StaleStyle::Grey);
-    state.cells.refresh(context.view, style, visible_cells.min(all_cells));
-    let rows = height.saturating_sub(lines.len());
+/// Draws the legend and the visible lines in a view of this size.
+pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Vec<Line> {
+    let (width, _) = size;
+    let mut lines = legend::lines(context, state, size);
     let map_lines = state.grouped_rows.lines(state.grid.per_line);
-    let at = cursor.map(|cursor| line_of(&map_lines, state.grid.per_line, cursor));
-    state.viewport.scroll_to(rows, map_lines.len(), at);
     if let Some(last) = lines.pop() {
         let count = count_nodes(state, &map_lines);
         lines.push(visible_nodes(state, &map_lines).with_position(None, last, count, width));
@@ -51,13 +55,13 @@ pub(super) fn lines(
         let Some(map_line) = map_lines.get(row) else { continue };
         let line = match *map_line {
             GroupedRow::Header(group) => {
-                let Some(group_here) = state.grouped_rows.groups.get_mut(group) else { continue };
-                let is_selected = cursor == Some(CellCursor::Header(group));
+                let Some(group_here) = state.grouped_rows.groups.get(group) else { continue };
+                let is_selected = state.at == Some(CellCursor::Header(group));
                 group_header::line(context, group_here, width)
                     .selected(is_selected)
                     .clickable_line(Click::Cell(row, 0))
             }
-            GroupedRow::Nodes(group, first) => nodes(context, state, (group, first), cursor, row),
+            GroupedRow::Nodes(group, first) => nodes(context, state, (group, first), row),
         };
         lines.push(line.truncated(width));
     }
@@ -88,18 +92,16 @@ const CURSOR_MARK: &str = "▸";
 
 fn nodes(
     context: RenderContext<'_>,
-    state: &mut State,
+    state: &State,
     (group, first): (usize, usize),
-    cursor: Option<CellCursor>,
     row: usize,
 ) -> Line {
     let grid = state.grid;
     let mut line = Line::new();
     for member in first..first + grid.per_line {
         let found = state.grouped_rows.member(&context.view.fleet, group, member);
-        let Some((member_here, node)) = found else { break };
-        let (member_here, node) = (member_here.clone(), Arc::clone(node));
-        let cursor = match cursor {
+        let Some(found) = found else { break };
+        let cursor = match state.at {
             Some(CellCursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
             Some(CellCursor::Cell(..) | CellCursor::Header(_)) | None => None,
         };
@@ -108,7 +110,7 @@ fn nodes(
             Some(before) => line.gap(before).text(CURSOR_MARK, Tone::Accent),
             None => line.gap(gap),
         };
-        line = line.append(node_block(context, state, (&member_here, &node), cursor));
+        line = line.append(node_block(context, state, found, cursor));
     }
     for column in 0..line.width() {
         line.clicks.push((column, column + 1, Click::Cell(row, usize::from(column))));
@@ -119,8 +121,8 @@ fn nodes(
 /// Draws a node: its name and cells, or why it has none.
 fn node_block(
     context: RenderContext<'_>,
-    state: &mut State,
-    (member, node): (&GroupMember, &Node),
+    state: &State,
+    (member, node): (&GroupMember, &Arc<Node>),
     cursor: Option<usize>,
 ) -> Line {
     let grid = state.grid;
@@ -140,9 +142,9 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left_aligned("unknown", grid.cells, tone);
     }
-    let all = state.cells.of(context, (member.node_index, node), &state.symbols);
+    let all = state.cells.of(&node.name);
     let cursor_device = cursor.and_then(|cell| member.device_at(node, cell));
-    let strip = member.unit_cells(node, &all).map(|(position, cell)| {
+    let strip = member.unit_cells(node, all).map(|(position, cell)| {
         let cell = if cell.1 == Tone::Stale { STALE } else { cell };
         if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });

@@ -139,7 +139,7 @@ pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrde
     }
     if matches!(values, Values::Totals(_) | Values::Counts(_)) && groups.len() > 1 {
         let keyed = groups.iter_mut().map(|group| {
-            let totals = group.totals(fleet_view);
+            let totals = group.sum_up(fleet_view);
             let total = if let Values::Totals(read) = &values {
                 read(&totals)
             } else if let Values::Counts(read) = &values {

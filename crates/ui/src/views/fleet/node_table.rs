@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::input::Click;
-use crate::render_context::RenderContext;
+use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::cells::{CellCache, MapMetric, StaleStyle, is_due};
 use crate::views::fleet::column_layout::{
-    self, FleetRow, FleetTable, GroupedBy, LaidOutFleet, MARK_WIDTH, NodeValues, is_in_front,
+    self, FleetRow, FleetTable, LaidOutFleet, MARK_WIDTH, NodeValues, is_in_front,
 };
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::group_header;
@@ -21,7 +21,7 @@ use crate::widgets::table::Fade;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{NodeStatus, node_advice};
 use gtop_fleet::insight::note::Note;
-use gtop_fleet::{JobLookup, Node, Totals};
+use gtop_fleet::{Node, Totals};
 use gtop_local::text::{counted, width_of};
 use gtop_local::time::{Timestamp, format_age};
 
@@ -34,21 +34,17 @@ const MIN_FOOTER_HEIGHT: usize = 4;
 const MAX_LIVE_ROWS: usize = 20;
 const ROWS_PER_SECOND: usize = 24;
 
-/// Draws the titles and the visible rows; `at` is the selected row.
-pub(super) fn lines(
-    context: RenderContext<'_>,
-    state: &mut State,
-    at: usize,
-    (width, height): (u16, usize),
-) -> Vec<Line> {
+/// Scrolls to the selected row, and computes the values and the totals of the visible ones in a table of this size.
+pub(super) fn prepare(context: RenderContext<'_>, state: &mut State, (width, height): Size) {
+    let at = state.cursor_row();
+    let grouped_by = state.grouped_by();
     let State { grouped_rows, table_viewport, jobs, cells, series_cache, .. } = state;
-    let State { rows: cache, rows_key, symbols, order, grouping, .. } = state;
-    let table = laid_out(context, jobs, (*grouping, grouped_rows), width);
+    let State { rows: cache, rows_key, symbols, .. } = state;
+    let table = FleetTable::laid_out(context, jobs, grouped_by, width);
     let count = grouped_rows.rows.len();
-    let has_title = height > 1;
-    let footer = grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT);
-    let rows = height.saturating_sub(usize::from(has_title) + usize::from(footer.is_some()));
-    table_viewport.scroll_to(rows, count, Some(at));
+    let around = usize::from(height > 1) + usize::from(shared(grouped_rows, height).is_some());
+    let rows = height.saturating_sub(around);
+    *table_viewport = table_viewport.scrolled_to(rows, count, Some(at));
     cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let visible_rows = rows.min(count);
     let is_long = visible_rows > MAX_LIVE_ROWS;
@@ -63,39 +59,101 @@ pub(super) fn lines(
     cache.retain(|_, (second, _)| {
         usize::try_from(now - *second).is_ok_and(|age| age < refresh_period)
     });
+    let mut reader =
+        ValueReader { context, table, symbols, cells, series_cache, cache, refresh_period };
+    let values = table_viewport.range(count).map(|row| match *grouped_rows.rows.get(row)? {
+        GroupedRow::Header(group) => {
+            grouped_rows.sum_up(context.view, group);
+            None
+        }
+        GroupedRow::Nodes(group, member) => {
+            let (member, node) = grouped_rows.member(&context.view.fleet, group, member)?;
+            node.taken_at()?;
+            Some(reader.current_values(&member.matching(context.view, node), node))
+        }
+    });
+    state.values = values.collect();
+}
+
+/// Draws the titles and the visible rows in a table of this size.
+pub(super) fn lines(context: RenderContext<'_>, state: &State, (width, height): Size) -> Vec<Line> {
+    let State { grouped_rows, table_viewport, order, values, .. } = state;
+    let (table, at) = (laid_out(context, state, width), state.cursor_row());
+    let count = grouped_rows.rows.len();
     let mut lines = Vec::with_capacity(height);
-    if has_title {
+    if height > 1 {
         let titles = column_layout::titles(&table, *order);
         lines.push(table_viewport.with_position(None, titles, count, width));
     }
-    let mut drawn =
-        NodeRows { context, table, symbols, cells, series_cache, cache, refresh_period };
-    for row in table_viewport.range(count) {
+    for (row, values) in table_viewport.range(count).zip(values) {
         let line = match grouped_rows.rows.get(row).copied() {
             Some(GroupedRow::Header(group)) => grouped_rows
                 .groups
-                .get_mut(group)
-                .map(|group| group_header::row(context.view, group, &drawn.table)),
+                .get(group)
+                .map(|group| group_header::row(context.view, group, &table)),
             Some(GroupedRow::Nodes(group, member)) => grouped_rows
                 .member(&context.view.fleet, group, member)
-                .map(|(member, node)| drawn.line(member, node)),
+                .map(|(member, node)| line(context.view, &table, (member, node), values.as_ref())),
             None => None,
         };
         let Some(line) = line else { continue };
         lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
     }
-    lines.extend(footer.map(|shared| shared_line(&shared, width)));
+    lines.extend(shared(grouped_rows, height).map(|shared| shared_line(&shared, width)));
     lines
+}
+
+/// Returns the totals of the nodes that are in several groups, if there is a line for them.
+fn shared(grouped_rows: &GroupedRows, height: usize) -> Option<Totals> {
+    grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT)
+}
+
+/// Draws the row of a node with these values.
+fn line(
+    fleet_view: &FleetView,
+    table: &LaidOutFleet<'_>,
+    (member, node): (&GroupMember, &Node),
+    values: Option<&Arc<NodeValues>>,
+) -> Line {
+    let member = &member.matching(fleet_view, node);
+    let status = NodeStatus::of(node, fleet_view.now);
+    let notes = row_notes(fleet_view, node, member);
+    let mark = status_symbol(status, &notes);
+    let gap = table.room.gap;
+    let mut row = FleetRow {
+        name: node.name.to_string(),
+        name_tone: status.into(),
+        age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
+        note: Line::of_node(&notes),
+        ..FleetRow::default()
+    };
+    if table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
+        "shared".clone_into(&mut row.nodes);
+    }
+    let Some((values, taken_at)) = values.zip(node.taken_at()) else {
+        // Without values, the reason takes the whole line.
+        return table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
+    };
+    let values = Arc::clone(values);
+    // Values that are drawn again are older than those of the node.
+    row.age = format_age(fleet_view.now.since(values.taken_at.unwrap_or(taken_at)));
+    if status == NodeStatus::Down && table.width_of("note") < WIDE_NOTE_WIDTH {
+        row.values = Some(values);
+        let (front, _) = table.leading(is_in_front);
+        let line = table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
+        let last = format!(" · last {} ago", row.age);
+        return line.append(row.note).text(last, Tone::Stale);
+    }
+    (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
+    table.row(mark, &row, Fade::if_old(!status.is_fresh()))
 }
 
 pub(super) fn laid_out<'a>(
     context: RenderContext<'a>,
-    jobs: &'a JobLookup,
-    (grouping, grouped_rows): (Grouping, &GroupedRows),
+    state: &'a State,
     width: u16,
 ) -> LaidOutFleet<'a> {
-    let grouped = GroupedBy { grouping, folded_width: grouped_rows.folded_width() };
-    FleetTable::laid_out(context, jobs, grouped, width)
+    FleetTable::laid_out(context, &state.jobs, state.grouped_by(), width)
 }
 
 /// Returns true if the row of a node shows its notes: in their column, or in place of values.
@@ -124,8 +182,8 @@ fn shared_line(shared: &Totals, width: u16) -> Line {
     Line::new().gap(MARK_WIDTH).text(text, Tone::Faint).truncated(width)
 }
 
-/// The rows of nodes in one frame.
-struct NodeRows<'a> {
+/// Reads the values of nodes for one frame.
+struct ValueReader<'a> {
     context: RenderContext<'a>,
     table: LaidOutFleet<'a>,
     symbols: &'a SymbolMap,
@@ -135,42 +193,7 @@ struct NodeRows<'a> {
     refresh_period: usize,
 }
 
-impl NodeRows<'_> {
-    fn line(&mut self, member: &GroupMember, node: &Node) -> Line {
-        let fleet_view = self.context.view;
-        let member = &member.matching(fleet_view, node);
-        let status = NodeStatus::of(node, fleet_view.now);
-        let notes = row_notes(fleet_view, node, member);
-        let mark = status_symbol(status, &notes);
-        let gap = self.table.room.gap;
-        let mut row = FleetRow {
-            name: node.name.to_string(),
-            name_tone: status.into(),
-            age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
-            note: Line::of_node(&notes),
-            ..FleetRow::default()
-        };
-        if self.table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
-            "shared".clone_into(&mut row.nodes);
-        }
-        let Some(taken_at) = node.taken_at() else {
-            // Without values, the reason takes the whole line.
-            return self.table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
-        };
-        let values = self.current_values(member, node);
-        // Values that are drawn again are older than those of the node.
-        row.age = format_age(fleet_view.now.since(values.taken_at.unwrap_or(taken_at)));
-        if status == NodeStatus::Down && self.table.width_of("note") < WIDE_NOTE_WIDTH {
-            row.values = Some(values);
-            let (front, _) = self.table.leading(is_in_front);
-            let line = self.table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
-            let last = format!(" · last {} ago", row.age);
-            return line.append(row.note).text(last, Tone::Stale);
-        }
-        (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
-        self.table.row(mark, &row, Fade::if_old(!status.is_fresh()))
-    }
-
+impl ValueReader<'_> {
     /// Returns the values of a node. With many visible rows they update in turns: other rows repeat their last
     /// ones.
     fn current_values(&mut self, member: &GroupMember, node: &Node) -> Arc<NodeValues> {
@@ -189,7 +212,7 @@ impl NodeRows<'_> {
 
     fn values(&mut self, member: &GroupMember, node: &Node) -> NodeValues {
         let Self { context, table, symbols, cells, series_cache, .. } = self;
-        let all = cells.of(*context, (member.node_index, node), symbols);
+        cells.add(*context, (member.node_index, node), symbols);
         let is_calm = self.refresh_period > 1;
         let series = if table.width_of("last") > 0 {
             // What is no longer measured keeps its last values.
@@ -201,7 +224,7 @@ impl NodeRows<'_> {
         };
         let counts = (table.width_of("free") > 0)
             .then(|| Totals::of_node_part(node, member.devices.as_deref(), context.view.now));
-        let marks = member.unit_cells(node, &all).map(|(_, mark)| mark).collect();
+        let marks = member.unit_cells(node, cells.of(&node.name)).map(|(_, mark)| mark).collect();
         NodeValues { marks, series, ..NodeValues::of(node, member, counts) }
     }
 }
@@ -271,9 +294,10 @@ mod tests {
         };
         let view = FleetView::new(Fleet::new((0..nodes).map(node).collect()), at);
         let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
-        state.refresh(&view);
+        state.refresh_rows(&view);
         let context = RenderContext { view: &view, options: &options, zone: &zone };
-        let row = lines(context, state, 0, (80, nodes + 1))[1].plain_text();
+        prepare(context, state, (80, nodes + 1));
+        let row = lines(context, state, (80, nodes + 1))[1].plain_text();
         let mut words = row.split_whitespace();
         let load = words.find(|word| word.parse::<u8>().is_ok()).unwrap_or("no load").to_owned();
         format!("{load} {}", words.next_back().unwrap_or("no age"))

@@ -25,7 +25,7 @@ const TABLE_WIDTH: u16 = 400;
 /// Explains what the cursor is on; `None` if it is gone.
 pub(super) fn of_cursor(
     context: RenderContext<'_>,
-    state: &mut State,
+    state: &State,
     cursor: CellCursor,
 ) -> Option<Explanation> {
     let fleet = &context.view.fleet;
@@ -63,9 +63,9 @@ fn of_node(
     explain::node(context, node, &notes, facts)
 }
 
-fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Option<Explanation> {
+fn of_group(context: RenderContext<'_>, state: &State, group: usize) -> Option<Explanation> {
     let fleet_view = context.view;
-    let group = state.grouped_rows.groups.get_mut(group)?;
+    let group = state.grouped_rows.groups.get(group)?;
     let totals = group.totals(fleet_view);
     let (title, description) = (group.title.clone(), group.description.clone());
     let nodes = [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::choices::choices;
 use crate::views::fleet::cell_grid::{CellCursor, CellGrid};
 use crate::views::fleet::cells::{CellCache, MapMetric};
-use crate::views::fleet::column_layout::NodeValues;
+use crate::views::fleet::column_layout::{GroupedBy, NodeValues};
 use crate::views::fleet::grouped_rows::{GroupedRowOptions, GroupedRows};
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_series::SeriesCache;
@@ -59,9 +59,28 @@ pub struct State {
     pub(super) symbols: SymbolMap,
     pub(super) owner_counts: OwnerCounts,
     pub(super) series_cache: SeriesCache,
+    /// The cursor and the heights as they are drawn next.
+    pub(super) at: Option<CellCursor>,
+    pub(super) heights: FleetHeights,
+    /// The values of the nodes in the visible rows of the table.
+    pub(super) values: Vec<Option<Arc<NodeValues>>>,
     pub(super) rows: NodeRowCache,
     /// What `rows` was filled for.
     pub(super) rows_key: NodeRowKey,
+}
+
+/// How the lines of the view are divided.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FleetHeights {
+    /// Those of the table, or of the map and its legend.
+    pub(super) list: usize,
+    pub(super) legend: usize,
+    pub(super) detail: usize,
+    /// `None` if there is no room for the panel.
+    pub(super) panel: Option<usize>,
+    pub(super) problems: usize,
+    /// The positions of the problems to list.
+    pub(super) listed: Vec<usize>,
 }
 
 choices! {
@@ -79,7 +98,7 @@ impl State {
     }
 
     /// Updates groups, rows and symbols for a fleet view.
-    pub(super) fn refresh(&mut self, fleet_view: &FleetView) {
+    pub(super) fn refresh_rows(&mut self, fleet_view: &FleetView) {
         self.jobs.refresh(fleet_view.fleet.jobs.as_ref());
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
         let options = GroupedRowOptions {
@@ -90,10 +109,14 @@ impl State {
         };
         self.grouped_rows.refresh(fleet_view, &self.jobs, options);
         let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
-        if self.layout == Layout::Map && has_letters {
+        if self.layout == Layout::Map && has_letters && fleet_view.count() > 0 {
             self.owner_counts.refresh(fleet_view, self.metric);
             self.symbols.refresh(self.owner_counts.owner_names());
         }
+    }
+
+    pub(super) fn grouped_by(&self) -> GroupedBy {
+        GroupedBy { grouping: self.grouping, folded_width: self.grouped_rows.folded_width() }
     }
 
     /// Forgets the series of earlier snapshots, and what was drawn of them.

@@ -1,8 +1,10 @@
 //! The list of jobs: own ones first, the worst on top, and below them the jobs that wait for nodes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::drawn_view::DrawnView;
 use crate::input::Click;
 use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
@@ -24,6 +26,8 @@ use table::expected_start;
 
 /// Below this height, only rows are shown.
 const MIN_SUMMARY_HEIGHT: usize = 6;
+/// The summary, an empty line and the titles.
+const LINES_ABOVE: usize = 3;
 
 /// Shown when there are no jobs at all.
 const NO_JOBS_TEXT: &str = "no process belongs to a job, and no scheduler is queried";
@@ -33,17 +37,18 @@ const NO_JOBS_TEXT: &str = "no process belongs to a job, and no scheduler is que
 pub(crate) struct JobListState {
     pub(crate) order: SortOrder,
     /// The displayed id of the job under the cursor, which differs for each task of an array.
-    cursor: ListCursor<Arc<str>>,
-    /// The cached rows, the index and the order they were made from.
-    rows: Option<(Arc<JobIndex>, SortOrder, Arc<JobRows>)>,
+    pub(super) cursor: ListCursor<Arc<str>>,
+    rows: Arc<JobRows>,
+    /// The index and the order that the rows were made from.
+    rows_key: Option<(Arc<JobIndex>, SortOrder)>,
     /// The sparklines of the visible rows.
     series: BTreeMap<Arc<str>, MeanSeries>,
 }
 
 impl Default for JobListState {
     fn default() -> Self {
-        let (cursor, rows, series) = Default::default();
-        Self { order: SortOrder::by("worst"), cursor, rows, series }
+        let (cursor, rows, rows_key, series) = Default::default();
+        Self { order: SortOrder::by("worst"), cursor, rows, rows_key, series }
     }
 }
 
@@ -53,29 +58,43 @@ pub fn sort_columns() -> Vec<SortColumn> {
 }
 
 impl JobListState {
-    /// Draws the list in at most `height` lines, with a cursor if there is a selection to follow.
-    pub(super) fn lines(
+    /// Updates the rows, and the sparklines of those that are drawn next.
+    pub(crate) fn prepare(
         &mut self,
         context: RenderContext<'_>,
         selection: Option<&SharedSelection>,
+        (_, height): Size,
+    ) {
+        let cursor = selection.map(|selection| self.position(context, selection));
+        let count = self.rows.list.len();
+        // Notes above the table may leave fewer.
+        let above = if height >= MIN_SUMMARY_HEIGHT { LINES_ABOVE } else { 0 };
+        let visible = self.cursor.viewport.scrolled_to(height - above, count, cursor);
+        self.update_series(context, visible.range(count));
+    }
+
+    /// Draws the list in at most `height` lines, with a cursor if there is a selection to follow.
+    pub(crate) fn lines(
+        &self,
+        context: RenderContext<'_>,
+        selection: Option<&SharedSelection>,
         (width, height): Size,
-    ) -> Vec<Line> {
-        let rows = self.refresh(context);
-        let mut lines = notes(context, &rows, height);
+    ) -> DrawnView {
+        let rows = &self.rows;
+        let mut lines = notes(context, rows, height);
         if rows.list.is_empty() {
-            return lines.into_iter().take(height).map(|line| line.truncated(width)).collect();
+            lines.truncate(height);
+            let lines = lines.into_iter().map(|line| line.truncated(width));
+            return lines.collect::<Vec<_>>().into();
         }
         if height >= MIN_SUMMARY_HEIGHT {
             lines.push(Line::new());
         }
         let cursor = selection.map(|selection| self.position(context, selection));
         let room = height.saturating_sub(lines.len());
-        let visible = room.saturating_sub(1);
-        self.cursor.viewport.scroll_to(visible, rows.list.len(), cursor);
-        self.update_series(context, &rows);
-        let table = table::JobListTable::laid_out(context, &rows, &self.series, width);
+        let table = table::JobListTable::laid_out(context, rows, &self.series, width);
         let titles = (room > 1).then(|| table::titles(&table, self.order));
-        self.cursor.viewport.draw_below(
+        let list = self.cursor.viewport.draw_below(
             &mut lines,
             titles,
             (rows.list.len(), cursor),
@@ -86,7 +105,8 @@ impl JobListState {
                 Some(table::row(&table, job, row).clickable_line(Click::Row(at)))
             },
         );
-        lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
+        let lines = lines.into_iter().take(height).map(|line| line.truncated(width)).collect();
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
     }
 
     pub(super) fn step(
@@ -95,9 +115,9 @@ impl JobListState {
         selection: &mut SharedSelection,
         movement: Movement,
     ) {
-        let rows = self.refresh(context);
         let at = self.position(context, selection);
-        self.select(context, selection, self.cursor.moved(movement, rows.list.len(), Some(at)));
+        let to = self.cursor.moved(movement, self.rows.list.len(), Some(at));
+        self.select(context, selection, to);
     }
 
     /// Puts the cursor on a row; returns true if it was there already.
@@ -118,10 +138,9 @@ impl JobListState {
         context: RenderContext<'_>,
         selection: &mut SharedSelection,
     ) -> Result<(), Option<String>> {
-        let rows = self.refresh(context);
         let at = self.position(context, selection);
-        let row = rows.list.get(at).ok_or(None)?;
-        let job = rows.job(context.view, row).ok_or(None)?;
+        let row = self.rows.list.get(at).ok_or(None)?;
+        let job = self.rows.job(context.view, row).ok_or(None)?;
         if row.load.is_none() {
             return Err(Some(waiting_message(context, row, job)));
         }
@@ -136,8 +155,8 @@ impl JobListState {
         selection: &SharedSelection,
         movement: Movement,
     ) -> Option<Job> {
-        let rows = self.settled(context);
-        let jobs: Vec<&Job> = rows.with_nodes(context.view).collect();
+        self.settle(context);
+        let jobs: Vec<&Job> = self.rows.with_nodes(context.view).collect();
         let selected = selection.last_job();
         let at = jobs.iter().position(|job| selected.is_some_and(|known| known.id == job.id));
         let page = self.cursor.viewport.rows;
@@ -146,32 +165,30 @@ impl JobListState {
     }
 
     /// Returns the position of a job among those that have nodes, and their number.
-    pub(super) fn place(&mut self, context: RenderContext<'_>, job: &Job) -> (usize, usize) {
-        let rows = self.settled(context);
-        let mut jobs = rows.with_nodes(context.view);
+    pub(super) fn place(&self, context: RenderContext<'_>, job: &Job) -> (usize, usize) {
+        let mut jobs = self.rows.with_nodes(context.view);
         let count = jobs.clone().count();
         (jobs.position(|one| one.id == job.id).unwrap_or(0), count)
     }
 
     /// Returns the job under the cursor; `None` for an empty list.
     pub(super) fn selected_job(
-        &mut self,
+        &self,
         context: RenderContext<'_>,
         selection: &SharedSelection,
     ) -> Option<Job> {
-        let rows = self.refresh(context);
-        let row = rows.list.get(self.position(context, selection))?;
-        rows.job(context.view, row).cloned()
+        let row = self.rows.list.get(self.position(context, selection))?;
+        self.rows.job(context.view, row).cloned()
     }
 
     pub(super) fn forget_series(&mut self) {
         self.series.clear();
-        self.rows = None;
+        (self.rows, self.rows_key) = Default::default();
     }
 
     /// Returns the row under the cursor: that of the job last selected here or elsewhere, or else the first.
-    fn position(&mut self, context: RenderContext<'_>, selection: &SharedSelection) -> usize {
-        let rows = self.refresh(context);
+    fn position(&self, context: RenderContext<'_>, selection: &SharedSelection) -> usize {
+        let rows = &self.rows;
         let found = self.cursor.find(&rows.list, |row, id| rows.has_id(context.view, row, id));
         let selected = found.or_else(|| {
             let id = &selection.last_job()?.shown_id;
@@ -181,9 +198,8 @@ impl JobListState {
     }
 
     fn select(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection, row: usize) {
-        let rows = self.refresh(context);
-        let Some(found) = rows.list.get(row) else { return };
-        let Some(job) = rows.job(context.view, found) else { return };
+        let Some(found) = self.rows.list.get(row) else { return };
+        let Some(job) = self.rows.job(context.view, found) else { return };
         self.cursor.select(row, Some(Arc::clone(&job.shown_id)));
         if found.load.is_some() {
             selection.set_job(Some(job.clone()));
@@ -196,42 +212,39 @@ impl JobListState {
         }
     }
 
-    /// Returns the rows as they were when jobs began or ended last. While a job is shown in place of the list, their
-    /// order stays and their loads are not needed.
-    fn settled(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
-        if let Some((_, order, rows)) = &self.rows
-            && *order == self.order
-            && rows.has_jobs_of(context.view.job_index())
-        {
-            return Arc::clone(rows);
+    /// Updates the rows where jobs have begun or ended. While a job is shown in place of the list, their order stays and
+    /// their loads are not needed.
+    pub(super) fn settle(&mut self, context: RenderContext<'_>) {
+        let has_order = self.rows_key.as_ref().is_some_and(|(_, order)| *order == self.order);
+        if !has_order || !self.rows.has_jobs_of(context.view.job_index()) {
+            self.refresh(context);
         }
-        self.refresh(context)
     }
 
-    /// Returns the rows, cached until the data or the sort order changes.
-    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
+    /// Updates the rows, cached until the data or the sort order changes.
+    pub(crate) fn refresh(&mut self, context: RenderContext<'_>) {
         let index = context.view.job_index();
-        if let Some((cached, order, rows)) = &self.rows
-            && Arc::ptr_eq(cached, index)
-            && *order == self.order
-        {
-            return Arc::clone(rows);
+        let is_same = self
+            .rows_key
+            .as_ref()
+            .is_some_and(|(known, order)| Arc::ptr_eq(known, index) && *order == self.order);
+        if !is_same {
+            self.rows = Arc::new(JobRows::of(context.view, self.order, Some(&self.rows)));
+            self.rows_key = Some((Arc::clone(index), self.order));
         }
-        let before = self.rows.as_ref().map(|(.., rows)| &**rows);
-        let rows = Arc::new(JobRows::of(context.view, self.order, before));
-        self.rows = Some((Arc::clone(index), self.order, Arc::clone(&rows)));
-        rows
+        let Self { cursor, rows, .. } = self;
+        cursor.follow(&rows.list, |row, id| rows.has_id(context.view, row, id));
     }
 
-    /// Appends to the sparklines of the visible rows, and forgets the others.
-    fn update_series(&mut self, context: RenderContext<'_>, rows: &JobRows) {
+    /// Appends to the sparklines of these rows, and forgets the others.
+    fn update_series(&mut self, context: RenderContext<'_>, visible: Range<usize>) {
         let mut before = std::mem::take(&mut self.series);
-        let visible = rows.list.get(self.cursor.viewport.range(rows.list.len()));
-        for row in visible.into_iter().flatten().filter(|row| row.load.is_some()) {
-            let Some(job) = rows.job(context.view, row) else { continue };
+        let visible = self.rows.list.get(visible).unwrap_or_default().iter();
+        for row in visible.filter(|row| row.load.is_some()) {
+            let Some(job) = self.rows.job(context.view, row) else { continue };
             let mut series = before.remove(&job.shown_id).unwrap_or_default();
             let FleetView { fleet, now, .. } = context.view;
-            series.update_with(fleet, *now, rows.sampled_devices(row));
+            series.update_with(fleet, *now, self.rows.sampled_devices(row));
             self.series.insert(Arc::clone(&job.shown_id), series);
         }
     }

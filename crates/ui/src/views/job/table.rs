@@ -34,13 +34,13 @@ pub(super) struct TableContext<'a> {
     pub(super) has_cursor: bool,
 }
 
-/// Draws the title line and the visible rows below other lines.
+/// Draws the title line and the visible rows below other lines; returns the viewport as it is scrolled then.
 pub(super) fn draw_below(
     lines: &mut Vec<Line>,
     context: TableContext<'_>,
-    viewport: &mut Viewport,
+    viewport: Viewport,
     (width, height): (u16, usize),
-) {
+) -> Viewport {
     let table = JobTable::laid_out(context, width);
     viewport.draw_below(
         lines,
@@ -53,7 +53,7 @@ pub(super) fn draw_below(
             let line = mark.append(table.row(context.summary.rows.get(at)?));
             Some(line.clickable_line(Click::Row(at)))
         },
-    );
+    )
 }
 
 /// A node, and whether its values are fresh.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::drawn_view::DrawnView;
 use crate::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::process_target::ProcessTarget;
 use crate::render_context::{RenderContext, Size};
@@ -10,7 +11,7 @@ use crate::views::processes::columns::{is_stale, row_status};
 use crate::views::processes::series::{GraphMetric, ProcessSeries, Series};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::list::Movement;
+use crate::widgets::list::{Movement, Viewport};
 use crate::widgets::number_format::{
     Units, format_run_time, gib, or_unknown, percent, percent_value,
 };
@@ -35,14 +36,16 @@ pub(super) struct DetailPage {
     detail: Option<ProcessDetail>,
     error: Option<RequestError>,
     requested_at: Timestamp,
-    /// Scroll offset of the details.
-    top: usize,
-    lines: usize,
+    /// The details as texts, each with its name.
+    items: Vec<(&'static str, String, Tone)>,
+    /// The visible details.
+    pub(super) viewport: Viewport,
 }
 
 impl DetailPage {
     pub(super) fn new(target: ProcessTarget, row: Option<RowKey>, now: Timestamp) -> Self {
-        Self { target, row, detail: None, error: None, requested_at: now, top: 0, lines: 0 }
+        let (items, viewport) = Default::default();
+        Self { target, row, detail: None, error: None, requested_at: now, items, viewport }
     }
 
     pub(super) fn request(&self) -> NodeRequest {
@@ -73,16 +76,21 @@ impl DetailPage {
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        self.top = step.new_index(self.top, self.lines, 5);
+        self.viewport.step(step, self.items.len(), 5);
+    }
+
+    /// Updates the details to a fleet view.
+    pub(super) fn refresh(&mut self, context: RenderContext<'_>) {
+        self.items = self.details(context);
     }
 
     pub(super) fn lines(
-        &mut self,
+        &self,
         context: RenderContext<'_>,
         row: Option<&ProcessRow>,
         series: &ProcessSeries,
         (width, height): Size,
-    ) -> Vec<Line> {
+    ) -> DrawnView {
         let entry = row.and_then(ProcessRow::entry);
         let mut lines = vec![self.title(context, entry, width)];
         if let Some(entry) = entry {
@@ -96,20 +104,21 @@ impl DetailPage {
             lines.extend(graphs(series, context.options.units(), entry, size));
             lines.push(time_axes(width, if is_old { "" } else { "now" }));
         }
-        let details = self.details(context, width);
-        let detail_rows = height.saturating_sub(lines.len() + 1);
-        self.lines = details.len().saturating_sub(detail_rows) + 1;
-        self.top = self.top.min(details.len().saturating_sub(detail_rows));
-        if detail_rows > 0 {
+        let count = self.items.len();
+        let list = self.viewport.scrolled_to(height.saturating_sub(lines.len() + 1), count, None);
+        if list.rows > 0 {
             lines.push(Line::new().rule(width));
-            lines.extend(details.into_iter().skip(self.top).take(detail_rows));
+        }
+        for (name, text, tone) in self.items.get(list.range(count)).unwrap_or_default() {
+            let line = Line::styled(format!("{name:<10} "), Tone::Faint);
+            lines.push(line.text(text.as_str(), *tone).truncated(width));
         }
         lines.truncate(height);
         if is_old {
-            let old = lines.into_iter().enumerate();
-            return old.map(|(row, line)| if row == 0 { line } else { line.dimmed() }).collect();
+            let old = lines.iter_mut().skip(1);
+            old.for_each(|line| *line = std::mem::take(line).dimmed());
         }
-        lines
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
     }
 
     fn title(
@@ -129,13 +138,10 @@ impl DetailPage {
         title.text(self.target.name_within(room), Tone::Plain).with_right(right, width)
     }
 
-    /// Draws the details that the node reports, one per line.
-    fn details(&self, context: RenderContext<'_>, width: u16) -> Vec<Line> {
-        let mut lines = Vec::new();
-        let mut add = |name: &str, text: String, tone| {
-            let line = Line::styled(format!("{name:<10} "), Tone::Faint).text(text, tone);
-            lines.push(line.truncated(width));
-        };
+    /// Returns the details that the node reports.
+    fn details(&self, context: RenderContext<'_>) -> Vec<(&'static str, String, Tone)> {
+        let mut items = Vec::new();
+        let mut add = |name, text, tone| items.push((name, text, tone));
         if let Some(error) = &self.error {
             add("request", error.to_string(), Tone::Warn);
         }
@@ -144,7 +150,7 @@ impl DetailPage {
                 add("request", "waiting for the node".to_owned(), Tone::Faint);
             }
             add("command", self.target.command.to_string(), Tone::Plain);
-            return lines;
+            return items;
         };
         let node = context.view.fleet.node(&self.target.node);
         let plain = Tone::Plain;
@@ -178,7 +184,7 @@ impl DetailPage {
             let text = format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard);
             add("limit", text, plain);
         }
-        lines
+        items
     }
 }
 

@@ -1,6 +1,8 @@
 //! The page with the environment of a process as it was at its start, sorted by name.
 
+use crate::drawn_view::DrawnView;
 use crate::process_target::{ProcessTarget, skip_columns};
+use crate::render_context::Size;
 use crate::request::NodeRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
@@ -14,7 +16,7 @@ pub(super) struct EnvironPage {
     reply: Option<Result<Vec<Variable>, RequestError>>,
     is_truncated: bool,
     /// Scroll position; the top row is the first visible variable.
-    viewport: Viewport,
+    pub(super) viewport: Viewport,
     shift: usize,
 }
 
@@ -46,9 +48,7 @@ impl EnvironPage {
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        let count = self.variables().len();
-        let top = step.new_index(self.viewport.top, count, self.viewport.rows);
-        self.viewport.top = top.min(count.saturating_sub(self.viewport.rows));
+        self.viewport.step(step, self.variables().len(), self.viewport.rows);
     }
 
     pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
@@ -72,10 +72,9 @@ impl EnvironPage {
         }
     }
 
-    pub(super) fn lines(&mut self, width: u16, height: usize) -> Vec<Line> {
+    pub(super) fn lines(&self, (width, height): Size) -> DrawnView {
         let count = self.variables().len();
-        let rows = height.saturating_sub(1);
-        self.viewport.scroll_to(rows, count, None);
+        let list = self.viewport.scrolled_to(height.saturating_sub(1), count, None);
         let right = match (&self.reply, self.is_truncated) {
             (None, _) => Line::styled("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
@@ -92,7 +91,7 @@ impl EnvironPage {
         if matches!(&self.reply, Some(Ok(list)) if list.is_empty()) {
             lines.push(Line::styled("empty", Tone::Faint).truncated(width));
         }
-        let range = self.viewport.range(count);
+        let range = list.range(count);
         for Variable { name, value } in self.variables().get(range).unwrap_or_default() {
             let line = if self.shift == 0 {
                 Line::styled(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
@@ -102,6 +101,6 @@ impl EnvironPage {
             lines.push(line.truncated(width));
         }
         lines.truncate(height);
-        lines
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
     }
 }

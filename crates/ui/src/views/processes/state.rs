@@ -99,11 +99,11 @@ impl State {
         self.density.unwrap_or(context.options.density)
     }
 
-    pub(super) fn find_cursor(&mut self) -> Option<usize> {
+    pub(super) fn find_cursor(&self) -> Option<usize> {
         self.cursor.find(&self.rows.list, ProcessRow::has_key)
     }
 
-    pub(super) fn row(&mut self) -> Option<&ProcessRow> {
+    pub(super) fn row(&self) -> Option<&ProcessRow> {
         let at = self.find_cursor()?;
         self.rows.list.get(at)
     }
@@ -186,7 +186,7 @@ impl State {
     }
 
     /// Updates rows and tags to the current fleet view.
-    pub(super) fn refresh(&mut self, context: RenderContext<'_>, selection: &mut SharedSelection) {
+    pub(super) fn refresh_rows(&mut self, context: RenderContext<'_>, selection: &SharedSelection) {
         let fleet_view = context.view;
         let scope = match self.scope {
             Scope::Fleet => ResolvedScope::Fleet,
@@ -203,6 +203,7 @@ impl State {
             },
         };
         self.rows.refresh(fleet_view, scope, self.order);
+        self.cursor.follow(&self.rows.list, ProcessRow::has_key);
         // A tag is removed when its process has ended, and stays while the node cannot be reached.
         self.tags.retain(|(name, key), target| {
             let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
@@ -217,14 +218,14 @@ impl State {
     pub(crate) fn start_visit(
         &mut self,
         context: RenderContext<'_>,
-        selection: &mut SharedSelection,
+        selection: &SharedSelection,
         row_id: Option<&RowId>,
     ) {
         self.end_visit();
         self.visit = Some(Visit { scope: self.scope, is_for_page: false });
         self.scope = Scope::Node;
         self.pages.clear();
-        self.refresh(context, selection);
+        self.refresh_rows(context, selection);
         let node = selection.node(context.view).map(|node| node.name.clone());
         let Some((node, RowId::Process { device, pid, start_ticks })) = node.zip(row_id.cloned())
         else {

@@ -1,6 +1,7 @@
 //! The process table: title with the scope, visible rows, and details of the selected process.
 
 use crate::display_options::Density;
+use crate::drawn_view::DrawnView;
 use crate::input::Click;
 use crate::process_order;
 use crate::process_row::{ProcessEntry, ProcessRow};
@@ -17,7 +18,7 @@ use gtop_local::text::counted;
 use gtop_local::time::format_duration;
 use gtop_model::JobId;
 
-pub(super) fn lines(context: RenderContext<'_>, state: &mut State, size: Size) -> Vec<Line> {
+pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> DrawnView {
     let (width, height) = size;
     let has_detail = height >= 8;
     let mut lines = vec![title(context, state, width)];
@@ -25,17 +26,17 @@ pub(super) fn lines(context: RenderContext<'_>, state: &mut State, size: Size) -
     if count == 0 {
         lines.extend(empty_lines(context, state, width));
         lines.truncate(height);
-        return lines;
+        return lines.into();
     }
     let density = state.density(context);
     let cursor = state.find_cursor();
-    let State { rows, tags, cursor: list_cursor, shift, order, .. } = &mut *state;
+    let State { rows, tags, cursor: list_cursor, shift, order, .. } = state;
     let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
     let room = height.saturating_sub(lines.len() + usize::from(has_detail));
     let titles =
         table.sorted_titles(|spec| spec.name == order.column, process_order::is_rising(*order));
-    list_cursor.viewport.draw_below(
+    let list = list_cursor.viewport.draw_below(
         &mut lines,
         Some(titles),
         (count, cursor),
@@ -59,12 +60,12 @@ pub(super) fn lines(context: RenderContext<'_>, state: &mut State, size: Size) -
     );
     if has_detail {
         lines.resize(height - 1, Line::new());
-        let row = cursor.and_then(|cursor| state.rows.list.get(cursor));
+        let row = cursor.and_then(|cursor| rows.list.get(cursor));
         let entry = row.and_then(ProcessRow::entry);
         lines.push(entry.map(|entry| detail(context, entry).truncated(width)).unwrap_or_default());
     }
     lines.truncate(height);
-    lines
+    DrawnView { lines, list: Some(list), ..DrawnView::default() }
 }
 
 /// Returns the shift at which the longest visible command ends at the right edge.

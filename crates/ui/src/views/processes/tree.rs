@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::drawn_view::DrawnView;
 use crate::input::Click;
 use crate::process_target::{ProcessTarget, short_command, skip_columns};
 use crate::render_context::{RenderContext, Size};
@@ -40,7 +41,7 @@ pub(super) struct Tree {
     replied_at: Option<Timestamp>,
     requested_at: Timestamp,
     is_waiting: bool,
-    cursor: ListCursor<ProcessKey>,
+    pub(super) cursor: ListCursor<ProcessKey>,
     shift: usize,
     is_full: bool,
 }
@@ -113,10 +114,11 @@ impl Tree {
             let spent = process.cpu_ticks.get()?.checked_sub(*old_ticks.get(&process.key)?)?;
             cpu_percent(spent, ticks, seconds?)
         });
+        self.cursor.follow(&self.rows, |row, key| row.process.key == *key);
         (self.is_truncated, self.replied_at) = (tree.is_truncated, Some(at));
     }
 
-    pub(super) fn selected(&mut self, context: RenderContext<'_>) -> Option<ProcessTarget> {
+    pub(super) fn selected(&self, context: RenderContext<'_>) -> Option<ProcessTarget> {
         let at = self.find_cursor()?;
         let row = self.rows.get(at)?;
         Some(self.target(row, context.view.fleet.node(&self.node).map(|node| &**node)))
@@ -137,7 +139,7 @@ impl Tree {
         }
     }
 
-    fn find_cursor(&mut self) -> Option<usize> {
+    fn find_cursor(&self) -> Option<usize> {
         self.cursor.find(&self.rows, |row, key| row.process.key == *key)
     }
 
@@ -159,14 +161,13 @@ impl Tree {
     }
 
     pub(super) fn lines(
-        &mut self,
+        &self,
         context: RenderContext<'_>,
         is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
         (width, height): Size,
-    ) -> Vec<Line> {
+    ) -> DrawnView {
         let now = context.view.now;
-        let node = context.view.fleet.node(&self.node).cloned();
-        let node = node.as_deref();
+        let node = context.view.fleet.node(&self.node).map(|node| &**node);
         let mut lines = vec![self.title(node, now, width)];
         if let Some(error) = &self.error {
             lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));
@@ -176,7 +177,7 @@ impl Tree {
                 lines.push(Line::styled("no processes use a device", Tone::Faint).truncated(width));
             }
             lines.truncate(height);
-            return lines;
+            return lines.into();
         }
         let is_stale = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
@@ -187,25 +188,25 @@ impl Tree {
         let table = TreeTable { node, is_wide, shift: self.shift, is_full: self.is_full };
         let room = TableRoom::new(width, 1, if is_wide { 2 } else { 1 });
         let table = Table::fit(&TreeTable::COLUMNS, table, &[], room);
-        let (viewport, rows, name) = (&mut self.cursor.viewport, &self.rows, &self.node);
-        lines.extend(viewport.lines(
+        let (below, list) = self.cursor.viewport.lines(
             Some(table.titles()),
-            (rows.len(), cursor),
+            (self.rows.len(), cursor),
             (width, height.saturating_sub(lines.len())),
             |at| {
-                let row = rows.get(at)?;
+                let row = self.rows.get(at)?;
                 let user = row.process.user.known();
                 let is_others = has_ours && user.is_some() && user != login;
-                let is_tagged = is_tagged(&(name.clone(), row.process.key));
+                let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
                 let fade = if is_others { Fade::Cells } else { Fade::None };
                 let mark = Line::styled(if is_tagged { "*" } else { " " }, Tone::Accent);
                 let line = table.row(mark, &DrawnProcess::of(row, node, is_others), fade);
                 let line = if is_stale { line.dimmed() } else { line };
                 Some(line.clickable_line(Click::Row(at)))
             },
-        ));
+        );
+        lines.extend(below);
         lines.truncate(height);
-        lines
+        DrawnView { lines, list: Some(list), ..DrawnView::default() }
     }
 
     fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {

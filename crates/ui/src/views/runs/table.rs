@@ -34,23 +34,26 @@ pub(super) struct SeenColumns {
 }
 
 impl SeenColumns {
-    /// Returns all columns between the status and the end, without those that never had a value.
-    fn update(&mut self, context: RenderContext<'_>, runs: &Runs) -> Vec<RunColumn> {
+    /// Notes the columns that have a value now.
+    pub(super) fn update(&mut self, context: RenderContext<'_>, runs: &Runs) {
         self.add_metrics(runs);
-        let metrics = self.metrics.iter().map(|name| RunColumn::metric(name));
-        let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
-        let mut seen = Vec::new();
-        for column in all {
-            let title = &*column.title;
-            if !ALWAYS.contains(&title) && !self.titles.contains(title) {
-                if runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN) {
-                    continue;
-                }
-                self.titles.insert(title.to_owned());
+        let unseen: Vec<RunColumn> = self.all().filter(|column| !self.has(column)).collect();
+        for column in unseen {
+            if runs.rows.iter().any(|row| column.cell(context, row).0 != UNKNOWN) {
+                self.titles.insert(column.title.into_owned());
             }
-            seen.push(column);
         }
-        seen
+    }
+
+    /// Returns all columns between the status and the end.
+    fn all(&self) -> impl Iterator<Item = RunColumn> {
+        let metrics = self.metrics.iter().map(|name| RunColumn::metric(name));
+        COLUMNS.into_iter().chain(metrics).chain([NOTE])
+    }
+
+    /// Returns true if a column stands: always, or since it had a value.
+    fn has(&self, column: &RunColumn) -> bool {
+        ALWAYS.contains(&&*column.title) || self.titles.contains(&*column.title)
     }
 
     /// Adds the names of the custom metrics of all runs, in the order in which they first occur.
@@ -88,14 +91,14 @@ impl<'a> RunTable<'a> {
         context: RenderContext<'a>,
         runs: &Runs,
         visible: &[TableRow],
-        (seen, first_column): (&mut SeenColumns, usize),
+        (seen, first_column): (&SeenColumns, usize),
         width: u16,
     ) -> Self {
         let names = visible.iter().map(|row| width_of(&name(row)));
         let limit = MAX_NAME_WIDTH.min((width / 4).max(8));
         let name_width = names.max().unwrap_or(0).clamp(4, limit);
         let status_width = column_width(context, &STATUS, visible);
-        let mut all = seen.update(context, runs);
+        let all: Vec<RunColumn> = seen.all().filter(|column| seen.has(column)).collect();
         let room = width.saturating_sub(name_width + GAP + status_width + GAP);
         let widths: Vec<u16> =
             all.iter().map(|column| column_width(context, column, visible)).collect();
@@ -113,7 +116,7 @@ impl<'a> RunTable<'a> {
         let mut columns: Vec<(RunColumn, u16)> = Vec::new();
         let mut spare = room;
         let count = all.len();
-        for (column, width) in all.drain(..).zip(widths).skip(first_column) {
+        for (column, width) in all.into_iter().zip(widths).skip(first_column) {
             if width > spare && !columns.is_empty() {
                 break;
             }

@@ -54,7 +54,7 @@ impl UserRow {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UserRows {
     pub(super) list: Vec<UserRow>,
     /// Columns of the widest name, including the indent of nodes.
