@@ -2,13 +2,17 @@
 """The screen: how soon first data and answers to keys are on it, bytes per second, CPU time of the whole program.
 
     cargo build --profile dist && cargo bench --bench fleet --no-run
-    benches/screen.py [PROGRAM [BEFORE]] [--nodes 256,1000] [--seconds 30] [--sizes 80x24,200x60] [--only first,output,keys]
+    benches/screen.py [PROGRAM [BEFORE]] [--nodes 256,1000] [--seconds 30] [--sizes 80x24,200x60] [--only silent,first,pace,output,keys]
 
 Each program runs in a pseudo-terminal; with two, the figures of both are printed one after the other.
 
+silent  Hosts that accept a connection and say nothing: the time from the start of the program to its first frame, and, with
+        the most hosts, from a key to its frame while all of them connect.
 first   16 nodes, each a stub behind `--exec` that writes its first sample at a known time, 37 ms apart. The figures are the
         times from that write to the number on the screen, which a small terminal emulator reads; and the time from the start
         of the program to its first frame.
+pace    This machine and simulated nodes, sampled every 0.05 s: pictures and bytes per second, CPU time of the whole program
+        and of the thread that draws.
 output  64 simulated nodes: bytes written to the terminal, mean of the first 60 s.
 keys    Nodes over real SSH on loopback, served by another process; without that program, by `--demo`. A frame is a
         synchronized update; a key's frame is the first one that begins after the key was written. Keys are pressed from the
@@ -27,6 +31,8 @@ import re
 import select
 import shutil
 import signal
+import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -80,13 +86,16 @@ class Server:
 
 
 class Terminal:
-    """The program in a pseudo-terminal, with these arguments and this home."""
+    """The program in a pseudo-terminal, with these arguments and this home, or that of the user."""
 
     def __init__(self, program, arguments, home, size):
         width, height = size
+        self.began = time.monotonic()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+            if home is None:
+                os.execve(program, [program, *arguments], {**os.environ, "TERM": "xterm-256color"})
             environment = {
                 "HOME": str(home),
                 "PATH": os.environ["PATH"],
@@ -110,12 +119,12 @@ class Terminal:
         return got
 
     def first_frame(self):
-        """Returns the seconds to the end of the first frame."""
-        began, got = time.monotonic(), b""
-        while END not in got and time.monotonic() - began < 10:
+        """Returns the seconds from the start to the end of the first frame."""
+        got = b""
+        while END not in got and time.monotonic() - self.began < 10:
             if select.select([self.fd], [], [], 1)[0]:
                 got += os.read(self.fd, 1 << 16)
-        return time.monotonic() - began
+        return time.monotonic() - self.began
 
     def press(self, key):
         """Presses a key; returns the seconds to the end of its frame, None if there was none."""
@@ -141,10 +150,13 @@ class Terminal:
                 durations.append(duration)
         return durations
 
-    def cpu(self):
-        """Returns the CPU seconds of the program so far, all threads."""
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+    def cpu(self, thread=""):
+        """Returns the CPU seconds of the program so far, of all threads, or of the one that draws."""
+        fields = pathlib.Path(f"/proc/{self.pid}/{thread}stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
+
+    def drawing_cpu(self):
+        return self.cpu(f"task/{self.pid}/")
 
     def memory(self):
         """Returns the anonymous resident memory in MiB."""
@@ -287,6 +299,45 @@ def measure_first(program, size, nodes=16):
         print("  first numbers on screen   none was seen")
 
 
+def measure_silent(options, program, size, counts=(1, 16, 256, 1000), starts=7):
+    """Prints how soon the first frame is on the screen, however many hosts do not answer, and keys meanwhile."""
+    listener = socket.create_server(("0.0.0.0", 0), backlog=4096)
+    port = listener.getsockname()[1]
+    with tempfile.NamedTemporaryFile("w", suffix=".hosts") as hosts:
+        for count in counts:
+            hosts.seek(0)
+            hosts.truncate()
+            hosts.writelines(f"127.0.{number // 250 + 1}.{number % 250 + 1}:{port}\n" for number in range(count))
+            hosts.flush()
+            times = []
+            for _ in range(starts):
+                terminal = Terminal(program, ["-f", hosts.name], None, size)
+                times.append(terminal.first_frame() * 1000)
+                if len(times) < starts or count < max(counts):
+                    terminal.stop()
+            print(f"  first frame, {count:4} silent   median {statistics.median(times):.0f}, maximum {max(times):.0f} ms after the start")
+        print(f"  key to frame, {count} silent {percentiles(terminal.type(options.keys))}, {terminal.memory():.0f} MiB", flush=True)
+        terminal.stop()
+    listener.close()
+
+
+def measure_pace(program, size, seconds=10):
+    """Prints how many pictures a second there are of nodes that are sampled 20 times a second."""
+    for name, arguments in (("this machine", ["--local"]), *((f"{count} simulated", [f"--demo={count}", "--seed", "1"]) for count in (1, 4, 16, 64))):
+        terminal = Terminal(program, [*arguments, "-i", "0.05"], None, size)
+        terminal.read(5)
+        before, began = (terminal.cpu(), terminal.drawing_cpu()), time.monotonic()
+        output = terminal.read(seconds)
+        lasted = time.monotonic() - began
+        total, drawing = ((after - early) / lasted * 100 for after, early in zip((terminal.cpu(), terminal.drawing_cpu()), before))
+        print(
+            f"  pace, {name:13}       {output.count(END) / lasted:4.1f} pictures/s, {len(output) / lasted / 1000:5.1f} kB/s, "
+            f"CPU {total:.0f} %, drawing {drawing:.1f} %, {terminal.memory():.0f} MiB",
+            flush=True,
+        )
+        terminal.stop()
+
+
 def measure_output(program, size, nodes=64, seconds=60):
     """Prints the bytes written in the first minute."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="gtop-bench-"))
@@ -314,7 +365,6 @@ def measure_keys(options, program, nodes, size):
     server = Server(options.server, nodes, 600) if options.server else DemoServer(nodes)
     terminal = Terminal(program, server.arguments, server.home, size)
     try:
-        # Before the screen, gtop waits for prompts of logins.
         first = terminal.first_frame()
         connecting = terminal.type(options.keys)
         terminal.read(20)
@@ -354,7 +404,7 @@ def main():
     parser.add_argument("--sizes", default="80x24,200x60")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--keys", type=int, default=120)
-    parser.add_argument("--only", default="first,output,keys")
+    parser.add_argument("--only", default="silent,first,pace,output,keys")
     options = parser.parse_args()
     only = options.only.split(",")
     for size in options.sizes.split(","):
@@ -363,8 +413,12 @@ def main():
         for program in options.programs:
             program = os.path.abspath(program)
             print(f"{program}, {size[0]}×{size[1]}:", flush=True)
+            if "silent" in only:
+                measure_silent(options, program, size)
             if "first" in only:
                 measure_first(program, size)
+            if "pace" in only:
+                measure_pace(program, size)
             if "output" in only:
                 measure_output(program, size)
             for nodes in options.nodes.split(",") if "keys" in only else ():

@@ -93,10 +93,12 @@ async fn examine(
     }
     let (count, ssh_count) = (targets.len(), targets::ssh_count(&targets));
     let mut prompter = prompter.filter(|_| ssh_count > 0);
-    prompter.iter().for_each(Prompter::open);
+    if let Some(prompter) = &mut prompter {
+        prompter.open(ssh_count);
+    }
     let mut examinations = spawn_examinations(env, targets);
     if let Some(prompter) = &mut prompter {
-        prompter.prompt_at_startup(ssh_count).await?;
+        prompter.prompt_at_startup().await?;
     }
     let mut printed = first.len();
     let in_order = in_order(&mut examinations, |report| {

@@ -42,7 +42,7 @@ const SLOW_ATTEMPTS: usize = 2;
 /// Timeout for the command, once the node has started it.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) use offer::{log_in_from_screen, offer_at_start};
+pub(super) use offer::{log_in_from_screen, offer_after_start};
 
 /// Why no login is possible.
 #[derive(Debug, thiserror::Error)]

@@ -1,22 +1,28 @@
 //! Shows the login prompts of nodes at the terminal, or by the program of `SSH_ASKPASS`, one node at a time.
 
+use std::future::poll_fn;
 use std::io::{self, Write};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::mpsc::Receiver;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::oneshot;
 
 use crate::app::AppError;
-use crate::app::line_prompt::{LineInput, LinePrompt, until_stopped};
+use crate::app::line_prompt::{LineInput, LinePrompt, NoEcho, until_stopped};
 use crate::app::prompt_place::PromptPlace;
+use gtop_local::lock::lock;
 use gtop_ssh::{PromptQueue, PromptRequest, Secret};
-use gtop_ui::{StopReason, StopSignals};
+use gtop_ui::{StopReason, StopSignals, SuspendedTask};
 
-/// Maximum wait for login prompts before the screen starts.
+/// Maximum wait for login prompts where nothing goes on before them.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum wait for login prompts after the user has requested a retry.
-const RETRY_PROMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum wait for login prompts while the screen is shown.
+const SCREEN_PROMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How a series of prompts ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +35,16 @@ pub(super) enum PromptOutcome {
     Interrupted,
 }
 
-/// Shows the login prompts of nodes.
-#[derive(Debug)]
+/// Shows the login prompts of nodes. Cheap to clone.
+#[derive(Clone, Debug)]
 pub(super) struct Prompter {
     /// Where the prompts are shown.
     pub(super) place: PromptPlace,
     /// The queue for the prompts of logins.
     pub(super) queue: PromptQueue,
-    requests: Receiver<PromptRequest>,
+    requests: Arc<Mutex<Receiver<PromptRequest>>>,
+    /// The nodes that may prompt.
+    nodes: usize,
 }
 
 impl Prompter {
@@ -44,21 +52,23 @@ impl Prompter {
     pub(super) fn at_start() -> Option<Self> {
         let place = PromptPlace::at_start()?;
         let (queue, requests) = PromptQueue::new();
-        Some(Self { place, queue, requests })
+        let requests = Arc::new(Mutex::new(requests));
+        Some(Self { place, queue, requests, nodes: 0 })
     }
 
-    /// Accepts prompts from now on.
-    pub(super) fn open(&self) {
+    /// Accepts the prompts of so many nodes from now on.
+    pub(super) fn open(&mut self, nodes: usize) {
+        self.nodes = nodes;
         self.queue.set_open(true);
     }
 
-    /// Shows prompts until `nodes` nodes are past their login, or after [`PROMPT_TIMEOUT`] once no login is
-    /// being prompted; then rejects further ones.
-    pub(super) async fn prompt_at_startup(&mut self, nodes: usize) -> Result<(), AppError> {
+    /// Shows prompts until all nodes are past their login, or after [`PROMPT_TIMEOUT`] once no login is being
+    /// prompted; then rejects further ones.
+    pub(super) async fn prompt_at_startup(&self) -> Result<(), AppError> {
         let mut signals = StopSignals::new();
         let result = loop {
             let requests = tokio::select! {
-                requests = self.next(nodes, PROMPT_TIMEOUT) => requests,
+                requests = self.next(PROMPT_TIMEOUT) => requests,
                 reason = signals.next() => break Err(reason.into()),
             };
             if requests.is_empty() {
@@ -79,38 +89,85 @@ impl Prompter {
         result
     }
 
-    /// Waits for prompts after the user has requested a retry. Returns none, and rejects further ones, when
-    /// no login can prompt any more.
-    pub(super) async fn wait_after_retry(&mut self) -> Vec<PromptRequest> {
-        let requests = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
-        if requests.is_empty() {
-            self.close();
+    /// Shows prompts with the screen suspended, until all nodes are past their login, or after
+    /// [`SCREEN_PROMPT_TIMEOUT`] once no login is being prompted; then rejects further ones. Returns an error if the
+    /// screen has ended.
+    pub(super) async fn prompt_on_screen(
+        &self,
+        suspended_tasks: &mpsc::Sender<SuspendedTask>,
+    ) -> Result<PromptOutcome, SendError<SuspendedTask>> {
+        let mut ended = PromptOutcome::Continue;
+        while ended == PromptOutcome::Continue {
+            let requests = self.next(SCREEN_PROMPT_TIMEOUT).await;
+            if requests.is_empty() {
+                break;
+            }
+            let (outcome_sender, outcome) = oneshot::channel();
+            let prompter = self.clone();
+            let task: SuspendedTask = Box::new(move |is_over| {
+                let outcome = prompter.prompt_until_logged_in(requests, is_over);
+                // Fails if the screen has ended.
+                outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
+            });
+            suspended_tasks.send(task).await?;
+            // An error means that the screen could not be suspended.
+            ended = outcome.await.unwrap_or(PromptOutcome::SkipAll);
         }
-        requests
+        self.close();
+        Ok(ended)
+    }
+
+    /// Shows prompts, and those that follow before no login is being prompted: a code may follow a password.
+    fn prompt_until_logged_in(
+        &self,
+        mut requests: Vec<PromptRequest>,
+        is_over: &AtomicBool,
+    ) -> io::Result<PromptOutcome> {
+        let _no_echo = NoEcho::between_prompts();
+        while !requests.is_empty() {
+            let outcome = prompt_all(requests, &self.place, is_over, &mut io::stderr())?;
+            if outcome != PromptOutcome::Continue {
+                return Ok(outcome);
+            }
+            requests = Handle::current().block_on(async {
+                tokio::select! {
+                    requests = self.next(Duration::ZERO) => requests,
+                    () = until_over(is_over) => Vec::new(),
+                }
+            });
+        }
+        Ok(PromptOutcome::Continue)
     }
 
     /// Rejects prompts from now on.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         self.queue.set_open(false);
     }
 
     /// Waits for a prompt and returns all that are queued by then.
-    async fn next(&mut self, nodes: usize, max_wait: Duration) -> Vec<PromptRequest> {
+    async fn next(&self, max_wait: Duration) -> Vec<PromptRequest> {
         let first = tokio::select! {
             biased;
-            request = self.requests.recv() => request,
-            () = self.queue.wait_for_logins(nodes, max_wait) => None,
+            request = poll_fn(|context| lock(&self.requests).poll_recv(context)) => request,
+            () = self.queue.wait_for_logins(self.nodes, max_wait) => None,
         };
         let mut requests: Vec<_> = first.into_iter().collect();
-        while let Ok(request) = self.requests.try_recv() {
+        while let Ok(request) = lock(&self.requests).try_recv() {
             requests.push(request);
         }
         requests
     }
 }
 
+/// Waits until a task must return.
+async fn until_over(is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Shows the prompts of several nodes, one node at a time.
-pub(super) fn prompt_all(
+fn prompt_all(
     requests: Vec<PromptRequest>,
     place: &PromptPlace,
     is_over: &AtomicBool,

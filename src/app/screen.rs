@@ -5,14 +5,15 @@ use std::io;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::{Notify, mpsc};
 
 use crate::app::ExitReason;
 use crate::app::env::Env;
 use crate::app::host_keys::HostKeys;
-use crate::app::login::log_in_from_screen;
+use crate::app::login::{log_in_from_screen, offer_after_start};
 use crate::app::playback::Rewind;
-use crate::app::prompter::{self, PromptOutcome, Prompter};
+use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::{SettingsController, key_bindings};
@@ -20,6 +21,7 @@ use crate::setting_table::IntervalSettings;
 use crate::watch::Monitor;
 use gtop_collect::collect::NodeClient;
 use gtop_collect::record::Recorder;
+use gtop_collect::transport::Transport;
 use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
 use gtop_ui as ui;
@@ -93,7 +95,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
 /// Shows the screen, with `notices`, until the user quits; `title` says what is watched. With a recorder, the screen can
 /// go back in what it has recorded.
 ///
-/// When the user retries nodes and one prompts for input, the screen is suspended.
+/// When a node prompts for input, at the start or after a retry by the user, the screen is suspended.
 pub(super) async fn run(
     env: &Env,
     monitor: &Monitor,
@@ -185,7 +187,9 @@ pub(super) async fn run(
     };
     let prompting = async {
         if let Some(prompter) = prompter {
-            prompt_after_retries(prompter, &retried, suspended_tasks).await;
+            let connecting = (env.transport.clone(), max_connecting);
+            // Fails if the screen has ended.
+            show_prompts(prompter, monitor, connecting, &retried, suspended_tasks).await.ok();
         }
         std::future::pending().await
     };
@@ -276,35 +280,22 @@ fn send_requests(
     }
 }
 
-/// Shows the login prompts that follow each retry, with the screen suspended. Ends with the screen.
-async fn prompt_after_retries(
+/// Shows the login prompts of the start, offers a login to nodes that need one, and shows the prompts of each retry, with
+/// the screen suspended. Ends with the screen.
+async fn show_prompts(
     mut prompter: Prompter,
+    monitor: &Monitor,
+    (transport, max_connecting): (Transport, u16),
     retried: &Notify,
     suspended_tasks: mpsc::Sender<SuspendedTask>,
-) {
+) -> Result<(), SendError<SuspendedTask>> {
+    if prompter.prompt_on_screen(&suspended_tasks).await? != PromptOutcome::Interrupted {
+        let connecting = (transport, max_connecting);
+        offer_after_start(monitor, &prompter, connecting, &suspended_tasks).await;
+    }
     loop {
         retried.notified().await;
-        prompter.open();
-        loop {
-            let requests = prompter.wait_after_retry().await;
-            if requests.is_empty() {
-                break;
-            }
-            let (outcome_sender, outcome) = oneshot::channel();
-            let place = prompter.place.clone();
-            let task: SuspendedTask = Box::new(move |is_over| {
-                let outcome = prompter::prompt_all(requests, &place, is_over, &mut io::stderr());
-                // Fails if the screen has ended.
-                outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
-            });
-            if suspended_tasks.send(task).await.is_err() {
-                return;
-            }
-            // An error means that the screen could not be suspended.
-            if outcome.await != Ok(PromptOutcome::Continue) {
-                prompter.close();
-                break;
-            }
-        }
+        prompter.open(usize::MAX);
+        prompter.prompt_on_screen(&suspended_tasks).await?;
     }
 }

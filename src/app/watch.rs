@@ -12,9 +12,7 @@ use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
 use crate::app::unlock::unlock_keys;
 use crate::app::utilization_log::{UtilizationLog, print_notices};
-use crate::app::{
-    AppError, ExitReason, limits, login, recording, screen, targets, utilization_log,
-};
+use crate::app::{AppError, ExitReason, limits, recording, screen, targets, utilization_log};
 use crate::cli::Cli;
 use crate::setting_table::{IntervalSettings, OutputSettings, TransportChoice};
 use crate::watch::{Discovery, Monitor, SCHEDULER_TIMEOUT, simulate};
@@ -35,7 +33,7 @@ pub(super) struct WatchSession {
 pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSession>, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
     let (discovery, title) = discovery(env)?;
-    // The scheduler usually answers at once; then passphrases and prompts come before the screen.
+    // The scheduler usually answers at once; then passphrases are asked for before the screen.
     let limit = SCHEDULER_TIMEOUT.min(env.settings.read::<OutputSettings>().deadline);
     let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
     let targets = discovery.rosters().borrow().targets.clone();
@@ -48,23 +46,22 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSess
     if !is_demo {
         env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?;
     }
-    // Neither simulated nodes, nor this machine, nor a command prompts for input, so the screen does not wait for logins.
+    // Neither simulated nodes, nor this machine, nor a command prompts for input.
     let ssh_count = targets::ssh_count(&targets);
     let uses_ssh = !is_demo && env.cli.connection.exec.is_none();
     let can_prompt = uses_ssh && (ssh_count > 0 || env.cli.jobs.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
-    env.prompter.iter().for_each(Prompter::open);
+    if let Some(prompter) = &mut env.prompter {
+        prompter.open(ssh_count);
+    }
     let recorder = recording::start(env, &title)?;
     let sink = recorder.as_ref().map(Recorder::sink);
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let monitor = Monitor::start(transport, discovery, env.monitor_options(), clock, sink)?;
-    if let Some(prompter) = &mut env.prompter {
-        env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?;
-    }
+    // The screen does not wait for logins: it is suspended for their prompts.
     let is_screen = matches!(env.output_mode, OutputMode::Screen);
-    if let Some(prompter) = env.prompter.as_ref().filter(|_| is_screen) {
-        let connecting = (&env.transport, env.cli.connection.max_connecting);
-        login::offer_at_start(&monitor, prompter, connecting, err)?;
+    if let Some(prompter) = env.prompter.as_ref().filter(|_| !is_screen) {
+        env.runtime.block_on(prompter.prompt_at_startup())?;
     }
     let prompter = env.prompter.take();
     Ok(Box::new(WatchSession { monitor, title, recorder, prompter, scheduler_wait }))

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import termios
+import threading
 import time
 import unittest
 
@@ -167,6 +168,26 @@ class Terminal:
         self.slave = self.master = None
 
 
+class Relay:
+    """A port that accepts a connection at once, and leads to that of a server when it is opened."""
+
+    def __init__(self, test, port, server_port):
+        self.listener, self.server_port = socket.create_server((ADDRESS, port)), server_port
+        test.addCleanup(self.listener.close)
+
+    def open(self):
+        client, _ = self.listener.accept()
+        server = socket.create_connection((ADDRESS, self.server_port))
+        for ends in (client, server), (server, client):
+            threading.Thread(target=self.copy, args=ends, daemon=True).start()
+
+    @staticmethod
+    def copy(source, target):
+        with source:
+            while data := source.recv(65536):
+                target.sendall(data)
+
+
 @unittest.skipIf(skip_reason(), skip_reason())
 class Login(unittest.TestCase):
     @classmethod
@@ -213,6 +234,7 @@ class Login(unittest.TestCase):
             if name in REFUSING:
                 config = f"Host {name}\n  User {REFUSING[name][1]}\n{config}"
         config += f"Host inner*\n  ProxyJump gate\nHost far*\n  ProxyCommand ssh -W %h:%p crowd\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
+        known += f"[{ADDRESS}]:23098 {key}"
         cls.write("known", known)
         os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
         cls.write("home/.ssh/config", config)
@@ -260,7 +282,7 @@ class Login(unittest.TestCase):
         return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
     def prompt_count(self):
-        return len(self.read("asked"))
+        return self.read("asked").count("x")
 
     def test_a_key_and_an_answer_authenticate_after_a_wrong_answer(self):
         log = f"{self.folder}/gtop.log"
@@ -279,8 +301,7 @@ class Login(unittest.TestCase):
         log = f"{self.folder}/screen.log"
         gtop = self.gtop("--log", log, "asks1")
         gtop.answer(r"root@asks1: Password: ", CODE)
-        gtop.until(r"\x1b\[\?1049h")
-        gtop.until(r"asks1")
+        gtop.until(r"(?s)Password: .*\x1b\[\?1049h.*asks1")
         process = f"/proc/{gtop.process.pid}"
         for name in ("environ", "cmdline"):
             with open(f"{process}/{name}", "rb") as file:
@@ -323,19 +344,68 @@ class Login(unittest.TestCase):
         self.assertEqual(gtop.end(), 0)
         self.assertNotIn(CODE, gtop.text())
 
-    def test_an_interrupt_ends_gtop_and_restores_the_terminal(self):
+    def test_the_screen_shows_all_nodes_before_it_makes_way_for_a_prompt(self):
+        # Accepts connections and says nothing.
+        listener = socket.create_server((ADDRESS, 23099))
+        self.addCleanup(listener.close)
+        gtop = self.gtop("asks1", *(f"silent{number:02}:23099" for number in range(1, 20)))
+        gtop.until(r"20 connecting")
+        self.assertNotIn("Password", gtop.text())
+        gtop.answer(r"root@asks1: Password: ", CODE)
+        gtop.until(r"(?s)Password: .*\x1b\[\?1049h")
+
+        def is_up():
+            gtop.type("\x0c")  # Ctrl-L
+            gtop.read()
+            return "19 connecting" in gtop.text()
+
+        wait_for("the node that was logged in to", is_up)
+        gtop.type("q")
+        self.assertEqual(gtop.end(), 0)
+        self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+        self.assertNotIn(CODE, gtop.text())
+
+    def test_what_is_typed_on_the_screen_answers_no_prompt(self):
+        relay = Relay(self, 23098, 23101)
+        prompts_before = self.prompt_count()
+        gtop = self.gtop("--log", f"{self.folder}/typed.log", "relayed:23098")
+        gtop.until(r"1 connecting")
+        gtop.type(f"/{WRONG}")
+        gtop.until(WRONG[-1])
+        relay.open()
+        gtop.until("waits.*for.*your.*answer")
+        self.assertNotIn("Password", gtop.text())
+        gtop.type("\x1b")
+        gtop.answer(r"root@relayed: Password: ", CODE)
+        gtop.until(r"(?s)Password: .*\x1b\[\?1049h")
+        wait_for("an answer", lambda: self.prompt_count() > prompts_before)
+        self.assertEqual(self.prompt_count(), prompts_before + 1, "the first answer is right")
+        gtop.type("q")
+        self.assertEqual(gtop.end(), 0)
+
+    def test_an_interrupt_of_a_prompt_leads_to_the_screen(self):
         gtop = self.gtop("asks1")
+        gtop.until(r"root@asks1: Password: ")
+        wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ICANON)
+        gtop.type(WRONG + "\x03")
+        gtop.until(r"(?s)Password: .*\x1b\[\?1049h.*login prompt")
+        gtop.type("\x03")
+        self.assertEqual(gtop.end(), 130)
+        self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+        self.assertNotIn(WRONG, gtop.text())
+
+    def test_an_interrupt_of_a_prompt_without_a_screen_ends_gtop(self):
+        gtop = self.gtop("--json", "asks1", is_screen=False)
         gtop.until(r"root@asks1: Password: ")
         wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ICANON)
         gtop.type(WRONG + "\x03")
         self.assertEqual(gtop.end(), 130)
         self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
-        self.assertNotIn("\x1b[?1049h", gtop.text(), "the screen never came")
         self.assertNotIn(WRONG, gtop.text())
 
-    def test_a_signal_ends_a_prompt_before_the_screen(self):
+    def test_a_signal_ends_a_prompt_without_a_screen(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-            gtop = self.gtop("asks1")
+            gtop = self.gtop("--json", "asks1", is_screen=False)
             gtop.until(r"root@asks1: Password: ")
             gtop.process.send_signal(number)
             self.assertEqual(gtop.end(), code)

@@ -355,7 +355,7 @@ class MasterLogin(unittest.TestCase):
         self.assertRegex(self.ends_with(login, 1), r"expired: the node runs no commands: .*password has expired")
         self.assert_clean()
 
-    def test_before_the_screen_one_question_leads_to_the_logins_of_all_nodes(self):
+    def test_after_the_start_one_question_leads_to_the_logins_of_all_nodes(self):
         screen = self.screen("pw[1-2]", "key")
         screen.until(r"pw\[1-2\] ask for a password or a code: log in now\? \[y/N\] ")
         screen.type("y\r")
@@ -380,7 +380,7 @@ class MasterLogin(unittest.TestCase):
         screen = self.screen("pw1", "key")
         screen.until(r"pw1 asks for a password or a code: log in now\? \[y/N\] ")
         screen.type("\r")
-        screen.until(r"press L to log in")
+        screen.until(r"(?s)log in now.*press L to log in")
         screen.type("L")
         screen.answer(r"ada@127.0.89.3's password: ", WRONG)
         screen.answer(r"ada@127.0.89.3's password: ", PASSWORD, 2)
@@ -397,12 +397,12 @@ class MasterLogin(unittest.TestCase):
         screen = self.screen("pw1", "key")
         screen.until(r"log in now\? \[y/N\] ")
         screen.type("\r")
-        screen.until(r"press L to log in")
+        screen.until(r"(?s)log in now.*press L to log in")
         screen.type("L")
         screen.until("'s password: ")
         wait_for("a hidden line", lambda: not termios.tcgetattr(screen.slave)[3] & termios.ICANON)
         screen.type("\x03")
-        screen.until("press L to log in", 2)
+        screen.until("(?s)'s password: .*press L to log in")
         screen.type("q")
         self.ends_with(screen, 0)
         self.assertEqual(termios.tcgetattr(screen.slave), screen.before)

@@ -234,7 +234,7 @@ impl Client {
     /// another key to offer.
     pub async fn locked_keys(&self, targets: impl Iterator<Item = SshTarget>) -> Vec<PathBuf> {
         let mut reads = JoinSet::new();
-        for ssh in targets {
+        for ssh in self.with_encrypted_keys(targets.collect()).await {
             let client = self.clone();
             reads.spawn(async move { client.settings_needing_login(&ssh).await });
         }

@@ -1,5 +1,6 @@
 //! Resolves the ssh configuration of a target: from the files, or with `ssh -G` where gtop cannot evaluate them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::auth::identity::files_needing_passphrase;
 use crate::config::config_cache::{ParsedConfig, has_address};
 use crate::config::resolve::HasAddress;
 use crate::config::{
-    ConfigError, EffectiveOption, HostKeyCheck, HostQuery, HostSettings, Origin, host_settings,
+    ConfigError, EffectiveOption, HostKeyCheck, HostQuery, HostSettings, Origin, Route,
+    host_settings,
 };
 use crate::deadline::Deadline;
 use crate::host_keys::writer;
@@ -77,6 +80,30 @@ impl Client {
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
             port: ssh.port,
         }
+    }
+
+    /// Returns the targets without those of which the files alone tell that they use no encrypted key: mostly all.
+    pub(crate) async fn with_encrypted_keys(&self, targets: Vec<SshTarget>) -> Vec<SshTarget> {
+        let queries: Vec<_> = targets.iter().map(|ssh| self.host_query(ssh)).collect();
+        let reading = self.run_blocking(move |shared| {
+            let config = shared.configuration();
+            let mut known = BTreeMap::new();
+            let mut is_kept = |query| {
+                let Ok(settings) = shared.cached_settings(&config, query, None) else {
+                    return true;
+                };
+                let keys = settings.keys.clone();
+                matches!(settings.route, Route::Jumps(_))
+                    || *known.entry(keys).or_insert_with_key(|keys| {
+                        let identities = shared.key_cache.load(&keys.files);
+                        !files_needing_passphrase(&identities, keys.are_keys_configured, &[])
+                            .is_empty()
+                    })
+            };
+            let kept = targets.into_iter().zip(&queries).filter(|(_, query)| is_kept(query));
+            kept.map(|(ssh, _)| ssh).collect()
+        });
+        reading.await.unwrap_or_default()
     }
 
     /// Returns what is known of a node, or of a gateway to it.

@@ -17,6 +17,7 @@ use crate::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::draw_pace::DrawPace;
 use crate::effect::LoopEffect;
 use crate::fleet_source::{FleetSource, playback_changed};
+use crate::handover::{Handover, SuspendedTask};
 use crate::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
 use crate::keymap::Keymap;
 use crate::request::{NodeReply, UiRequest};
@@ -25,11 +26,11 @@ use crate::signals::{StopReason, StopSignals};
 use crate::surface::Surface;
 use crate::terminal::{PanicGuard, Terminal};
 use gtop_fleet::query::Filter;
-use gtop_local::time::{Clock, Timestamp};
+use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 
 /// The first frame waits this long for the terminal's reply about its background colour.
-const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(100);
+const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(25);
 /// How long the result of a settings change is shown.
 const SETTINGS_MESSAGE_DURATION: Duration = Duration::from_secs(6);
 /// Longer than other messages: users rarely look at the last line right after the start.
@@ -103,10 +104,6 @@ pub enum SettingsEvent {
     Rejected(String, String, String),
 }
 
-/// Work that needs the terminal for itself, such as a password prompt. It runs on a thread that may block, and must
-/// return soon after the flag it is given turns true.
-pub type SuspendedTask = Box<dyn FnOnce(&AtomicBool) + Send>;
-
 /// Runs the UI until the user quits or a signal ends it, and restores the terminal.
 ///
 /// Runs on the main thread, on a runtime of its own: a slow terminal blocks it.
@@ -179,8 +176,7 @@ struct EventLoop {
     sent_state: [UiRequest; 4],
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
-    /// When the background colour was queried; none if no reply is due.
-    background_queried_at: Option<Timestamp>,
+    handover: Handover,
 }
 
 impl EventLoop {
@@ -209,7 +205,7 @@ impl EventLoop {
                 UiRequest::UnfoldRuns(Vec::new()),
             ],
             has_resumed: false,
-            background_queried_at: None,
+            handover: Handover::default(),
         }
     }
 
@@ -218,7 +214,7 @@ impl EventLoop {
         let term = std::env::var("TERM").unwrap_or_default();
         if crate::background::supports_query(&term) && self.terminal.can_draw() {
             // A closed terminal is noticed at the first frame.
-            self.background_queried_at =
+            self.handover.queried_at =
                 self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.context.clock.now());
         }
     }
@@ -226,18 +222,18 @@ impl EventLoop {
     fn open_keyboard(&self) -> io::Result<Keyboard> {
         Keyboard::open(BackgroundDetector::new(
             self.context.clock.clone(),
-            self.background_queried_at,
+            self.handover.queried_at,
         ))
     }
 
     fn on_background(&mut self, is_light: bool) {
-        self.background_queried_at = None;
+        self.handover.queried_at = None;
         self.ui.on_background(is_light);
     }
 
     async fn run_loop(mut self, mut signals: TerminalSignals) -> StopReason {
         let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
-        if self.background_queried_at.is_some()
+        if self.handover.queried_at.is_some()
             && self.ui.detects_background()
             && let Ok(Some(is_light)) =
                 timeout(BACKGROUND_REPLY_TIMEOUT, keyboard.background()).await
@@ -249,8 +245,7 @@ impl EventLoop {
             if self.draw().is_err() {
                 return StopReason::HangUp;
             }
-            let event = self.next_event(&mut keyboard, &mut signals).await;
-            let reason = if let UiEvent::SuspendedTask(task) = event {
+            let reason = if let Some(task) = self.due_task(&keyboard) {
                 // Only one reader of the terminal at a time.
                 drop(keyboard);
                 let reason = self.run_suspended(task, &mut signals).await;
@@ -258,6 +253,7 @@ impl EventLoop {
                 keyboard = again;
                 reason
             } else {
+                let event = self.next_event(&mut keyboard, &mut signals).await;
                 self.on_event(event, &mut keyboard)
             };
             if let Some(reason) = reason {
@@ -266,13 +262,25 @@ impl EventLoop {
         }
     }
 
+    /// Takes the task that may have the terminal now: all input is handled, and nothing is open that takes more.
+    fn due_task(&mut self, keyboard: &Keyboard) -> Option<SuspendedTask> {
+        if self.ui.takes_input() || !keyboard.events.is_empty() {
+            return None;
+        }
+        let task = self.handover.take_due(self.context.clock.now())?;
+        self.ui.has_waiting_login = false;
+        Some(task)
+    }
+
     async fn next_event(
         &mut self,
         keyboard: &mut Keyboard,
         signals: &mut TerminalSignals,
     ) -> UiEvent {
         loop {
-            let delay = self.pace.delay(self.context.clock.now(), self.ui.focus().is_some());
+            let now = self.context.clock.now();
+            let delay = self.pace.delay(now, self.ui.focus().is_some());
+            let delay = self.handover.delay(now).map_or(delay, |wait| wait.min(delay));
             let listens = self.pace.listens();
             return tokio::select! {
                 input = keyboard.events.recv() => UiEvent::Input(input),
@@ -280,7 +288,9 @@ impl EventLoop {
                     UiEvent::Background(keyboard.background.borrow_and_update().unwrap_or_default())
                 }
                 event = signals.next() => event,
-                Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
+                Some(task) = self.context.suspended_tasks.recv(), if self.handover.is_free() => {
+                    UiEvent::SuspendedTask(task)
+                }
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
                 Some(reply) = self.context.host_keys.recv() => UiEvent::HostKeys(reply),
                 news = run_news(&mut self.context.runs) => {
@@ -359,7 +369,11 @@ impl EventLoop {
             UiEvent::Playback => self.pace.on_source(),
             // The size may have changed twice, and terminals drop what does not fit.
             UiEvent::Resize => self.surface.invalidate(),
-            UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
+            UiEvent::SuspendedTask(task) => {
+                self.handover.set_task(task);
+                self.ui.has_waiting_login = true;
+            }
+            UiEvent::Tick => {}
         }
         self.send(request);
         self.send_changed_state();
@@ -422,6 +436,11 @@ impl EventLoop {
                 LoopEffect::Handled
             }
         };
+        let asks_for_login = matches!(
+            effect,
+            LoopEffect::Request(UiRequest::LogIn(_) | UiRequest::Refresh)
+        );
+        self.handover.on_input(now, asks_for_login);
         match effect {
             LoopEffect::Request(request) => self.send(Some(request)),
             LoopEffect::Exit(reason) => return Some(reason),

@@ -10,8 +10,9 @@ pub use chart_metric::ChartMetric;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
 pub use display_options::{Chart, Density, DisplayOptions};
 pub use effect::LoopEffect;
-pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
+pub use event_loop::{RunFeed, SettingsEvent, UiContext, run};
 pub use fleet_source::FleetSource;
+pub use handover::SuspendedTask;
 pub use input::Key;
 pub use key_scheme::KeyScheme;
 #[cfg(feature = "testing")]
@@ -50,6 +51,7 @@ mod event_loop;
 mod filter_prompt;
 mod fleet_source;
 mod focus;
+mod handover;
 mod header;
 mod help;
 mod input;

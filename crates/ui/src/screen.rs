@@ -63,6 +63,8 @@ const RECORDING_MESSAGE_DURATION: Duration = Duration::from_secs(10);
 const NOT_RECORDED: &str =
     "nothing is recorded; gtop --record FILE keeps a recording to go back in";
 const RECORDED: &str = "this is a recording; nothing is sent to nodes";
+/// Shown in a dialog or prompt of the screen, which a login does not close.
+const LOGIN_WAITS: &str = "a login waits for your answer: close this to be asked";
 /// Maximum characters used of a paste; no input line is longer.
 const MAX_PASTE_CHARS: usize = 1_000;
 /// Rows that one turn of the wheel scrolls, without and with Ctrl.
@@ -93,6 +95,8 @@ pub struct Ui {
     sampling: Sampling,
     overlays: Overlays,
     message: MessageLine,
+    /// A login waits for the terminal.
+    pub(crate) has_waiting_login: bool,
     /// The lines of the last frame, to resolve clicks.
     drawn: Vec<Line>,
     due: DueRequests,
@@ -118,6 +122,7 @@ impl Ui {
             sampling: Sampling::new(interval),
             overlays: Overlays::default(),
             message: MessageLine::default(),
+            has_waiting_login: false,
             drawn: Vec::new(),
             due: DueRequests::default(),
         }
@@ -323,6 +328,11 @@ impl Ui {
     /// Returns the sampling interval: longer when the terminal has been without focus for a while.
     pub fn interval(&self, now: Timestamp) -> Duration {
         self.sampling.interval(now)
+    }
+
+    /// Returns true if a dialog or a prompt takes the keys.
+    pub(crate) const fn takes_input(&self) -> bool {
+        self.overlays.takes_input()
     }
 
     /// Handles a key.
@@ -910,6 +920,7 @@ impl Ui {
     fn frame(&self, now: Timestamp, size: (u16, u16)) -> ScreenFrame {
         let focus = self.focused_node().map(|(focus, node)| focus::text(focus, node, now));
         let hints = self.hints();
+        let login_waits = self.has_waiting_login && self.takes_input();
         let screen = ScreenState {
             title: &self.title,
             view: self.navigation.view,
@@ -919,7 +930,7 @@ impl Ui {
             focus: focus.as_deref(),
             timeline: self.recording.timeline.as_ref(),
             recorder: self.recording.recorder.as_ref(),
-            message: self.message.text(),
+            message: if login_waits { Some(LOGIN_WAITS) } else { self.message.text() },
             hints: &hints,
             overlays: &self.overlays,
         };

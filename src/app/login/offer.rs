@@ -1,4 +1,4 @@
-//! The question before the screen starts whether to log in to nodes that need a password, and the key that does it later.
+//! The question after the start whether to log in to nodes that need a password, and the key that does it later.
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
@@ -10,65 +10,69 @@ use tokio::time::timeout;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::login::log_in_to_all;
 use crate::app::prompter::Prompter;
-use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
 use crate::watch::Monitor;
 use gtop_collect::transport::{Target, Transport};
 use gtop_fleet::Node;
 use gtop_local::fault::Fault as Cause;
 use gtop_model::{Link, NodeName, nodeset};
-use gtop_ui::{StopReason, SuspendedTask};
+use gtop_ui::SuspendedTask;
 
 /// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
 const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks whether to log in to the nodes that need a password, and does it.
-pub(in crate::app) fn offer_at_start(
+/// Asks whether to log in to the nodes that have turned out to need a password, and does it, with the screen suspended.
+pub(in crate::app) async fn offer_after_start(
     monitor: &Monitor,
     prompter: &Prompter,
-    (transport, max_connecting): (&Transport, u16),
-    err: &mut impl Write,
-) -> Result<(), AppError> {
+    connecting: (Transport, u16),
+    suspended_tasks: &mpsc::Sender<SuspendedTask>,
+) {
     let asked = prompter.queue.password_nodes();
     if asked.is_empty() {
-        return Ok(());
+        return;
     }
-    let nodes = monitor
-        .sessions()
-        .block_on(nodes_to_log_in(monitor, |node| asked.contains(node.name.as_str())));
+    let nodes = nodes_to_log_in(monitor, |node| asked.contains(node.name.as_str())).await;
     if nodes.is_empty() {
-        return Ok(());
+        return;
     }
     let labels = nodeset::fold(nodes.iter().map(NodeName::label));
     let asks = if nodes.len() == 1 { "asks" } else { "ask" };
     let prompt = format!("{labels} {asks} for a password or a code: log in now? [y/N] ");
-    let question = LinePrompt { prompt, is_shown: true };
-    match question.ask(&prompter.place, &AtomicBool::new(false), err)? {
-        LineInput::Line(answer) if matches!(answer.expose().trim(), "y" | "Y" | "yes") => {}
-        LineInput::Line(_) | LineInput::End => return Ok(()),
-        LineInput::Interrupt => return Err(StopReason::Interrupted.into()),
-    }
-    let targets = targets_of(monitor, &nodes);
-    let logging_in = log_in_to_all(transport, max_connecting, DEFAULT_PERSIST, targets, err);
-    let reason = monitor.sessions().block_on(logging_in)?;
-    monitor.refresh();
-    // What could not be logged in to is shown on the screen.
-    if matches!(reason, ExitReason::Done | ExitReason::Failed) {
-        return Ok(());
-    }
-    Err(reason.into())
+    let (question, place) = (LinePrompt { prompt, is_shown: true }, prompter.place.clone());
+    log_in_if(monitor, connecting, &nodes, suspended_tasks, move |is_over| {
+        let Ok(LineInput::Line(answer)) = question.ask(&place, is_over, &mut io::stderr()) else {
+            return false;
+        };
+        matches!(answer.expose().trim(), "y" | "Y" | "yes")
+    })
+    .await;
 }
 
 /// Logs in to nodes with the screen suspended, and connects to them.
 pub(in crate::app) async fn log_in_from_screen(
     monitor: &Monitor,
-    (transport, max_connecting): (Transport, u16),
+    connecting: (Transport, u16),
     nodes: &[NodeName],
     suspended_tasks: &mpsc::Sender<SuspendedTask>,
 ) {
+    log_in_if(monitor, connecting, nodes, suspended_tasks, |_is_over| true).await;
+}
+
+/// Suspends the screen, and logs in to nodes and connects to them if the user wants it.
+async fn log_in_if(
+    monitor: &Monitor,
+    (transport, max_connecting): (Transport, u16),
+    nodes: &[NodeName],
+    suspended_tasks: &mpsc::Sender<SuspendedTask>,
+    is_wanted: impl FnOnce(&AtomicBool) -> bool + Send + 'static,
+) {
     let (targets, sessions) = (targets_of(monitor, nodes), monitor.sessions());
     let (done_sender, done) = oneshot::channel();
-    let task: SuspendedTask = Box::new(move |_is_over| {
+    let task: SuspendedTask = Box::new(move |is_over| {
+        if !is_wanted(is_over) {
+            return;
+        }
         let mut err = io::stderr();
         // It takes a moment; the terminal is closed if this fails.
         writeln!(err, "gtop: seeing which nodes ask for a login…").ok();
@@ -82,7 +86,7 @@ pub(in crate::app) async fn log_in_from_screen(
         // Fails if the screen has ended.
         done_sender.send(()).ok();
     });
-    // An error means that the screen has ended, or could not be suspended.
+    // An error means that the user does not want it, that the screen has ended, or that it could not be suspended.
     if suspended_tasks.send(task).await.is_ok() && done.await.is_ok() {
         monitor.refresh();
     }

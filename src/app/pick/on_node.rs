@@ -78,8 +78,8 @@ async fn attach(
     let mut signals = StopSignals::new();
     let prompting = async {
         let Some(prompter) = prompter else { return Ok(()) };
-        prompter.open();
-        prompter.prompt_at_startup(1).await
+        prompter.open(1);
+        prompter.prompt_at_startup().await
     };
     let opening = Box::pin(transport.attach(target, command));
     let opened = async {
