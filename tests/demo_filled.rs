@@ -13,8 +13,8 @@ use gtop_fleet::{Fleet, Totals};
 use gtop_local::time::Timestamp;
 use gtop_model::Throttle;
 use gtop_ui::{
-    ColourDepth, Density, DisplayOptions, GlyphSet, Palette, ScreenSettings, Setup, TableColumns,
-    Theme, Ui, UiConfig,
+    ColourDepth, Density, DisplayOptions, GlyphSet, Palette, RedrawPace, ScreenSettings, Setup,
+    TableColumns, Theme, Ui, UiConfig,
 };
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
@@ -103,6 +103,7 @@ fn screen(fleet: &Fleet, columns: TableColumns, keys: &str, width: u16) -> Vec<S
         // Second lines of devices have other values under a title.
         display: DisplayOptions { columns, density: Density::Compact, ..DisplayOptions::default() },
         interval: Duration::from_secs(1),
+        redraw: RedrawPace::default(),
         settings: ScreenSettings::default(),
         setup: Setup::default(),
     });

@@ -69,7 +69,6 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         clock: env.clock.clone(),
         zone: TimeZone::system(),
         title,
-        redraw_interval: settings.read::<IntervalSettings>().redraw,
         requests: request_sender,
         suspended_tasks: suspended_receiver,
         replies,

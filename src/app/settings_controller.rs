@@ -11,10 +11,12 @@ use crate::config::{self, ConfigPaths, Settings};
 use crate::setting_table::{self, FilterSettings, IntervalSettings};
 use gtop_collect::scheduler::SchedulerKind;
 use gtop_fleet::query::{DisplaySelection, NameColumns, VisibleDevice};
+use gtop_fleet::settings::Layer;
 use gtop_local::process::account::Account;
 use gtop_local::storage::user_dirs;
 use gtop_ui::{
-    DisplayOptions, Keymap, ScreenSettings, SettingsEvent, Theme, UiConfig, UiPreference,
+    DisplayOptions, Keymap, RedrawPace, ScreenSettings, SettingsEvent, Theme, UiConfig,
+    UiPreference,
 };
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
@@ -33,11 +35,13 @@ pub(super) struct SettingsController {
 impl SettingsController {
     pub(super) fn ui_config(&self) -> UiConfig {
         let settings: ScreenSettings = self.settings.read();
+        let IntervalSettings { interval, redraw, .. } = self.settings.read();
         UiConfig {
             theme: settings.chosen_theme(variable),
             detects_background: settings.is_light().is_none(),
             display: display_options(&self.settings, variable),
-            interval: self.settings.read::<IntervalSettings>().interval.value,
+            interval: interval.value,
+            redraw: RedrawPace { interval: redraw.value, is_fixed: redraw.layer != Layer::Default },
             settings,
             setup: setting_table::setup(&self.settings),
         }
@@ -84,8 +88,7 @@ impl SettingsController {
     }
 
     async fn publish(&self) {
-        let redraw = self.settings.read::<IntervalSettings>().redraw;
-        self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
+        self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()))).await;
     }
 
     async fn send_event(&self, event: SettingsEvent) {
@@ -346,7 +349,7 @@ mod tests {
         let (events, mut published) = mpsc::channel(8);
         let mut controller = SettingsController { settings: settings_with(&[]), paths, events };
         controller.change("interval", "2").await;
-        let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
+        let Some(SettingsEvent::Changed(config)) = published.recv().await else { panic!() };
         assert_eq!(config.interval.as_secs(), 2);
         controller.change("interval", "0").await;
         let Some(SettingsEvent::Rejected(name, text, error)) = published.recv().await else {
@@ -355,7 +358,7 @@ mod tests {
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(error.starts_with("interval: expected seconds"), "{error}");
         assert!(
-            matches!(published.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
+            matches!(published.recv().await, Some(SettingsEvent::Changed(config)) if config.interval.as_secs() == 2)
         );
         controller
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
@@ -367,7 +370,7 @@ mod tests {
         let written = std::fs::read_to_string(path).unwrap();
         let expected = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(expected), "{written}");
-        let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
+        let Some(SettingsEvent::Changed(config)) = published.recv().await else { panic!() };
         assert!(config.settings.texts().contains(&("fleet-form", "map".to_owned())));
     }
 }

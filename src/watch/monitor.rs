@@ -69,6 +69,7 @@ impl Monitor {
     ) -> io::Result<Self> {
         let rosters = discovery.rosters();
         let store = FleetStore::new([], options.history);
+        store.set_sampling(options.interval);
         live::publish_roster(&store, recorder.as_ref(), &rosters.borrow());
         let (config, config_changes) = watch::channel(CollectorConfig::every(options.interval));
         let (ended_sender, ended) = channel();
@@ -128,6 +129,7 @@ impl Monitor {
 
     /// Sets the sampling interval of all nodes.
     pub fn set_interval(&self, interval: Duration) {
+        self.store.set_sampling(interval);
         self.update_config(|config| config.interval = interval);
     }
 

@@ -1,11 +1,15 @@
 //! Golden screens of the setup pages in every theme and over every kind of fleet, and of every palette.
 
+use std::time::Duration;
+
 use crossterm::event::KeyCode;
 use gtop::internals::config::{SettingSources, Settings};
 use gtop::internals::setting_table::{self, DECLARED};
 use gtop_fleet::Fleet;
-use gtop_ui::DisplayOptions;
-use gtop_ui::{ColourDepth, LoopEffect, Palette, ScreenSettings, Theme, Ui, UiConfig, UiRequest};
+use gtop_ui::{
+    ColourDepth, DisplayOptions, LoopEffect, Palette, RedrawPace, ScreenSettings, Theme, Ui,
+};
+use gtop_ui::{UiConfig, UiRequest};
 use ratatui::style::Color;
 
 use crate::golden::fleets::{self, NOW};
@@ -21,7 +25,8 @@ fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
         detects_background: false,
         theme,
         display: DisplayOptions::default(),
-        interval: std::time::Duration::from_secs(2),
+        interval: Duration::from_secs(2),
+        redraw: RedrawPace::default(),
         settings: ScreenSettings::default(),
         setup: setting_table::setup(&settings),
     });
@@ -99,7 +104,8 @@ fn changed_settings_apply_and_the_page_stays_open() {
         detects_background: false,
         theme: ASCII,
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
-        interval: std::time::Duration::from_secs(7),
+        interval: Duration::from_secs(7),
+        redraw: RedrawPace::default(),
         settings: ScreenSettings::default(),
         setup: setting_table::setup(&settings),
     });
@@ -107,6 +113,29 @@ fn changed_settings_apply_and_the_page_stays_open() {
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
     let row = screen.lines().find(|line| line.contains("temperatures in")).unwrap();
     assert!(row.contains("yes") && row.contains("not saved"), "{row}");
+}
+
+#[test]
+fn the_header_says_a_pace_that_is_calmer_than_fast_samples() {
+    let header = |interval, is_fixed| {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        ui.apply_config(UiConfig {
+            detects_background: false,
+            theme: DARK,
+            display: DisplayOptions::default(),
+            interval: Duration::from_millis(interval),
+            redraw: RedrawPace { interval: Duration::from_millis(500), is_fixed },
+            settings: ScreenSettings::default(),
+            setup: setting_table::setup(&Settings::new(DECLARED)),
+        });
+        text(&draw(&mut ui, 120, 40)).swap_remove(0)
+    };
+    assert!(header(50, true).contains("every 0.05s, shown every 0.5s  "), "{}", header(50, true));
+    for (interval, is_fixed, expected) in [(50, false, "every 0.05s  "), (1000, true, "every 1s  ")]
+    {
+        let header = header(interval, is_fixed);
+        assert!(header.contains(expected), "{header}");
+    }
 }
 
 #[test]
@@ -122,7 +151,8 @@ fn preferences_are_restored_and_changed_ones_saved() {
         detects_background: false,
         theme: DARK,
         display: DisplayOptions::default(),
-        interval: std::time::Duration::from_secs(2),
+        interval: Duration::from_secs(2),
+        redraw: RedrawPace::default(),
         settings: settings.read(),
         setup: setting_table::setup(&Settings::new(DECLARED)),
     });

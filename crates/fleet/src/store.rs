@@ -15,6 +15,11 @@ use crate::waste::Waste;
 use crate::{Fleet, find_other_names, with_machine_names, with_other_names};
 use gtop_model::{JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNodes};
 
+/// Maximum number of nodes whose samples are all published if they come faster than usual.
+const MAX_FAST_NODES: usize = 64;
+/// Minimum interval between two publications of such nodes.
+const MIN_INTERVAL: Duration = Duration::from_millis(40);
+
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishIntervals {
@@ -34,6 +39,16 @@ impl Default for PublishIntervals {
             focus: Duration::from_millis(50),
             arrival: Duration::from_millis(20),
         }
+    }
+}
+
+impl PublishIntervals {
+    /// Returns the minimum interval of so many nodes that are sampled at this interval: shorter than the usual one where
+    /// there are few, so that each sample is published.
+    pub fn of_samples(self, sampling: Duration, nodes: usize) -> Duration {
+        // A publication that is due a little before the next sample does not delay it.
+        let interval = sampling * 4 / 5;
+        if nodes <= MAX_FAST_NODES { interval.clamp(MIN_INTERVAL, self.usual) } else { self.usual }
     }
 }
 
@@ -124,6 +139,11 @@ impl FleetStore {
         self.lock().urgency.focus = node;
     }
 
+    /// Sets the interval at which nodes are sampled.
+    pub fn set_sampling(&self, interval: Duration) {
+        self.lock().urgency.sampling = Some(interval);
+    }
+
     /// Returns what was proved about the scheduler's lists of devices, for a recording.
     pub fn proved(&self) -> BTreeMap<NodeName, ProvedIndices> {
         self.lock().scheduled.holdings.proved()
@@ -151,7 +171,7 @@ impl FleetStore {
         loop {
             self.changed.notified().await;
             while let Some(next_publish_at) =
-                last.map(|last| last + self.lock().urgency.interval(intervals))
+                last.map(|last| last + self.lock().publish_interval(intervals))
                 && next_publish_at > Instant::now()
             {
                 // A change of the focused node, or an arrival, brings the deadline forward.
@@ -225,6 +245,10 @@ impl State {
             let running = self.scheduled.running.as_ref();
             Arc::make_mut(&mut self.waste).observe(&before, &newer, running);
         }
+    }
+
+    fn publish_interval(&self, intervals: PublishIntervals) -> Duration {
+        self.urgency.interval(intervals, self.nodes.listed.len())
     }
 
     /// Returns the fleet to be published.
@@ -392,6 +416,8 @@ impl Scheduled {
 #[derive(Debug, Default)]
 struct Urgency {
     focus: Option<NodeName>,
+    /// The interval at which nodes are sampled; `None` if they are not.
+    sampling: Option<Duration>,
     /// The focused node has changed.
     has_focus_changed: bool,
     /// Values that were not known before have arrived.
@@ -412,11 +438,12 @@ impl Urgency {
         (self.has_focus_changed, self.has_arrived) = (false, false);
     }
 
-    fn interval(&self, intervals: PublishIntervals) -> Duration {
-        match (self.has_arrived, self.has_focus_changed) {
-            (true, _) => intervals.arrival,
-            (_, true) => intervals.focus,
-            _ => intervals.usual,
+    fn interval(&self, intervals: PublishIntervals, nodes: usize) -> Duration {
+        match (self.has_arrived, self.has_focus_changed, self.sampling) {
+            (true, _, _) => intervals.arrival,
+            (_, true, _) => intervals.focus,
+            (_, _, Some(sampling)) => intervals.of_samples(sampling, nodes),
+            (_, _, None) => intervals.usual,
         }
     }
 }
@@ -767,9 +794,13 @@ mod tests {
         assert_eq!(state(&store), None);
     }
 
-    async fn count_publications(focus: Option<NodeName>) -> usize {
+    /// Returns the publications of a second in which a node changes every 10 ms.
+    async fn count_publications(focus: Option<NodeName>, sampling_millis: Option<u64>) -> usize {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
         store.set_focus(focus);
+        if let Some(millis) = sampling_millis {
+            store.set_sampling(Duration::from_millis(millis));
+        }
         let mut reader = store.reader();
         let mut count = 0;
         let writing = async {
@@ -828,11 +859,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn frequent_changes_are_published_at_the_default_rate() {
-        assert!((4..=6).contains(&count_publications(None).await));
+        assert!((4..=6).contains(&count_publications(None, None).await));
+        assert!((4..=6).contains(&count_publications(None, Some(1000)).await));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_focused_node_is_published_at_the_focus_rate() {
-        assert!((18..=22).contains(&count_publications(Some(name("a"))).await));
+        assert!((18..=22).contains(&count_publications(Some(name("a")), None).await));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn samples_of_few_nodes_that_come_fast_are_all_published() {
+        assert!((18..=27).contains(&count_publications(None, Some(50)).await));
+        let interval = |millis, nodes| {
+            PublishIntervals::default().of_samples(Duration::from_millis(millis), nodes).as_millis()
+        };
+        assert_eq!(
+            [1, MAX_FAST_NODES, MAX_FAST_NODES + 1].map(|nodes| interval(50, nodes)),
+            [40, 40, 200]
+        );
+        assert_eq!([10, 100, 250, 1000].map(|millis| interval(millis, 1)), [40, 80, 200, 200]);
     }
 }

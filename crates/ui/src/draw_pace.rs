@@ -2,7 +2,36 @@
 
 use std::time::Duration;
 
+use gtop_fleet::PublishIntervals;
 use gtop_local::time::Timestamp;
+
+/// Each of the samples that come faster than this is expected on the screen.
+const FAST_SAMPLING: Duration = Duration::from_millis(250);
+
+/// How often new data is drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RedrawPace {
+    /// Minimum time between two draws that no key caused.
+    pub interval: Duration,
+    /// The user has set it: it also holds for samples that come faster.
+    pub is_fixed: bool,
+}
+
+impl RedrawPace {
+    /// Returns the minimum time between two draws of so many nodes that are sampled at this interval.
+    pub(crate) fn of_samples(self, sampling: Duration, nodes: usize) -> Duration {
+        let intervals = PublishIntervals::default();
+        let published = intervals.of_samples(sampling, nodes);
+        let follows_samples = !self.is_fixed && published < intervals.usual;
+        if follows_samples { published } else { self.interval.max(published) }
+    }
+
+    /// Returns the same time if it leaves out samples that come fast, each of which one expects to see.
+    pub(crate) fn calmer_than_samples(self, sampling: Duration, nodes: usize) -> Option<Duration> {
+        let interval = self.of_samples(sampling, nodes);
+        (sampling < FAST_SAMPLING && interval > sampling).then_some(interval)
+    }
+}
 
 /// Minimum time between two draws while nodes arrive.
 const ARRIVAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -171,6 +200,32 @@ mod tests {
         pace.on_draw(START, 0);
         pace.on_fleet(1);
         assert_eq!(pace.delay(at(1), false), Duration::from_millis(19));
+    }
+
+    #[test]
+    fn the_picture_follows_fast_samples_of_few_nodes_unless_the_user_wants_another_pace() {
+        let millis = Duration::from_millis;
+        let usual = RedrawPace { interval: HALF, is_fixed: false };
+        let fixed = RedrawPace { interval: HALF, is_fixed: true };
+        let fast = RedrawPace { interval: millis(20), is_fixed: true };
+        for (pace, sampling, nodes, drawn, said) in [
+            (usual, 50, 1, 40, None),
+            (usual, 240, 1, 192, None),
+            (usual, 250, 1, 500, None),
+            (usual, 1000, 1, 500, None),
+            (usual, 50, 1000, 500, Some(500)),
+            (fixed, 50, 1, 500, Some(500)),
+            (fixed, 1000, 1, 500, None),
+            (fast, 50, 1, 40, None),
+            // They are not published more often.
+            (fast, 50, 1000, 200, Some(200)),
+        ] {
+            let case = (
+                pace.of_samples(millis(sampling), nodes),
+                pace.calmer_than_samples(millis(sampling), nodes),
+            );
+            assert_eq!(case, (millis(drawn), said.map(millis)), "{pace:?} {sampling} {nodes}");
+        }
     }
 
     #[test]

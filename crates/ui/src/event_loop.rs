@@ -29,8 +29,8 @@ use gtop_fleet::query::Filter;
 use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 
-/// The first frame waits this long for the terminal's reply about its background colour.
-const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(25);
+/// The first frame waits this long for the terminal's reply about its background colour. Until it comes, colours hold on both.
+const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(10);
 /// How long the result of a settings change is shown.
 const SETTINGS_MESSAGE_DURATION: Duration = Duration::from_secs(6);
 /// Longer than other messages: users rarely look at the last line right after the start.
@@ -54,8 +54,6 @@ pub struct UiContext {
     pub zone: TimeZone,
     /// Short description of what is monitored.
     pub title: String,
-    /// Minimum time between two redraws that no key press caused.
-    pub redraw_interval: Duration,
     /// Requests are dropped while this channel is full.
     pub requests: mpsc::Sender<UiRequest>,
     pub suspended_tasks: mpsc::Receiver<SuspendedTask>,
@@ -96,8 +94,8 @@ async fn run_news(feed: &mut Option<RunFeed>) -> Option<UiEvent> {
 
 #[derive(Debug)]
 pub enum SettingsEvent {
-    /// The new settings, and the minimum time between two redraws that no key press caused.
-    Changed(Box<UiConfig>, Duration),
+    /// The new settings.
+    Changed(Box<UiConfig>),
     /// A text to show.
     Message(String),
     /// The name of a setting, the text it rejected, and the reason.
@@ -194,7 +192,7 @@ impl EventLoop {
         }
         Self {
             ui,
-            pace: DrawPace::new(context.redraw_interval),
+            pace: DrawPace::new(context.config.redraw.interval),
             context,
             terminal,
             surface: Surface::new(),
@@ -350,9 +348,9 @@ impl EventLoop {
             UiEvent::HostKeys(reply) => request = self.ui.on_host_keys(reply, now),
             UiEvent::RunReply(reply) => request = self.ui.on_run_reply(&reply, now),
             UiEvent::OutputGrowth(growth) => request = self.ui.on_output(&growth),
-            UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
-                self.pace.interval = redraw_interval;
+            UiEvent::Settings(SettingsEvent::Changed(config)) => {
                 self.ui.apply_config(*config);
+                self.pace.interval = self.ui.drawn_every(now);
             }
             UiEvent::Settings(SettingsEvent::Message(text)) => {
                 self.ui.show_message_for(text, SETTINGS_MESSAGE_DURATION, now);
@@ -436,10 +434,8 @@ impl EventLoop {
                 LoopEffect::Handled
             }
         };
-        let asks_for_login = matches!(
-            effect,
-            LoopEffect::Request(UiRequest::LogIn(_) | UiRequest::Refresh)
-        );
+        let asks_for_login =
+            matches!(effect, LoopEffect::Request(UiRequest::LogIn(_) | UiRequest::Refresh));
         self.handover.on_input(now, asks_for_login);
         match effect {
             LoopEffect::Request(request) => self.send(Some(request)),
@@ -499,6 +495,7 @@ impl EventLoop {
             self.ui.on_recorder(recorder, now);
             self.ui.on_timeline(timeline, now);
             self.ui.on_fleet(fleet, now);
+            self.pace.interval = self.ui.drawn_every(now);
             if let Some(feed) = self.context.runs.as_mut().filter(|_| !self.ui.is_recorded()) {
                 let list = Arc::clone(&feed.list.borrow_and_update());
                 self.ui.on_runs(&list);

@@ -60,8 +60,9 @@ fn title_line(
     // clock goes last.
     let mut right = clock;
     if let Some(live) = screen.filter(|screen| screen.timeline.is_none() && width >= 100) {
-        right =
-            Line::styled(format!("every {}  ", interval(live.interval)), Tone::Faint).append(right);
+        let shown = live.calmer.map(|calmer| format!(", shown every {}", interval(calmer)));
+        let every = format!("every {}{}  ", interval(live.interval), shown.unwrap_or_default());
+        right = Line::styled(every, Tone::Faint).append(right);
     }
     let room = width.saturating_sub(right.width());
     // The short form is used before a title is cut, unless that is so long that it is cut anyway.
@@ -363,6 +364,7 @@ mod tests {
             view: View::Fleet,
             order,
             interval: Duration::from_secs(1),
+            calmer: None,
             frozen: None,
             focus: None,
             timeline: None,

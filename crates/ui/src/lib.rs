@@ -9,6 +9,7 @@
 pub use chart_metric::ChartMetric;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
 pub use display_options::{Chart, Density, DisplayOptions};
+pub use draw_pace::RedrawPace;
 pub use effect::LoopEffect;
 pub use event_loop::{RunFeed, SettingsEvent, UiContext, run};
 pub use fleet_source::FleetSource;

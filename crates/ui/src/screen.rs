@@ -15,6 +15,7 @@ use crate::dialog::host_keys::HostKeyDialog;
 use crate::dialog::output::OutputDialog;
 use crate::dialog::setup::Setup;
 use crate::display_options::DisplayOptions;
+use crate::draw_pace::RedrawPace;
 use crate::effect::{Effect, LoopEffect};
 use crate::filter_prompt::FilterPrompt;
 use crate::focus;
@@ -79,6 +80,7 @@ pub struct UiConfig {
     pub detects_background: bool,
     pub display: DisplayOptions,
     pub interval: Duration,
+    pub redraw: RedrawPace,
     pub settings: ScreenSettings,
     pub setup: Setup,
 }
@@ -93,6 +95,7 @@ pub struct Ui {
     navigation: Navigation,
     recording: RecordingState,
     sampling: Sampling,
+    redraw: RedrawPace,
     overlays: Overlays,
     message: MessageLine,
     /// A login waits for the terminal.
@@ -120,6 +123,7 @@ impl Ui {
             navigation: Navigation::default(),
             recording: RecordingState::default(),
             sampling: Sampling::new(interval),
+            redraw: RedrawPace::default(),
             overlays: Overlays::default(),
             message: MessageLine::default(),
             has_waiting_login: false,
@@ -146,9 +150,10 @@ impl Ui {
 
     /// Applies changed settings.
     pub fn apply_config(&mut self, config: UiConfig) {
-        let UiConfig { theme, detects_background, display, interval, settings, setup } = config;
+        let UiConfig { theme, detects_background, display, interval, redraw, settings, setup } =
+            config;
         self.appearance.configure(theme, detects_background);
-        self.sampling.interval = interval;
+        (self.sampling.interval, self.redraw) = (interval, redraw);
         let selects_others = self.shown.display.selection != display.selection;
         self.shown.display = display;
         if selects_others {
@@ -333,6 +338,11 @@ impl Ui {
     /// Returns true if a dialog or a prompt takes the keys.
     pub(crate) const fn takes_input(&self) -> bool {
         self.overlays.takes_input()
+    }
+
+    /// Returns the minimum time between two draws of new data.
+    pub(crate) fn drawn_every(&self, now: Timestamp) -> Duration {
+        self.redraw.of_samples(self.interval(now), self.shown.live.fleet.nodes.len())
     }
 
     /// Handles a key.
@@ -920,12 +930,14 @@ impl Ui {
     fn frame(&self, now: Timestamp, size: (u16, u16)) -> ScreenFrame {
         let focus = self.focused_node().map(|(focus, node)| focus::text(focus, node, now));
         let hints = self.hints();
+        let nodes = self.shown.live.fleet.nodes.len();
         let login_waits = self.has_waiting_login && self.takes_input();
         let screen = ScreenState {
             title: &self.title,
             view: self.navigation.view,
             order: self.navigation.sort_order(),
             interval: self.interval(now),
+            calmer: self.redraw.calmer_than_samples(self.interval(now), nodes),
             frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
             focus: focus.as_deref(),
             timeline: self.recording.timeline.as_ref(),

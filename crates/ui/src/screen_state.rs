@@ -17,6 +17,8 @@ pub(crate) struct ScreenState<'a> {
     pub(crate) order: Option<SortOrder>,
     /// The sampling interval of the nodes.
     pub(crate) interval: Duration,
+    /// How often the screen shows new data if that is less often than it comes, and one might expect otherwise.
+    pub(crate) calmer: Option<Duration>,
     /// How long the display has been paused; `None` if it is live.
     pub(crate) frozen: Option<Duration>,
     /// The focus: how often its node is sampled, and what that costs.
