@@ -26,6 +26,7 @@ mod job;
 mod key_schemes;
 mod node;
 mod playback;
+mod problems;
 mod processes;
 mod random_input;
 mod report;

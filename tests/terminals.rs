@@ -174,6 +174,36 @@ async fn an_invalid_configuration_is_reported_and_gtop_starts() {
     }
 }
 
+/// Copies the node set of the demo, and returns what is printed after the screen, where the terminal's attributes are these.
+async fn printed_after_copying(attributes: &str) -> Option<String> {
+    let mut child = terminal("xterm-256color", "exec $GTOP --demo=2")?;
+    // What is on the screen already is not drawn again, such as spaces.
+    for (words, keys) in [("gpu02", "y"), ("shown", "a"), ("\x1b]52;c;Z3B1WzAxLTAyXQ==\x07", "q")] {
+        read_until(&mut child, words).await;
+        child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).await.unwrap();
+    }
+    // It asks once it has ended.
+    read_until(&mut child, "\x1b[c").await;
+    child.stdin.as_mut().unwrap().write_all(attributes.as_bytes()).await.unwrap();
+    let (text, code) = read_to_end(child).await;
+    assert_eq!(code, Some(0), "{text:?}");
+    let printed = text.rsplit("\x1b[?1049l").next().map(str::to_owned);
+    printed.filter(|printed| *printed != text)
+}
+
+#[tokio::test]
+async fn what_was_copied_is_printed_at_the_end_unless_the_terminal_takes_it() {
+    for (attributes, expected) in [
+        ("\x1b[?62;22;52c", ""),
+        ("\x1b[?1;2c", "copied all shown nodes:\r\ngpu[01-02]\r\n"),
+        // It does not reply.
+        ("", "copied all shown nodes:\r\ngpu[01-02]\r\n"),
+    ] {
+        let Some(printed) = printed_after_copying(attributes).await else { return };
+        assert_eq!(printed, expected, "{attributes:?}");
+    }
+}
+
 /// What turns modes of a terminal on for the screen, and off again.
 const TERMINAL_MODES: [(&str, &str); 7] = [
     ("\x1b[?1049h", "\x1b[?1049l"),

@@ -95,7 +95,7 @@ fn a_message_is_below_the_view_it_concerns_and_in_no_other() {
     let screen = text(&draw(&mut ui, 80, 24));
     assert!(screen[23].starts_with("press m for the map first   "), "{screen:#?}");
     assert!(screen[23].ends_with("quit"), "{screen:#?}");
-    assert!(screen[2].starts_with("1 Fleet   2 Job   3 Node   4 Processes"), "{screen:#?}");
+    assert!(screen[2].starts_with("1 Fleet  2 Job  3 Node  4 Processes"), "{screen:#?}");
     press(&mut ui, &keys_of("3"));
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(!screen.contains("press m"), "{screen}");

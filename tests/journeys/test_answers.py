@@ -1,4 +1,4 @@
-"""Six questions about 300 nodes, each answered from the first frame with default settings in a few keystrokes."""
+"""Seven questions about 300 nodes, each answered from the first frame with default settings in a few keystrokes."""
 
 import re
 
@@ -63,6 +63,20 @@ class Answers(Journey):
             screen.until(r"✗ #7 lost", "what is wrong")
             screen.until(r"reboot the node", "what to do about it")
             screen.until(r"last seen +\d\d:\d\d:\d\d, \d+s ago", "since when")
+
+    def test_how_many_since_when_where_and_what_to_do_takes_one_key(self):
+        for screen in self.fleets():
+            screen.press("7")
+            screen.until(r"^\d+ kinds · \d+ of 300 nodes with failures", "how many nodes are faulty")
+            screen.until(r"^✗ device lost \+ +\d+ +<?\d\d:\d\d:\d\d +>?\d+m?\d*s gpu\[?004", "since when, and which nodes")
+            screen.press("z")
+            screen.until(r"FROZEN", "problems that stay in their rows")
+            screen.settle()
+            problems = screen.rows(r"^[✗!] .* [+-] +\d+ ")
+            lost = next(at for at, row in enumerate(problems) if "device lost" in row)
+            screen.press(*["Down"] * lost)
+            screen.until(r"^→ the device fell off the bus; reboot the node", "what to do about it")
+            screen.until(r"NodeName=\S*gpu\S+ State=DRAIN", "which nodes to drain")
 
     def test_who_wastes_most_takes_one_key(self):
         for screen in self.fleets():

@@ -9,7 +9,7 @@ use crate::declare::kinds;
 use crate::lasting::SlowdownCause;
 use gtop_local::time::{Timestamp, format_duration};
 use gtop_model::table;
-use gtop_model::{DeviceFault, Reason, RecoveryAction};
+use gtop_model::{DeviceFault, Event, EventKind, Reason, RecoveryAction};
 
 table! {
     /// How sound a device is.
@@ -110,6 +110,9 @@ const SPARE_MEMORY: &str =
 pub(super) const FATAL_XIDS: [u64; 14] =
     [48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 144, 149, 157, 158];
 
+/// The Xid of a device that is lost.
+const FALLEN_OFF_BUS: u64 = 79;
+
 impl HealthReason {
     /// Returns what it makes of the device.
     pub fn health(&self) -> Health {
@@ -150,6 +153,57 @@ impl HealthReason {
     /// Returns what has slowed the device down for long.
     pub(crate) const fn slowed_by(&self) -> Option<SlowdownCause> {
         if let Self::Slowed { cause, .. } = self { Some(*cause) } else { None }
+    }
+
+    /// Returns it in words that are the same for all devices that have it, to follow "device".
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Gone(_) => "gone".to_owned(),
+            Self::EccUncorrected(_) => "has uncorrected memory errors".to_owned(),
+            Self::EccUncorrectedTotal(_) => {
+                "had uncorrected memory errors over its lifetime".to_owned()
+            }
+            Self::Xid { code, .. } => format!("Xid {code}"),
+            Self::PcieBelowMax { .. } => "with a slow PCIe link".to_owned(),
+            Self::NvlinksDown { .. } => "with NVLinks down".to_owned(),
+            Self::Slowed { cause, .. } => format!("throttled for long: {}", cause.text()),
+            Self::LoadWithoutProcess(_) => "at full load without a process".to_owned(),
+            Self::Lost
+            | Self::NeedsReset
+            | Self::NoPermission
+            | Self::NotRead(_)
+            | Self::Driver(_)
+            | Self::Recovery(_)
+            | Self::RemapFailed
+            | Self::RemapPending
+            | Self::RetirementPending
+            | Self::SramThreshold
+            | Self::FanFailed => self.text(),
+        }
+    }
+
+    /// Returns why a node with such a device is to take no new jobs, without words of the node; empty if it may: the device
+    /// works, or nobody can look at it.
+    pub(crate) fn drain_reason(&self) -> String {
+        if let Self::Driver(_) = self {
+            return "device faulty".to_owned();
+        }
+        let drains = self.health() == Health::Faulty || matches!(self, Self::EccUncorrected(_));
+        if drains { format!("device {}", self.label()) } else { String::new() }
+    }
+
+    /// Returns true if an event of the device tells of it.
+    pub(crate) fn is_told_by(&self, event: &Event) -> bool {
+        match (self, &event.kind) {
+            (Self::Lost, EventKind::Lost)
+            | (Self::NeedsReset, EventKind::NeedsReset)
+            | (Self::Recovery(_), EventKind::Recovery)
+            | (Self::EccUncorrected(_), EventKind::MemoryError)
+            | (Self::RemapPending | Self::RetirementPending, EventKind::Retirement) => true,
+            (Self::Lost, EventKind::Xid) => event.code == Some(FALLEN_OFF_BUS),
+            (Self::Xid { code, .. }, EventKind::Xid) => event.code == Some(*code),
+            _ => false,
+        }
     }
 
     /// Returns it in a few words, to follow the name of a device.

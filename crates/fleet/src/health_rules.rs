@@ -8,6 +8,7 @@ use crate::event_record::EventRecord;
 use crate::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice};
 use crate::lasting::is_awake;
 use crate::node::Node;
+use gtop_local::time::Timestamp;
 use gtop_model::{
     Device, DeviceDetails, EventKind, FabricState, Reading, Reason, RecoveryAction, Vendor,
 };
@@ -147,17 +148,9 @@ impl Node {
             })
     }
 
-    /// Returns how often an Xid occurred of late; 0 if it tells nothing of its device any more, or if it is another event. It
-    /// does for a day, unless the node was booted or the driver loaded since, or the driver said that nothing is to be done.
+    /// Returns how often an Xid occurred of late; 0 if it tells nothing of its device any more, or if it is another event.
     fn xid_count(&self, record: &EventRecord) -> u64 {
-        let events = self.events.iter().map(|record| &record.event);
-        let recoveries = events
-            .filter(|other| other.device == record.event.device && other.is_recovery())
-            .map(|recovery| recovery.at);
-        let day_ago = self.taken_at().unwrap_or_default().minus(XID_LIFETIME);
-        let loaded_at = self.hello.as_ref().and_then(|hello| hello.driver_loaded_at);
-        let starts = [Some(day_ago), self.host.fast.booted_at.get(), loaded_at];
-        let from = starts.into_iter().flatten().chain(recoveries).max().unwrap_or_default();
+        let from = self.told_from(&record.event.device);
         if record.event.kind != EventKind::Xid || record.event.at < from {
             return 0;
         }
@@ -167,6 +160,27 @@ impl Node {
         }
         let lines = record.lines.iter().filter(|line| line.at >= from);
         u64::try_from(lines.count()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Returns from when on events tell of a device as it is: for a day, unless the node was booted or the driver loaded
+    /// since, or the driver said that nothing is to be done.
+    fn told_from(&self, device: &str) -> Timestamp {
+        let events = self.events.iter().map(|record| &record.event);
+        let recoveries = events
+            .filter(|event| *event.device == *device && event.is_recovery())
+            .map(|recovery| recovery.at);
+        let day_ago = self.taken_at().unwrap_or_default().minus(XID_LIFETIME);
+        let loaded_at = self.hello.as_ref().and_then(|hello| hello.driver_loaded_at);
+        let starts = [Some(day_ago), self.host.fast.booted_at.get(), loaded_at];
+        starts.into_iter().flatten().chain(recoveries).max().unwrap_or_default()
+    }
+
+    /// Returns when what an event tells of a device as it is began: at its first occurrence of late, or else the last.
+    pub(crate) fn begin_of(&self, record: &EventRecord) -> Timestamp {
+        let from = self.told_from(&record.event.device);
+        let lines = record.lines.iter().map(|line| line.at);
+        let of_late = lines.chain([record.first_at]).filter(|at| *at >= from).min();
+        of_late.unwrap_or(record.event.at).min(record.event.at)
     }
 
     /// Returns the fatal Xids that the kernel has logged of devices that no driver lists, with the address of each.
@@ -304,7 +318,6 @@ fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gtop_local::time::Timestamp;
     use gtop_model::{
         Celsius, DeviceStatics, Event, FanSpeed, Hello, KernelLine, NodeName, Percent, Source,
         TransportKind,

@@ -4,25 +4,24 @@
 //! are computed here, once per snapshot or second.
 
 pub use gtop_model::Severity;
+pub use problems::{FleetProblem, ProblemKind, ProblemNode, Since, no_problem_text};
 pub use row_id::{RowId, process_rows};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::advice::{self, Known, Reader};
+use crate::advice::Reader;
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::matched::MatchedDevices;
-use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
-use crate::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
+use crate::{DeviceCount, Fleet, Node, Totals};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
-use gtop_model::nodeset;
 use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList, Watts};
 
 mod device_count;
@@ -35,6 +34,7 @@ pub mod next_problem;
 pub mod node_status;
 pub mod note;
 pub mod pick;
+mod problems;
 mod row_id;
 pub mod runs;
 pub mod users;
@@ -48,8 +48,8 @@ pub struct FleetView {
     pub now: Timestamp,
     /// Sums over fresh nodes; with a filter, over their devices that match.
     pub totals: Totals,
-    /// Problems, equal ones grouped, those of most nodes first.
-    pub problems: Vec<FleetProblem>,
+    /// The problems of the whole fleet: each kind once, failures first, and of these those of most nodes.
+    pub problems: Arc<[FleetProblem]>,
     /// The maximum widths and values of the columns.
     pub extents: Extents,
     /// The filter.
@@ -76,6 +76,7 @@ struct LazyParts {
     jobs: OnceLock<Arc<JobIndex>>,
     users: OnceLock<Arc<Users>>,
     events: OnceLock<Arc<DeviceEvents>>,
+    shown_problems: OnceLock<Arc<[FleetProblem]>>,
 }
 
 /// Identifies a view, so that caches notice a change.
@@ -85,21 +86,6 @@ pub struct ViewVersion {
     jobs: usize,
     now: Timestamp,
     filter: String,
-}
-
-/// A problem of one or more nodes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FleetProblem {
-    /// The nodes as a node set: `gpu[01-40]`.
-    pub nodes: String,
-    /// The number of nodes.
-    pub count: usize,
-    /// The indices of the nodes in the fleet.
-    pub indices: Vec<usize>,
-    pub sentence: String,
-    /// What to do about it, in one line.
-    pub remedy: String,
-    pub severity: Severity,
 }
 
 /// The maximum widths and values of the columns of the node list.
@@ -152,7 +138,8 @@ impl FleetView {
         if filter.is_empty() {
             return fleet;
         }
-        Self::of(fleet, now, filter.clone(), Reader::Print).matching_part()
+        let empty = Self { reader: Reader::Print, ..Self::default() };
+        empty.next(fleet, now, filter.clone()).matching_part()
     }
 
     /// Makes a view of the same fleet with another filter or selection.
@@ -174,7 +161,7 @@ impl FleetView {
         let selection =
             if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
         let fleet = self.select(&whole, &selection, is_same);
-        let built = Self::of(fleet, now, filter, self.reader);
+        let built = self.next(fleet, now, filter);
         Self { selection, whole, runs: self.runs.clone(), ..built }
     }
 
@@ -196,7 +183,8 @@ impl FleetView {
         Fleet { nodes: nodes.collect(), ..whole.clone() }
     }
 
-    fn of(fleet: Fleet, now: Timestamp, filter: Filter, reader: Reader) -> Self {
+    /// Makes the view of a fleet whose devices are selected.
+    fn next(&self, fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let filter = filter.with_jobs(fleet.jobs.as_ref());
         let (matching, matched) = if filter.is_empty() {
             ((0..fleet.nodes.len()).collect(), None)
@@ -209,7 +197,7 @@ impl FleetView {
             Some(matched) => Some((&**node, Some(&**matched.positions(node)?))),
         });
         let totals = Totals::of_node_parts(machines, now);
-        let problems = find_problems(&fleet, now, reader);
+        let problems = self.find_problems(&fleet, now, None);
         let extents = Extents::of(&fleet);
         Self {
             fleet,
@@ -218,7 +206,7 @@ impl FleetView {
             problems,
             extents,
             filter,
-            reader,
+            reader: self.reader,
             matching,
             matched,
             ..Self::default()
@@ -246,6 +234,17 @@ impl FleetView {
 
     pub fn device_events(&self) -> &Arc<DeviceEvents> {
         self.lazy.events.get_or_init(|| Arc::new(DeviceEvents::build(self)))
+    }
+
+    /// Returns the problems of the shown nodes, in the same order as all.
+    pub fn shown_problems(&self) -> &Arc<[FleetProblem]> {
+        self.lazy.shown_problems.get_or_init(|| {
+            if self.filter.is_empty() {
+                return Arc::clone(&self.problems);
+            }
+            let shown = self.nodes().map(|node| &node.name).collect();
+            self.find_problems(&self.fleet, self.now, Some(&shown))
+        })
     }
 
     /// Returns the version of the view, for caches.
@@ -346,146 +345,12 @@ impl Extents {
     }
 }
 
-/// The key that groups equal problems.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ProblemKey {
-    Down(FaultKind, Arc<str>),
-    Source(&'static str, String),
-    Device(String),
-    Stale {
-        /// It is read from a page of metrics.
-        is_page: bool,
-    },
-}
-
-fn find_problems(fleet: &Fleet, now: Timestamp, reader: Reader) -> Vec<FleetProblem> {
-    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &str)> = BTreeMap::new();
-    let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
-    for (index, node) in fleet.nodes.iter().enumerate() {
-        if fleet.is_repeated(node) {
-            continue;
-        }
-        for (key, remedy) in problem_keys(node, any_let_in, now, reader) {
-            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
-        }
-    }
-    let all = by_key.into_iter().map(|(key, (indices, remedy))| {
-        let mut alike = indices.iter().filter_map(|index| fleet.nodes.get(*index));
-        let names: Vec<&str> = alike.clone().map(|node| node.name.label()).collect();
-        let nodes = nodeset::fold(names);
-        let is_stale = matches!(key, ProblemKey::Stale { .. });
-        let down = alike.next().and_then(|first| Some((first, first.fault()?)));
-        let remedy = match down {
-            Some((node, fault)) if node.name.label() == nodes => {
-                advice::for_fault(fault, &Known::of_node(&node.name, reader)).first()
-            }
-            Some((_, fault)) => advice::of_alike(fault, &nodes, reader).first(),
-            None => remedy.to_owned(),
-        };
-        FleetProblem {
-            count: indices.len(),
-            remedy,
-            nodes,
-            indices,
-            severity: if is_stale { Severity::Warning } else { Severity::Error },
-            sentence: key.sentence(),
-        }
-    });
-    let mut all: Vec<FleetProblem> = all.collect();
-    all.sort_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.count)));
-    all
-}
-
-/// Returns the problems of a node, each with what to do about it unless the node is down. That one which needs not let gtop
-/// in refuses it is a problem only if no node has.
-fn problem_keys(
-    node: &Node,
-    any_let_in: bool,
-    now: Timestamp,
-    reader: Reader,
-) -> Vec<(ProblemKey, &'static str)> {
-    if let Some(fault) = node.fault() {
-        let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
-        if node.reported().is_some() && !is_login {
-            return Vec::new();
-        }
-        return vec![(ProblemKey::Down(fault.kind, Arc::clone(&fault.detail)), "")];
-    }
-    let of_sources = node.sources.iter().filter_map(|state| {
-        // A driver that is being loaded is no problem.
-        let kind = state.fault.as_ref().filter(|fault| fault.is_problem())?.kind;
-        let key = ProblemKey::Source(kind.label(), state.source.to_string());
-        Some((key, advice::source::of_source(kind)))
-    });
-    let mut all: Vec<(ProblemKey, &str)> = of_sources.collect();
-    if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        let is_page = node.is_read_from_page();
-        let words =
-            if is_page { advice::source::OLD_PAGE } else { advice::source::of_stale(reader) };
-        all.push((ProblemKey::Stale { is_page }, words));
-    }
-    let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
-    let faults = worst.filter(|reason| {
-        reason.health() == Health::Faulty || **reason == HealthReason::NoPermission
-    });
-    let remedies: BTreeMap<ProblemKey, &str> = faults
-        .map(|fault| (ProblemKey::Device(problem_label(fault)), advice::device::of_health(fault)))
-        .collect();
-    all.extend(remedies);
-    all
-}
-
-/// Returns a fault of a device in words that are the same for all that have it.
-fn problem_label(fault: &HealthReason) -> String {
-    // Since when differs from device to device.
-    if let HealthReason::Gone(_) = fault { "gone".to_owned() } else { fault.text() }
-}
-
-impl ProblemKey {
-    fn sentence(&self) -> String {
-        match self {
-            Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
-            Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
-            Self::Source(label, source) => format!("{label}: {source}"),
-            Self::Device(label) => format!("device {label}"),
-            Self::Stale { is_page: false } => "stale: no new samples".to_owned(),
-            Self::Stale { is_page: true } => "stale: old pages of metrics".to_owned(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use gtop_model::{Device, DeviceFault};
-
-    #[test]
-    fn each_fault_of_a_device_has_its_own_remedy() {
-        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-        let faults = [
-            (DeviceFault::Lost, "fell off the bus"),
-            (DeviceFault::NeedsReset, "--gpu-reset"),
-            (DeviceFault::NoPermission, "access to the devices"),
-            (DeviceFault::Other("lost in thought".into()), "nvidia-smi there by hand"),
-        ];
-        let device = |(number, (fault, _)): (usize, &(DeviceFault, &str))| Device {
-            uuid: format!("GPU-{number}").into(),
-            fault: Some(fault.clone()),
-            ..Device::default()
-        };
-        node.devices = faults.iter().chain(&faults).enumerate().map(device).collect();
-        let found = problem_keys(&node, true, Timestamp::default(), Reader::Screen);
-        assert_eq!(found.len(), faults.len());
-        for (fault, remedy) in &faults {
-            let key = ProblemKey::Device(HealthReason::from(fault).text());
-            assert!(
-                found.iter().any(|(known, text)| *known == key && text.contains(remedy)),
-                "{fault:?}"
-            );
-        }
-    }
+    use gtop_model::Device;
 
     #[test]
     fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
@@ -507,44 +372,5 @@ mod tests {
         assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));
         let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
         assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
-    }
-
-    fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
-        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
-        let fault = Fault::new(kind, detail);
-        node.link = Link::Down { fault, retry_at: None };
-        Arc::new(node)
-    }
-
-    #[test]
-    fn equal_faults_are_grouped_and_the_most_frequent_come_first() {
-        let refused = FaultKind::AuthenticationRefused;
-        let fleet = Fleet::new(
-            vec![
-                down("gpu01", FaultKind::Silent, ""),
-                down("gpu02", refused, "offers hostbased"),
-                down("gpu03", refused, "offers hostbased"),
-                down("gpu04", refused, "offers gssapi"),
-                down("gpu05", refused, "offers hostbased"),
-            ]
-            .into(),
-        );
-        let fleet_view = FleetView::new(fleet, Timestamp::default());
-        let text_of = |problem: &FleetProblem| format!("{} {}", problem.nodes, problem.sentence);
-        assert_eq!(
-            fleet_view.problems.iter().map(text_of).collect::<Vec<_>>(),
-            [
-                "gpu[02-03,05] authentication refused: offers hostbased",
-                "gpu04 authentication refused: offers gssapi",
-                "gpu01 silent",
-            ]
-        );
-        let remedies = fleet_view.problems.iter().map(|problem| problem.remedy.as_str());
-        let refused = |nodes: &str| {
-            format!("check the login name and the key; this tells more: gtop doctor {nodes}")
-        };
-        let silent = "look at the node; gtop reconnects automatically".to_owned();
-        let expected = [refused("'gpu[02-03,05]'"), refused("gpu04"), silent];
-        assert_eq!(remedies.collect::<Vec<_>>(), expected);
     }
 }

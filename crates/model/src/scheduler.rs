@@ -57,6 +57,8 @@ pub struct SchedulerWords {
     pub hiding: &'static str,
     /// The command by which an administrator lets nodes take jobs again; `None` if there is none.
     pub resume: Option<NodeCommand>,
+    /// The command by which an administrator keeps new jobs from nodes; why follows. `None` if there is none.
+    pub drain: Option<NodeCommand>,
     /// Where its configuration is.
     pub configuration: &'static str,
     /// Its file of configuration.
@@ -279,6 +281,7 @@ const UNNAMED: SchedulerProfile = SchedulerProfile {
         ping: "its own command",
         hiding: "its configuration",
         resume: None,
+        drain: None,
         configuration: "its configuration",
         configuration_file: "its configuration",
     },
@@ -310,7 +313,15 @@ impl SchedulerProfile {
         }
         static EXAMPLE: SchedulerProfile = SchedulerProfile {
             id: "example",
-            words: SchedulerWords { name: "Example", ..UNNAMED.words },
+            words: SchedulerWords {
+                name: "Example",
+                drain: Some(NodeCommand {
+                    before: "drain nodes=",
+                    after: " why=",
+                    is_folded: true,
+                }),
+                ..UNNAMED.words
+            },
             numbering: NumberingRule {
                 detected: &[
                     detected(Some("nvidia"), None, (0, 0, 0), DeviceOrder::DeviceFile),

@@ -1,6 +1,7 @@
 //! Actions: what keys and clicks mean.
 
 use crate::chart_metric::ChartMetric;
+use crate::clipboard::Clip;
 use crate::display_options::Density;
 use crate::input::Click;
 use crate::view::View;
@@ -22,6 +23,10 @@ pub(crate) enum Action {
     Help,
     /// Explains the row at the cursor.
     Explain,
+    /// Opens the menu of what can be copied from the row at the cursor.
+    Copy,
+    /// Copies this.
+    CopyText(Clip),
     /// Moves the cursor to the sickest node, then to the next one.
     NextProblem,
     /// Opens the job of the selected node.
@@ -66,6 +71,8 @@ impl Action {
         matches!(
             self,
             Self::Explain
+                | Self::Copy
+                | Self::CopyText(_)
                 | Self::NextProblem
                 | Self::OpenJob
                 | Self::Rows(_)

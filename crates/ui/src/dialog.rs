@@ -1,6 +1,7 @@
 //! Modal dialogs: while one is open, it receives every key.
 
 use crate::action::{Action, SortAction};
+use crate::clipboard::Clip;
 use crate::dialog::delete::DeleteDialog;
 use crate::dialog::dialog_step::{DialogStep, ReplyStep};
 use crate::dialog::explain::ExplanationDialog;
@@ -78,6 +79,15 @@ impl Dialog {
         });
         let current = columns.iter().position(|column| column.name == order.column);
         Self::Menu(menu.with_cursor(current.unwrap_or(0)), "choose")
+    }
+
+    /// Makes the menu of what can be copied.
+    pub(crate) fn copy(clips: Vec<Clip>) -> Self {
+        let menu = clips.into_iter().fold(Menu::new("copy"), |menu, clip| {
+            let (key, what, excerpt) = (clip.key, clip.what, clip.excerpt());
+            menu.with_item(Action::CopyText(clip), Some(key), what, excerpt)
+        });
+        Self::Menu(menu, "copy")
     }
 
     pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {

@@ -1,5 +1,6 @@
 //! Effects: what an action of a view asks of the screen, and what the screen asks of the event loop.
 
+use crate::clipboard::Clip;
 use crate::dialog::Dialog;
 use crate::dialog::signal::SignalDialog;
 use crate::process_target::SignalTargets;
@@ -26,6 +27,8 @@ pub(crate) enum Effect {
     OpenNode(NodeName, Option<RowId>),
     /// Opens a dialog.
     OpenDialog(Dialog),
+    /// Copies a text.
+    Copy(Clip),
     /// Passes a request on; the replies of nodes go to the view or dialog that asked.
     Request(UiRequest),
 }
@@ -39,6 +42,8 @@ pub enum LoopEffect {
     Ignored,
     /// Passes a request to other tasks.
     Request(UiRequest),
+    /// Copies a text to the clipboard of the terminal.
+    Copy(Clip),
     /// Quits.
     Exit(StopReason),
     /// Suspends until the shell resumes gtop, as after Ctrl-Z.

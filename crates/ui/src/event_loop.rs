@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::background::{BACKGROUND_QUERY, BackgroundDetector};
+use crate::clipboard::Clip;
 use crate::draw_pace::DrawPace;
 use crate::effect::LoopEffect;
 use crate::fleet_source::{FleetSource, playback_changed};
@@ -24,7 +25,7 @@ use crate::request::{NodeReply, UiRequest};
 use crate::screen::{Ui, UiConfig};
 use crate::signals::{StopReason, StopSignals};
 use crate::surface::Surface;
-use crate::terminal::{PanicGuard, Terminal};
+use crate::terminal::{self, PanicGuard, Terminal};
 use gtop_fleet::query::Filter;
 use gtop_local::time::Clock;
 use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
@@ -112,6 +113,13 @@ pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let mut screen = EventLoop::new(context, terminal);
     screen.query_background();
     let reason = Box::pin(screen.run_loop(signals)).await;
+    let clip = screen.clip.take().filter(|_| reason != StopReason::HangUp);
+    let clip = clip.filter(|_| !screen.terminal.takes_clips());
+    drop(screen);
+    if let Some(clip) = clip {
+        // Fails only if the terminal is closed.
+        terminal::print(&clip.printed()).ok();
+    }
     drop(guard);
     Ok(reason)
 }
@@ -175,6 +183,8 @@ struct EventLoop {
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
     handover: Handover,
+    /// What was copied last.
+    clip: Option<Clip>,
 }
 
 impl EventLoop {
@@ -204,6 +214,7 @@ impl EventLoop {
             ],
             has_resumed: false,
             handover: Handover::default(),
+            clip: None,
         }
     }
 
@@ -229,7 +240,7 @@ impl EventLoop {
         self.ui.on_background(is_light);
     }
 
-    async fn run_loop(mut self, mut signals: TerminalSignals) -> StopReason {
+    async fn run_loop(&mut self, mut signals: TerminalSignals) -> StopReason {
         let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
         if self.handover.queried_at.is_some()
             && self.ui.detects_background()
@@ -441,6 +452,11 @@ impl EventLoop {
             LoopEffect::Request(request) => self.send(Some(request)),
             LoopEffect::Exit(reason) => return Some(reason),
             LoopEffect::Redraw => self.surface.invalidate(),
+            LoopEffect::Copy(clip) => {
+                // A closed terminal is noticed at the next frame.
+                self.terminal.write(&clip.sequence()).ok();
+                self.clip = Some(clip);
+            }
             LoopEffect::Suspend => {
                 if self.terminal.suspend().is_err() {
                     return Some(StopReason::HangUp);

@@ -242,25 +242,28 @@ fn tabs(fleet_view: &FleetView, screen: &ScreenState<'_>, width: u16) -> Line {
     let notices = notices(fleet_view, screen);
     let has_runs = fleet_view.runs.is_some();
     let is_unfiltered = fleet_view.filter.is_empty() && overlays.filter_prompt.is_none();
-    // "filter: none" is dropped first, then the tabs stand closer.
-    let forms = [(is_unfiltered, TabForm::Wide), (false, TabForm::Wide), (false, TabForm::Narrow)];
-    for (shows_filter, form) in forms {
-        let (tabs, info) = (tab_line(view, form, has_runs), sort_and_filter(shows_filter, order));
-        if form == TabForm::Narrow && info.width() == 0 {
-            break;
-        }
+    // The tabs of all views stand in the same columns, whether there is a sort order beside them or not.
+    let is_wide = tab_line(view, TabForm::Wide, has_runs).width() + SORT_WIDTH <= width;
+    let form = if is_wide { TabForm::Wide } else { TabForm::Narrow };
+    // "filter: none" is dropped first, then the sort order.
+    for shows_filter in [is_unfiltered, false] {
+        let tabs = tab_line(view, form, has_runs).trimmed();
+        let info = sort_and_filter(shows_filter, order);
         let gap = if info.width() > 0 { 2 } else { 0 };
         let right = notices.clone().gap(gap).append(info);
-        if tabs.width().saturating_add(right.width()).saturating_add(2 - gap) < width {
+        if tabs.width().saturating_add(right.width()).saturating_add(2 - gap) <= width {
             return tabs.with_right(right, width);
         }
     }
-    // A notice is cut before a tab is.
+    // A notice is cut before a tab is, unless it tells of an error.
+    let has_error = fleet_view.fleet.jobs.as_ref().is_some_and(|list| list.error.is_some());
+    let needed = if has_error { MIN_ERROR_WIDTH } else { MIN_NOTICE_WIDTH };
+    let needed = notices.width().min(needed);
     let forms = [
-        (TabForm::Wide, notices.width()),
+        (form, notices.width()),
         (TabForm::Narrow, notices.width()),
-        (TabForm::Dense, notices.width().min(MIN_NOTICE_WIDTH)),
-        (TabForm::Digits, notices.width().min(MIN_NOTICE_WIDTH)),
+        (TabForm::Dense, needed),
+        (TabForm::Digits, needed),
     ];
     let line = forms.into_iter().find_map(|(form, needed)| {
         let line = tab_line(view, form, has_runs);
@@ -271,8 +274,11 @@ fn tabs(fleet_view: &FleetView, screen: &ScreenState<'_>, width: u16) -> Line {
     line.with_right(notices.truncated(rest), width)
 }
 
-/// The columns that notices get beside the tabs if they need as many.
-const MIN_NOTICE_WIDTH: u16 = 16;
+/// The columns that notices get beside the tabs if they need as many, and those that tell of an error.
+const MIN_NOTICE_WIDTH: u16 = 13;
+const MIN_ERROR_WIDTH: u16 = 24;
+/// The columns of a short sort order, and before it.
+const SORT_WIDTH: u16 = 12;
 
 /// How the tabs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -388,8 +394,12 @@ mod tests {
         let order = Some(SortOrder { column: "util", is_reversed: true });
         let tabs = |filter, width| header_texts(filter, order, width)[2].clone();
         assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
-        assert!(tabs("", 80).ends_with("6 Events       sort: util reversed"), "{}", tabs("", 80));
-        assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
+        assert!(
+            tabs("", 100).ends_with("7 Problems         sort: util reversed"),
+            "{}",
+            tabs("", 100)
+        );
+        assert!(tabs("", 80).ends_with("7 Problems"), "{}", tabs("", 80));
         let narrow = tabs("util<10", 50);
         assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
         assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
@@ -398,15 +408,17 @@ mod tests {
     #[test]
     fn notices_never_hide_the_tabs() {
         let filter = "util<10 and mem>90 or temp>80 and not job=8421";
-        for width in 72..200 {
+        for width in 77..200 {
             let tabs = header_texts(filter, None, width)[2].clone();
-            for name in ["1 Fleet", "2 Job", "3 Node", "4 Processes", "5 Users", "6 Events"] {
+            for name in
+                ["1 Fleet", "2 Job", "3 Node", "4 Processes", "5 Users", "6 Events", "7 Problems"]
+            {
                 assert!(tabs.contains(name), "{width}: {tabs}");
             }
             assert!(tabs.contains("/util<10"), "{width}: {tabs}");
         }
         let narrow = header_texts(filter, None, 40)[2].clone();
-        assert!(narrow.starts_with("1 Fleet  2  3  4  5  6  /util"), "{narrow}");
+        assert!(narrow.starts_with("1 Fleet  2  3  4  5  6  7  /util"), "{narrow}");
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Topic {
             View::Job | View::Node => &[Devices, States, Values],
             View::Processes => &[Values, Tags],
             View::Users => &[Uses, Values, Unfolding],
-            View::Events => &[States, Unfolding],
+            View::Events | View::Problems => &[States, Unfolding],
             View::Runs => &[Values],
         }
     }

@@ -126,7 +126,7 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
 }
 
 /// Opens the terminal that the library reads from; none if that is standard input.
-fn tty() -> io::Result<Option<File>> {
+pub(super) fn tty() -> io::Result<Option<File>> {
     if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
 }
 

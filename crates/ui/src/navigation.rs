@@ -13,15 +13,14 @@ use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
 use crate::view::View;
 use crate::view_state::{Explained, Shared, ViewState};
-use crate::views::{events, fleet, job, node, processes, runs, users};
+use crate::views::{events, fleet, job, node, problems, processes, runs, users};
 use crate::widgets::column_spec::ColumnGroup;
+use gtop_fleet::Node;
 use gtop_fleet::insight::next_problem::sick_nodes;
 use gtop_fleet::insight::node_status::notes;
 use gtop_fleet::insight::note::Note;
-use gtop_fleet::insight::{FleetView, RowId};
+use gtop_fleet::insight::{FleetView, RowId, no_problem_text};
 use gtop_fleet::query::SortOrder;
-use gtop_fleet::{Node, NodeCount};
-use gtop_local::text::counted;
 use gtop_model::{NodeName, Signal};
 
 /// The views, and which of them is shown.
@@ -41,6 +40,7 @@ pub(crate) struct Navigation {
     pub(crate) processes: processes::State,
     pub(crate) users: users::State,
     pub(crate) events: events::State,
+    pub(crate) problems: problems::State,
     pub(crate) runs: runs::State,
 }
 
@@ -67,6 +67,7 @@ impl Navigation {
             View::Processes => &self.processes,
             View::Users => &self.users,
             View::Events => &self.events,
+            View::Problems => &self.problems,
             View::Runs => &self.runs,
         }
     }
@@ -80,6 +81,7 @@ impl Navigation {
             View::Processes => &mut self.processes,
             View::Users => &mut self.users,
             View::Events => &mut self.events,
+            View::Problems => &mut self.problems,
             View::Runs => &mut self.runs,
         };
         (view, &mut self.shared)
@@ -126,6 +128,8 @@ impl Navigation {
                 }
                 Err(reason) => Effect::Message(reason),
             },
+            Action::Copy => self.copy_menu(context),
+            Action::CopyText(clip) => Effect::Copy(clip.clone()),
             Action::NextProblem => self.next_problem(context),
             Action::OpenJob => self.open_job(context.view),
             Action::Sort(action) => self.sort(context, *action),
@@ -244,6 +248,15 @@ impl Navigation {
         self.refresh(context);
         let (view, shared) = self.current_mut();
         view.explain(context, shared)
+    }
+
+    /// Opens the menu of what can be copied from the row at the cursor of the current view.
+    fn copy_menu(&self, context: RenderContext<'_>) -> Effect {
+        let clips = self.current().clips(context, &self.shared);
+        if clips.is_empty() {
+            return Effect::Message("nothing to copy here".to_owned());
+        }
+        Effect::OpenDialog(Dialog::copy(clips))
     }
 
     /// Moves the cursor to the sickest shown node, or from the one it moved to before to the next one.
@@ -412,7 +425,7 @@ impl Navigation {
             View::Job => (!self.job.is_open()).then_some(self.job.list.order),
             View::Processes => Some(self.processes.order),
             View::Users => Some(self.users.order),
-            View::Node | View::Events | View::Runs => None,
+            View::Node | View::Events | View::Problems | View::Runs => None,
         }
     }
 
@@ -522,8 +535,13 @@ impl Navigation {
             (Action::HostKeys, _) => {
                 fleet_view.nodes_with_unknown_key().next().map(|_unknown| default)
             }
+            (Action::Copy, View::Fleet | View::Node) => shown.map(|_node| default),
+            (Action::Copy, View::Problems) => {
+                (!fleet_view.shown_problems().is_empty()).then_some(default)
+            }
             (Action::Sort(SortAction::Menu), View::Job) => (!self.job.is_open()).then_some(default),
-            (Action::Sort(SortAction::Menu), View::Node | View::Events) => None,
+            (Action::Sort(SortAction::Menu), View::Node | View::Events | View::Problems)
+            | (Action::Copy, _) => None,
             (Action::Sort(SortAction::Menu), View::Processes) => {
                 self.processes.is_on_table().then_some(default)
             }
@@ -575,37 +593,10 @@ impl Navigation {
                 | View::Processes
                 | View::Users
                 | View::Events
+                | View::Problems
                 | View::Runs,
             ) => Some(default),
         }
-    }
-}
-
-/// Says that no shown node has a problem, and of which nodes that is not known.
-fn no_problem_text(fleet_view: &FleetView) -> String {
-    let (shown, all) = (fleet_view.count(), fleet_view.fleet.nodes.len());
-    let place = match (shown, all) {
-        (_, 0) => return "no nodes".to_owned(),
-        (0, _) => return "no node matches the filter".to_owned(),
-        _ if shown < all => format!(" on the {shown} of {all} nodes that match the filter"),
-        _ => String::new(),
-    };
-    let mut unknown = Vec::new();
-    for (wanted, what) in [
-        (NodeCount::Connecting, "connecting"),
-        (NodeCount::Reported, "known from the scheduler alone"),
-    ] {
-        let counts = fleet_view.nodes().map(|node| NodeCount::of(node, fleet_view.now));
-        let count = counts.filter(|count| *count == wanted).count();
-        if count > 0 {
-            let verb = if count == 1 { "is" } else { "are" };
-            unknown.push(format!("{} {verb} {what}", counted(count, "node")));
-        }
-    }
-    match (unknown.is_empty(), place.is_empty()) {
-        (true, true) => "no problem: every node answers, and no device has a fault".to_owned(),
-        (true, false) => format!("no problem{place}"),
-        (false, _) => format!("no problem{place} so far: {}", unknown.join(", ")),
     }
 }
 
@@ -619,11 +610,9 @@ mod tests {
     use crate::selection::JobSelection;
     use crate::widgets::list::Movement;
     use gtop_fleet::query::Filter;
-    use gtop_fleet::{Fleet, Process, SourceState};
+    use gtop_fleet::{Fleet, Process};
     use gtop_local::time::Timestamp;
-    use gtop_model::{
-        Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,
-    };
+    use gtop_model::{Bytes, Device, DeviceUse, Job, ProcessKey, Reading};
 
     fn fleet_view(names: &[&str]) -> FleetView {
         let node = |name: &&str| {
@@ -893,46 +882,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn no_problem_is_said_only_of_nodes_that_answer() {
-        let text = |nodes: Vec<Node>, filter: &str| {
-            let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
-            let filter = Filter::new(filter).unwrap();
-            let fleet = Fleet::new(nodes.into());
-            no_problem_text(&FleetView::filtered(fleet, Timestamp::default(), filter))
-        };
-        let node = |name: &str| Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
-        let fresh = |name: &str| Node {
-            link: Link::Up,
-            sources: vec![SourceState {
-                source: Source::host(),
-                taken_at: Some(Timestamp::default()),
-                interval: Duration::from_secs(1),
-                fault: None,
-                absent: None,
-            }],
-            ..node(name)
-        };
-        let reported = |name: &str| Node {
-            link: Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None },
-            scheduler: Some(Arc::default()),
-            ..node(name)
-        };
-        assert_eq!(text(vec![], ""), "no nodes");
-        assert_eq!(text(vec![fresh("a")], "b"), "no node matches the filter");
-        let all_answer = "no problem: every node answers, and no device has a fault";
-        assert_eq!(text(vec![fresh("a")], ""), all_answer);
-        let one = text(vec![fresh("a"), node("b")], "");
-        assert_eq!(one, "no problem so far: 1 node is connecting");
-        let both = text(vec![fresh("a"), node("b"), node("c"), reported("d")], "");
-        assert_eq!(
-            both,
-            "no problem so far: 2 nodes are connecting, 1 node is known from the scheduler alone"
-        );
-        let filtered = text(vec![fresh("a"), node("b")], "a");
-        assert_eq!(filtered, "no problem on the 1 of 2 nodes that match the filter");
-    }
-
     /// Performs an action.
     fn perform(navigation: &mut Navigation, fleet_view: &FleetView, action: &Action) -> Effect {
         let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
@@ -1024,6 +973,7 @@ mod tests {
             (View::Job, "", Action::Sort(SortAction::Menu), Some("usual")),
             (View::Node, "", Action::Sort(SortAction::Menu), None),
             (View::Events, "", Action::Sort(SortAction::Menu), None),
+            (View::Problems, "", Action::Sort(SortAction::Menu), None),
             (View::Job, "", Action::Rows(RowAction::Open), Some("usual")),
             (View::Job, "", Action::Job(JobAction::PreviousNode), None),
             (View::Job, "", Action::Focus, None),

@@ -185,8 +185,8 @@ fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
 /// Returns the problems in full, wrapped.
 fn problem_paragraphs(fleet_view: &FleetView, width: u16) -> Vec<Line> {
     let lines = fleet_view.problems.iter().flat_map(|problem| {
-        let text = format!("{}: {}", problem.nodes, problem.sentence);
-        paragraph(problem.severity.into(), &text, &problem.remedy, width)
+        let text = format!("{}: {}", problem.nodes, problem.sentence());
+        paragraph(problem.severity.into(), &text, &problem.remedy(), width)
     });
     lines.collect()
 }

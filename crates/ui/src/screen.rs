@@ -609,6 +609,10 @@ impl Ui {
                 return LoopEffect::of_request(request);
             }
             Effect::Request(request) => return LoopEffect::Request(request),
+            Effect::Copy(clip) => {
+                self.answer(clip.message(), now);
+                return LoopEffect::Copy(clip);
+            }
         }
         LoopEffect::Handled
     }

@@ -1,5 +1,7 @@
 //! The fleet as the screen shows it: live or frozen, filtered, and drawn with the display options.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 
 use crate::display_options::DisplayOptions;
@@ -54,6 +56,10 @@ impl ShownFleet {
 
     /// Replaces the latest snapshot and returns the one before; `None` after a jump, which also ends a freeze.
     pub(super) fn update(&mut self, fleet: Fleet, now: Timestamp) -> Option<FleetView> {
+        if self.has_jumped {
+            // Since when there are problems is not known from the other time.
+            self.live.problems = Arc::default();
+        }
         let next = self.live.updated(fleet, now, self.filter.clone(), &self.display.selection);
         let before = std::mem::replace(&mut self.live, next);
         self.is_filter_due &= self.frozen.is_some();
@@ -103,7 +109,6 @@ impl ShownFleet {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;

@@ -2,13 +2,18 @@
 //! error, on a panic, on Ctrl-Z.
 
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
+use crate::background::supports_query;
+use crate::clipboard::{ATTRIBUTES_QUERY, AttributesReply};
+use crate::keyboard::tty;
 use gtop_local::lock::lock;
 use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize};
 
@@ -21,6 +26,9 @@ const LEAVE_SEQUENCE: &str =
     "\x1b[?2004l\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Maximum columns and rows drawn, whatever the terminal reports, to bound memory.
 const MAX_SIZE: (u16, u16) = (2_000, 1_000);
+/// How long the terminal may take to reply at the end, and how often it is read: it also sends what is typed.
+const REPLY_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const MAX_REPLY_READS: usize = 16;
 /// Panics of other threads that are kept until the terminal is restored.
 const MAX_KEPT_PANICS: usize = 8;
 
@@ -77,6 +85,19 @@ impl Terminal {
         Ok(area((size.ws_col, size.ws_row), |name| std::env::var(name).ok()))
     }
 
+    /// Asks the terminal whether it takes texts for its clipboard. Nothing else may read it meanwhile.
+    pub(crate) fn takes_clips(&self) -> bool {
+        let term = std::env::var("TERM").unwrap_or_default();
+        if !supports_query(&term) || !self.can_draw() || self.write(ATTRIBUTES_QUERY).is_err() {
+            return false;
+        }
+        let Ok(tty) = tty() else { return false };
+        match &tty {
+            Some(tty) => reads_that_clips_are_taken(tty),
+            None => reads_that_clips_are_taken(io::stdin()),
+        }
+    }
+
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         write_all(&[text])
     }
@@ -111,6 +132,30 @@ fn enter_screen(has_mouse: bool) -> io::Result<()> {
     crossterm::terminal::enable_raw_mode()?;
     IS_ENTERED.store(true, Ordering::SeqCst);
     write_all(&[ENTER_SEQUENCE, if has_mouse { MOUSE_SEQUENCE } else { "" }])
+}
+
+/// Prints a text on the restored terminal.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    write_all(&[text])
+}
+
+/// Reads the reply to [`ATTRIBUTES_QUERY`]; a terminal that does not reply does not take texts.
+fn reads_that_clips_are_taken(tty: impl AsFd) -> bool {
+    let (mut input, mut buffer) = (Vec::new(), [0; 256]);
+    for _ in 0..MAX_REPLY_READS {
+        let mut watched = [PollFd::new(&tty, PollFlags::IN)];
+        let replies = poll(&mut watched, Some(&REPLY_TIMEOUT)).is_ok_and(|count| count > 0);
+        let Some(read) = replies.then(|| rustix::io::read(&tty, &mut buffer).ok()).flatten() else {
+            return false;
+        };
+        input.extend(buffer.iter().take(read));
+        match AttributesReply::of(&input) {
+            AttributesReply::TakesClips(takes) => return takes,
+            AttributesReply::Partial if read == 0 => return false,
+            AttributesReply::Partial => {}
+        }
+    }
+    false
 }
 
 fn write_all(texts: &[&str]) -> io::Result<()> {

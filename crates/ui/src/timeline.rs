@@ -134,6 +134,15 @@ pub(crate) fn time_text(at: Timestamp, zone: &TimeZone, format: &str) -> String 
     zoned(at, zone).map_or_else(String::new, |at| at.strftime(format).to_string())
 }
 
+/// Returns the time of day, or the date if the moment is not from today.
+pub(crate) fn time_or_date(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+    let [Some(moment), Some(now)] = [at, now].map(|at| zoned(at, zone)) else {
+        return String::new();
+    };
+    let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
+    moment.strftime(format).to_string()
+}
+
 /// Divides recorded time among the columns of a bar. A gap has one column, however long it is; short gaps are left
 /// out if there are many.
 fn columns(spans: &[(Timestamp, Timestamp)], width: usize) -> Vec<BarColumn> {

@@ -19,6 +19,8 @@ table! {
         Users = "Users",
         /// What happened.
         Events = "Events",
+        /// What is wrong, each kind once.
+        Problems = "Problems",
         /// Training runs; only if folders of runs are watched.
         Runs = "Runs",
     }

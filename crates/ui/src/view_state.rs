@@ -1,6 +1,7 @@
 //! What a view is: a state that handles actions, is brought up to date, and then is drawn without a change.
 
 use crate::action::RowAction;
+use crate::clipboard::Clip;
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
@@ -95,6 +96,11 @@ pub(crate) trait ViewState {
 
     /// Explains the row at the cursor, or says why there is none.
     fn explain(&mut self, context: RenderContext<'_>, shared: &Shared) -> Explained;
+
+    /// Returns what can be copied from the row at the cursor.
+    fn clips(&self, _: RenderContext<'_>, _: &Shared) -> Vec<Clip> {
+        Vec::new()
+    }
 
     /// Returns the columns of its tables, its own first.
     fn columns(&self) -> Vec<ColumnGroup>;

@@ -4,6 +4,7 @@ pub mod events;
 pub mod fleet;
 pub mod job;
 pub mod node;
+pub mod problems;
 pub mod processes;
 pub mod runs;
 pub mod users;

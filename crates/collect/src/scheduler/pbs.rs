@@ -37,6 +37,7 @@ pub(super) static PROFILE: SchedulerProfile = SchedulerProfile {
         ping: "qstat -B",
         hiding: "query_other_jobs=False",
         resume: Some(NodeCommand { before: "pbsnodes -r ", after: "", is_folded: false }),
+        drain: None,
         configuration: "/etc/pbs.conf and PBS_CONF_FILE",
         configuration_file: "pbs.conf",
     },

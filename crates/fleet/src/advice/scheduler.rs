@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::advice::known::shell_quoted;
-use crate::advice::steps::Advice;
+use crate::advice::steps::{Advice, Step};
 use gtop_model::nodeset;
-use gtop_model::{JobListError, SchedulerErrorKind, SchedulerWords};
+use gtop_model::{JobListError, NodeCommand, SchedulerErrorKind, SchedulerWords};
 
 /// The scheduler reported a node that cannot be reached.
 pub(crate) const REPORTED: &str =
@@ -105,15 +105,35 @@ pub fn resume(words: &SchedulerWords, stopped: &BTreeSet<&str>) -> String {
     let Some(command) = words.resume.filter(|_| !stopped.is_empty()) else {
         return "no new jobs start there; ask the administrator for how long".to_owned();
     };
-    let names = if command.is_folded {
-        shell_quoted(&nodeset::fold(stopped)).into_owned()
-    } else {
-        stopped.iter().map(|name| shell_quoted(name)).collect::<Vec<_>>().join(" ")
-    };
     format!(
-        "no new jobs start there, even once the reason is gone, until an administrator runs: {}{names}{}",
-        command.before, command.after
+        "no new jobs start there, even once the reason is gone, until an administrator runs: {}",
+        about_nodes(command, stopped)
     )
+}
+
+/// Returns the command by which an administrator keeps new jobs from nodes, with why; `None` without nodes, or if the
+/// scheduler has no such command.
+pub(crate) fn drain(
+    words: &SchedulerWords,
+    nodes: &BTreeSet<&str>,
+    reason: &str,
+) -> Option<String> {
+    let command = words.drain.filter(|_| !nodes.is_empty())?;
+    Some(about_nodes(command, nodes) + &shell_quoted(&format!("gtop: {reason}")))
+}
+
+/// Returns the step that keeps new jobs from nodes, by its command.
+pub(crate) fn until_repaired(drain: &str) -> Step {
+    Step::run("until that is done, let no new jobs start there", drain).and()
+}
+
+fn about_nodes(command: NodeCommand, nodes: &BTreeSet<&str>) -> String {
+    let names = if command.is_folded {
+        shell_quoted(&nodeset::fold(nodes)).into_owned()
+    } else {
+        nodes.iter().map(|name| shell_quoted(name)).collect::<Vec<_>>().join(" ")
+    };
+    format!("{}{names}{}", command.before, command.after)
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Advice {
     }
 
     /// Adds steps.
-    pub(super) fn then(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(crate) fn then(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.steps.extend(steps);
         self
     }

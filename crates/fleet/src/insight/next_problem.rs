@@ -79,7 +79,7 @@ pub fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let own_jobs = own_assignments(fleet_view);
     let problems = fleet_view.problems.iter();
     let with_problem: BTreeSet<usize> =
-        problems.flat_map(|problem| problem.indices.iter().copied()).collect();
+        problems.flat_map(|problem| problem.members.iter().map(|member| member.index)).collect();
     let shown: BTreeSet<&NodeName> = fleet_view.nodes().map(|node| &node.name).collect();
     let fleet = &fleet_view.fleet;
     let mut sick = Vec::new();
@@ -134,6 +134,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::insight::FleetProblem;
     use crate::query::Filter;
     use crate::{Fleet, SourceState};
     use gtop_model::{
@@ -227,7 +228,7 @@ mod tests {
         let visited = |filter: &str| {
             let fleet = Fleet::new([lost("gpu01"), lost("alias")].into());
             let view = FleetView::filtered(fleet, NOW, Filter::new(filter).unwrap());
-            let told: usize = view.problems.iter().map(|problem| problem.count).sum();
+            let told: usize = view.problems.iter().map(FleetProblem::count).sum();
             (sick_nodes(&view), told)
         };
         assert_eq!(visited(""), (vec![0], 1));

@@ -243,6 +243,11 @@ pub fn device_label(node: &Node, device: &Device) -> String {
     format!("{parent}.{}", own_label(device))
 }
 
+/// Returns a device as a line: its node, its number and its UUID.
+pub fn device_line(node: &Node, device: &Device) -> String {
+    format!("{} {} {}", node.name.label(), device_label(node, device), device.uuid)
+}
+
 fn own_label(device: &Device) -> String {
     let index = device.index.get().map(|index| index.to_string());
     index.unwrap_or_else(|| device.bus_address().unwrap_or(UNKNOWN).to_owned())

@@ -41,6 +41,7 @@ pub(super) fn tables() -> impl Iterator<Item = (Option<View>, &'static [Binding]
         View::Processes => (Some(view), PROCESSES),
         View::Users => (Some(view), USERS),
         View::Events => (Some(view), EVENTS),
+        View::Problems => (Some(view), PROBLEMS),
         View::Runs => (Some(view), RUNS),
     });
     of_views.into_iter().chain([(None, EVERYWHERE)])
@@ -233,6 +234,12 @@ const EVENTS: &[Binding] = bindings! {
         "switch to the fleet view";
 };
 
+/// The problems view.
+const PROBLEMS: &[Binding] = bindings! {
+    "problems.overview" "o" => Action::Show(View::Fleet),
+        "switch to the fleet view";
+};
+
 /// The view of training runs; the keys are those of ttop.
 const RUNS: &[Binding] = bindings! {
     "runs.status" "s" => Action::Runs(RunAction::NextStatus),
@@ -287,7 +294,9 @@ const EVERYWHERE: &[Binding] = bindings! {
         "users and their devices";
     "view-events" "6" => Action::Show(View::Events),
         "events";
-    "view-runs" "7" => Action::Show(View::Runs),
+    "view-problems" "7" => Action::Show(View::Problems),
+        "problems: each kind once, with its nodes and what to do about it";
+    "view-runs" "8" => Action::Show(View::Runs),
         "training runs, in gtop runs";
     "next-view" "Tab" => Action::NextView,
         "next view", "view";
@@ -329,6 +338,8 @@ const EVERYWHERE: &[Binding] = bindings! {
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),
         "sort nodes, jobs, processes or users by a column", "sort";
+    "copy" "y" => Action::Copy,
+        "copy the node set, the devices or the remedy of the row", "copy";
     "sort-pid" "" => sort_by("pid"),
         "sort processes by PID";
     "sort-cpu" "" => sort_by("pcpu"),

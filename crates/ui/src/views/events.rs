@@ -8,7 +8,7 @@ use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
 use crate::render_context::{RenderContext, Size};
-use crate::timeline::zoned;
+use crate::timeline::time_or_date;
 use crate::view_state::{Explained, Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::explanation::{Explanation, Remark};
@@ -236,9 +236,11 @@ type Column<'a> = TableColumn<EventTable<'a>, EventRow>;
 
 impl<'a> EventTable<'a> {
     const COLUMNS: [Column<'a>; 6] = [
-        Column::left("TIME", 8, |table, row, _| time_text(table.context, row.at).into())
-            .named("time", "", "when it happened last: time of day, or the date if not today")
-            .rank(4),
+        Column::left("TIME", 8, |table, row, _| {
+            time_or_date(row.at, table.context.view.now, table.context.zone).into()
+        })
+        .named("time", "", "when it happened last: time of day, or the date if not today")
+        .rank(4),
         Column::right("AGE", 6, |table, row, _| {
             Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
         })
@@ -313,14 +315,6 @@ fn mark(row: &EventRow) -> Line {
         Severity::Notice | Severity::Info => (" ", Tone::Plain),
     };
     Line::styled(sign, tone).gap(1)
-}
-
-/// Returns the time of day, or the date if the event is not from today.
-fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
-    let times = [at, context.view.now].map(|at| zoned(at, context.zone));
-    let [Some(moment), Some(now)] = times else { return String::new() };
-    let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
-    moment.strftime(format).to_string()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::action::{FleetAction, RowAction};
+use crate::clipboard::{self, Clip};
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
@@ -24,6 +25,7 @@ use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::cycled;
 use gtop_fleet::insight::{FleetProblem, FleetView, RowId};
 use gtop_fleet::query::{SortColumn, SortOrder};
+use gtop_model::nodeset;
 
 mod cell_grid;
 mod cell_meaning;
@@ -142,6 +144,13 @@ impl ViewState for State {
             ("Columns of a group", group_panel::column_specs()),
         ];
         own.into_iter().chain(panel::column_groups()).collect()
+    }
+
+    fn clips(&self, context: RenderContext<'_>, shared: &Shared) -> Vec<Clip> {
+        let node = shared.selection.shown_node(context.view);
+        let of_node = node.map_or_else(Vec::new, |node| clipboard::of_node(context.view, node));
+        let all = nodeset::fold(context.view.nodes().map(|node| node.name.label()));
+        of_node.into_iter().chain(Clip::new('a', "all shown nodes", &all)).collect()
     }
 
     /// Explains the node, the group, or the device of the map at the cursor.

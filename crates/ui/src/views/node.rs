@@ -1,6 +1,7 @@
 //! The node view: one node in full, with chart and detail line.
 
 use crate::action::{NodeAction, RowAction};
+use crate::clipboard::{self, Clip};
 use crate::display_options::Density;
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
@@ -47,6 +48,11 @@ impl ViewState for State {
 
     fn columns(&self) -> Vec<ColumnGroup> {
         panel::column_groups()
+    }
+
+    fn clips(&self, context: RenderContext<'_>, shared: &Shared) -> Vec<Clip> {
+        let node = shared.selection.node(context.view);
+        node.map_or_else(Vec::new, |node| clipboard::of_node(context.view, node))
     }
 
     /// Explains the row under the cursor of the tables, or else the node.

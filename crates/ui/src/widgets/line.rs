@@ -53,6 +53,11 @@ impl From<Severity> for Tone {
     }
 }
 
+/// Returns the sign before the text of a problem.
+pub(crate) fn severity_sign(severity: Severity) -> &'static str {
+    if severity == Severity::Error { "✗" } else { "!" }
+}
+
 impl From<NodeStatus> for Tone {
     /// Returns the tone of the node's name.
     fn from(status: NodeStatus) -> Self {

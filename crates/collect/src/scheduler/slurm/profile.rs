@@ -25,6 +25,11 @@ pub static PROFILE: SchedulerProfile = SchedulerProfile {
             after: " State=RESUME",
             is_folded: true,
         }),
+        drain: Some(NodeCommand {
+            before: "scontrol update NodeName=",
+            after: " State=DRAIN Reason=",
+            is_folded: true,
+        }),
         configuration: "/etc/slurm/slurm.conf and SLURM_CONF",
         configuration_file: "slurm.conf",
     },

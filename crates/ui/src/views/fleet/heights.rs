@@ -30,7 +30,7 @@ impl State {
         };
         let problems = fleet_view.problems.iter().enumerate();
         let listed = problems
-            .filter(|(_, problem)| problem.indices.iter().any(|index| !noted.contains(index)));
+            .filter(|(_, problem)| problem.members.iter().any(|node| !noted.contains(&node.index)));
         let listed: Vec<usize> = listed.map(|(at, _)| at).collect();
         let problems = listed.len().min(max_problems);
         let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));

@@ -10,10 +10,9 @@ use crate::timeline::time_text;
 use crate::views::job::list::rows::{JobRow, JobRows, rises};
 use crate::views::job::load::JobLoad;
 use crate::views::job::series::MeanSeries;
-use crate::widgets::line::{Line, Tone};
+use crate::widgets::line::{Line, Tone, severity_sign};
 use crate::widgets::number_format::{format_run_time, or_unknown};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
-use gtop_fleet::insight::Severity;
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::UNKNOWN;
@@ -188,8 +187,7 @@ impl<'a> JobListTable<'a> {
 /// Draws the worst problem of a job as a sign, and how often it has it.
 fn problem_sign(load: &JobLoad) -> Line {
     let Some((count, _, severity)) = load.problems().next() else { return Line::new() };
-    let sign = if severity == Severity::Error { "✗" } else { "!" };
-    Line::styled(format!("{sign}{count}"), severity)
+    Line::styled(format!("{}{count}", severity_sign(severity)), severity)
 }
 
 /// Returns the title line, with the sort column marked.
