@@ -69,6 +69,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop                            watch this machine\n  \
         gtop --slurm                    watch the nodes of your running Slurm jobs\n  \
         gtop --demo                     try gtop with simulated nodes\n  \
+        gtop --problems @gpu            what is wrong, which nodes, since when, and what to do\n  \
         gtop --json gpu01 | jq .totals  one snapshot as JSON\n  \
         gtop --csv gpu01 > devices.csv  one row per device\n  \
         gtop trust gpu01                verify and store the host key of a new node\n  \
@@ -533,6 +534,8 @@ mod tests {
             ("gtop --themme dark", "--theme"),
             ("gtop --watch gpu01", "--watch requires --json"),
             ("gtop --csv --json gpu01", "cannot be used with"),
+            ("gtop --problems --json gpu01", "cannot be used with"),
+            ("gtop --problems --watch gpu01", "--watch requires --json"),
             ("gtop --fields util gpu01", "--fields requires --csv or --json"),
             ("gtop --csv --fields utl gpu01", "no field utl; did you mean util?"),
             ("gtop --csv --fields util,command gpu01", "add --commands"),

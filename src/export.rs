@@ -8,6 +8,7 @@ pub use jobs::write_jobs;
 pub use json::{serialize_fleet, write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+pub use problems::write_problems;
 pub use python::write_python_module;
 #[cfg(feature = "report")]
 pub use report::{ReportFormat, write_report};
@@ -24,6 +25,7 @@ mod jobs;
 mod json;
 mod output_field;
 mod pick;
+mod problems;
 mod python;
 #[cfg(feature = "report")]
 mod report;

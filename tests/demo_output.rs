@@ -1,6 +1,7 @@
 //! Output of the demo with seed 1 at a fixed clock, compared byte by byte with golden files.
 //!
-//! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--csv`, `--once` and the schema.
+//! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--csv`, `--problems`, `--once` and the
+//! schema.
 //! `BLESS=1 cargo test --test it demo_output::` rewrites them.
 
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::{
-    OutputField, TimeFormat, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
+    OutputField, TimeFormat, write_csv, write_csv_header, write_jobs, write_json,
+    write_json_schema, write_problems,
 };
 use gtop_collect::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop_collect::source::Pipeline;
@@ -157,6 +159,13 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     text + &String::from_utf8(jobs).unwrap()
 }
 
+fn problems(fleet: &Fleet, now: Timestamp) -> String {
+    let mut text = Vec::new();
+    let selection = DisplaySelection::default();
+    write_problems(&mut text, &FleetView::printed(fleet.clone(), now, &selection)).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_demo_output_equals_the_golden_files() {
     let mut demo = Demo::new(FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) });
@@ -173,6 +182,7 @@ async fn the_demo_output_equals_the_golden_files() {
             let value: serde_json::Value = serde_json::from_str(&json(&fleet, now)).unwrap();
             check("snapshot.json", &(serde_json::to_string_pretty(&value).unwrap() + "\n"));
             check("devices.csv", &csv(&fleet, now));
+            check("problems.txt", &problems(&fleet, now));
             for width in [80, 200] {
                 check(&format!("once-{width}.txt"), &once(&fleet, now, width));
             }

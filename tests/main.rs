@@ -39,6 +39,7 @@ mod pci;
 mod pick;
 mod pod;
 mod probe;
+mod problems;
 mod process_requests;
 mod random_machines;
 mod record;

@@ -41,7 +41,8 @@ impl OutputMode {
         if options.watch {
             return Self::Continuous;
         }
-        if options.print.once || options.print.json || options.print.csv {
+        let print = &options.print;
+        if print.once || print.json || print.csv || print.problems {
             return Self::Once(None);
         }
         let term = std::env::var("TERM").ok();

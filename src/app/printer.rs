@@ -1,4 +1,4 @@
-//! `--once` and `--watch`: prints one snapshot, or one per interval.
+//! `--once`, `--problems` and `--watch`: prints one snapshot, or one per interval.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::app::env::Env;
 use crate::app::{ExitReason, print_whole, settings_controller, variable};
 
 use crate::export::{
-    OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
+    OutputField, TimeFormat, write_chosen_json, write_csv, write_csv_header, write_jobs,
+    write_json, write_problems,
 };
 use crate::setting_table::{IntervalSettings, OutputSettings};
 use crate::watch::{Monitor, is_complete};
@@ -161,6 +162,10 @@ impl<'a> Printer<'a> {
             write_json(&mut text, &self.shown(fleet, now), now, self.source)?;
         } else if options.json {
             write_chosen_json(&mut text, &self.shown(fleet, now), now, zone, self.source, fields)?;
+        } else if options.problems {
+            let fleet_view =
+                FleetView::printed(self.shown(fleet, now), now, &self.display.selection);
+            write_problems(&mut text, &fleet_view)?;
         } else {
             let is_reduced = self.env.privacy.is_anonymous() || !self.filter.is_empty();
             let fleet = if is_reduced { self.shown(fleet, now) } else { fleet.clone() };

@@ -37,6 +37,7 @@ Options:
   -l, --login NAME        login user
   -i, --interval SECONDS  seconds between samples (default: 1)
   -1, --once              print one snapshot and exit
+      --problems          print what is wrong, where, since when, and what to do
       --json, --csv       print one snapshot as JSON or CSV; --watch goes on
       --filter FILTER     show only what matches: 'util<10 user=ada'
       --record FILE       record meanwhile; the screen can go back in it

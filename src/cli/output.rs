@@ -22,6 +22,9 @@ pub(crate) struct PrintOptions {
     /// Print as CSV (RFC 4180), a row per device
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+    /// Print what is wrong: each kind once, with its nodes, since when, what to do, and the command that drains the nodes
+    #[arg(long, conflicts_with_all = ["once", "json", "csv"])]
+    pub problems: bool,
     /// Print times as spreadsheets read them, with --csv: 2026-11-24 14:05:00.123
     #[arg(long)]
     pub spreadsheet: bool,
@@ -89,13 +92,22 @@ impl PrintOptions {
 impl OutputOptions {
     /// Returns an error message if an option needs another one.
     pub(super) fn missing_option(&self) -> Option<&'static str> {
-        let PrintOptions { once, json, csv, spreadsheet, fields, commands, anonymize, filter: _ } =
-            &self.print;
+        let PrintOptions {
+            once,
+            json,
+            csv,
+            problems,
+            spreadsheet,
+            fields,
+            commands,
+            anonymize,
+            filter: _,
+        } = &self.print;
         let (once, json, csv) = (*once, *json, *csv);
         let is_table = !json && !csv;
         let has_commands = fields.iter().any(|field| field.is_command());
         let has_rows = csv || (json && !fields.is_empty());
-        let is_screen = is_table && !once;
+        let is_screen = is_table && !once && !problems;
         [
             (self.watch && is_table, "--watch requires --json or --csv"),
             (
@@ -111,7 +123,7 @@ impl OutputOptions {
             ),
             (
                 *anonymize && is_screen,
-                "--anonymize requires --once, --json or --csv; the screen shows names",
+                "--anonymize requires --once, --problems, --json or --csv; the screen shows names",
             ),
         ]
         .into_iter()
