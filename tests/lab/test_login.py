@@ -129,7 +129,9 @@ class Terminal:
             self.read()
 
     def text(self):
-        return self.seen.decode("utf-8", "replace")
+        """Returns the output; the blanks that the cursor skips are blanks."""
+        text = self.seen.decode("utf-8", "replace")
+        return re.sub(r"\x1b\[(\d+)C", lambda skip: " " * int(skip[1]), text)
 
     def type(self, text):
         os.write(self.master, text.encode())
