@@ -129,7 +129,7 @@ fn check(name: &str, found: &str) {
     );
 }
 
-fn json(fleet: &Fleet, now: Timestamp) -> String {
+pub fn json(fleet: &Fleet, now: Timestamp) -> String {
     let mut text = Vec::new();
     write_json(&mut text, fleet, now, "demo").unwrap();
     String::from_utf8(text).unwrap()

@@ -6,7 +6,7 @@
 //! schema test as those of the real probes. Does not depend on the user interface.
 
 pub use injected_fault::InjectedFault;
-pub use machine::{BACKEND, DriverState, Machine, SampleRequest};
+pub use machine::{DriverState, Machine, SampleRequest};
 pub use scenario::{FleetSpec, Scenario};
 pub use server::{SimFleet, SimNode, serve};
 

@@ -1,15 +1,20 @@
 //! Simulated devices and their metrics at a given time.
 
 use crate::sim::gpu::hardware::Hardware;
-use crate::sim::rng::{Rng, random_uuid, to_u64};
+use crate::sim::rng::{Rng, random_uuid, round_deci, to_u64};
 use crate::sim::workload::{Workload, WorkloadKind};
-use crate::wire::body::{Changes as _, Device, Raw};
+use crate::wire::body::{BackendState, Changes as _, Device, Raw, Tpu, Use};
 
+mod amd;
 mod hardware;
+mod tpu;
+
+pub(crate) use amd::MI300X;
+pub(crate) use tpu::V5P;
 
 const MIB: u64 = 1 << 20;
-/// The version of the driver.
-pub(crate) const DRIVER: &str = "570.124.06";
+/// The version of NVIDIA's driver.
+const DRIVER: &str = "570.124.06";
 /// Memory that the driver itself uses on a device, in MiB.
 const DRIVER_OVERHEAD_MIB: u64 = 4;
 
@@ -30,7 +35,40 @@ pub(crate) struct Model {
     idle_clock: f64,
     memory_clock: f64,
     has_fan: bool,
-    hardware: Hardware,
+    board: Board,
+}
+
+/// Whose board it is.
+#[derive(Debug)]
+enum Board {
+    Nvidia(Hardware),
+    Amd,
+    Tpu,
+}
+
+impl Model {
+    /// Returns the backend of the probe that reads such devices, without their number.
+    pub(crate) fn backend(&self) -> BackendState {
+        let (kind, driver, is_experimental) = match self.board {
+            Board::Nvidia(_) => ("nvml", Some(DRIVER), false),
+            Board::Amd => ("amdgpu", Some(amd::DRIVER), true),
+            Board::Tpu => ("tpu", None, true),
+        };
+        BackendState {
+            kind: kind.to_owned(),
+            state: "ready".to_owned(),
+            driver: driver.map(str::to_owned),
+            library: (!is_experimental).then(|| format!("12.{DRIVER}")),
+            cuda: (!is_experimental).then(|| "12.8".to_owned()),
+            experimental: is_experimental,
+            ..BackendState::default()
+        }
+    }
+
+    /// Returns true if its driver is NVIDIA's.
+    pub(crate) fn is_nvidia(&self) -> bool {
+        matches!(self.board, Board::Nvidia(_))
+    }
 }
 
 pub(crate) const H100: Model = Model {
@@ -43,7 +81,7 @@ pub(crate) const H100: Model = Model {
     idle_clock: 345.0,
     memory_clock: 2619.0,
     has_fan: false,
-    hardware: Hardware {
+    board: Board::Nvidia(Hardware {
         capability: "9.0",
         pcie_generation: 5,
         nvlinks: 18,
@@ -51,7 +89,7 @@ pub(crate) const H100: Model = Model {
         least_watts: 200.0,
         slowdown: 90.0,
         has_activity: true,
-    },
+    }),
 };
 pub(crate) const A100: Model = Model {
     name: "NVIDIA A100-SXM4-80GB",
@@ -63,7 +101,7 @@ pub(crate) const A100: Model = Model {
     idle_clock: 210.0,
     memory_clock: 1593.0,
     has_fan: false,
-    hardware: Hardware {
+    board: Board::Nvidia(Hardware {
         capability: "8.0",
         pcie_generation: 4,
         nvlinks: 12,
@@ -71,7 +109,7 @@ pub(crate) const A100: Model = Model {
         least_watts: 100.0,
         slowdown: 92.0,
         has_activity: false,
-    },
+    }),
 };
 pub(crate) const A6000: Model = Model {
     name: "NVIDIA RTX A6000",
@@ -83,7 +121,7 @@ pub(crate) const A6000: Model = Model {
     idle_clock: 210.0,
     memory_clock: 8001.0,
     has_fan: true,
-    hardware: Hardware {
+    board: Board::Nvidia(Hardware {
         capability: "8.6",
         pcie_generation: 4,
         nvlinks: 0,
@@ -91,7 +129,7 @@ pub(crate) const A6000: Model = Model {
         least_watts: 100.0,
         slowdown: 95.0,
         has_activity: false,
-    },
+    }),
 };
 
 /// The MIG slices of a partitioned device: name and MiB.
@@ -149,14 +187,24 @@ impl Gpu {
         fault: Option<SimDeviceFault>,
     ) -> Self {
         let rng = node.branch(100 + u64::from(index));
+        let pci = match model.board {
+            Board::Nvidia(_) => format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
+            Board::Amd => format!("0000:{:02x}:00.0", 0x05 + index * 0x11 % 0xf0),
+            Board::Tpu => format!("0000:00:{:02x}.0", 0x04 + index),
+        };
+        let uuid = match model.board {
+            Board::Nvidia(_) => format!("GPU-{}", random_uuid(rng)),
+            Board::Amd => format!("GPU-{:016x}", rng.branch(12).bits()),
+            Board::Tpu => format!("tpu-{pci}"),
+        };
         Self {
-            uuid: format!("GPU-{}", random_uuid(rng)),
+            uuid,
             rng,
             workload,
             model,
             memory_mib: model.memory_mib,
             index,
-            pci: format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
+            pci,
             role: Role::Whole,
             fault,
             is_detailed: false,
@@ -247,9 +295,37 @@ impl Gpu {
     pub(crate) fn report(&self, work: &Workload, t: f64, since: Option<f64>) -> Device {
         let mut device = self.read(work, t, since.is_none());
         if let Some(since) = since {
-            device.omit_unchanged(&self.read(work, since, false));
+            let before = self.read(work, since, false);
+            device.omit_unchanged(&before);
+            if let (Some(tpu), Some(before)) = (&mut device.tpu, &before.tpu) {
+                tpu.omit_unchanged(before);
+            }
+            device.tpu = device.tpu.filter(|tpu| **tpu != Tpu::default());
         }
         device
+    }
+
+    /// Returns the use of a process at `t` that shares the device with others; `sharing` is their number.
+    pub(crate) fn usage(&self, work: &Workload, t: f64, pid: u32, sharing: u64) -> Use {
+        let share = self.load(work, t) / to_f64(sharing);
+        let used = Use {
+            device: self.uuid.clone(),
+            pid,
+            memory: (self.used_mib(work, t) / sharing * MIB).into(),
+            kind: Some("C".to_owned()),
+            ..Use::default()
+        };
+        match self.model.board {
+            Board::Nvidia(_) => Use {
+                sm: share.round().into(),
+                mem: work.memory_load(share).into(),
+                enc: 0.0.into(),
+                dec: 0.0.into(),
+                ..used
+            },
+            Board::Amd => Use { occupancy: round_deci(0.6 * share).into(), ..used },
+            Board::Tpu => used,
+        }
     }
 
     /// Returns the values at `t`; static ones only if `is_full`.
@@ -258,6 +334,17 @@ impl Gpu {
             uuid: self.uuid.clone(),
             index: u64::from(self.index).into(),
             ..Device::default()
+        };
+        let hardware = match &self.model.board {
+            Board::Nvidia(hardware) => hardware,
+            Board::Amd => {
+                self.fill_amd(&mut device, work, t, is_full);
+                return device;
+            }
+            Board::Tpu => {
+                self.fill_tpu(&mut device, work, t, is_full);
+                return device;
+            }
         };
         if let Role::Slice { parent, .. } = &self.role {
             device.parent = Some(parent.clone());
@@ -287,7 +374,7 @@ impl Gpu {
             Role::Whole => {
                 let load = self.load(work, t);
                 device.util = load.round().into();
-                device.memory_util = (load * 0.55).round().into();
+                device.memory_util = work.memory_load(load).into();
                 self.fill_hardware(&mut device, work, t);
             }
             Role::Split => {
@@ -298,7 +385,7 @@ impl Gpu {
             }
         }
         if self.is_detailed && !matches!(self.role, Role::Slice { .. }) {
-            self.fill_details(&mut device, work, t, is_full);
+            self.fill_details(hardware, &mut device, work, t, is_full);
         }
         device
     }
@@ -364,17 +451,17 @@ impl Gpu {
 
     fn watts(&self, work: &Workload, t: f64) -> f64 {
         let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
-        self.watts_at(self.load(work, t)) * ripple
+        self.watts_at(work, self.load(work, t)) * ripple
     }
 
     /// Returns the power at a utilization in %.
-    fn watts_at(&self, load: f64) -> f64 {
+    fn watts_at(&self, work: &Workload, load: f64) -> f64 {
         let factor = match self.fault {
             Some(SimDeviceFault::Hot) => 0.62,
             Some(SimDeviceFault::Lagging) => 0.9,
             Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => 1.0,
         };
-        let share = (load / 100.0).powf(0.8) * factor;
+        let share = (load / 100.0).powf(0.8) * factor * work.effort();
         let span = self.model.limit_watts - self.model.idle_watts;
         self.model.idle_watts + span * share * 0.985
     }
@@ -428,7 +515,10 @@ fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "MiB of one device are far below 2^53")]
-const fn to_f64(mib: u64) -> f64 {
-    mib as f64
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "MiB of one device and its processes are far below 2^53"
+)]
+const fn to_f64(count: u64) -> f64 {
+    count as f64
 }

@@ -1,7 +1,7 @@
 //! Host metrics of a simulated node: processors, memory, network, disks.
 
 use crate::sim::rng::{Flow, Pulse, Rng, round_milli, to_u64};
-use crate::sim::workload::Workload;
+use crate::sim::workload::{Workload, WorkloadKind};
 use crate::wire::body::{Disk, Host, HostSlow, Pressure, Space, Traffic};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -40,6 +40,9 @@ impl SimHost {
             pulse: checkpoints,
         };
         let load = |busy: f64, idle: f64| if is_busy { busy } else { idle };
+        // The processes of a job that hangs poll.
+        let is_polling = work.is_some_and(|work| work.kind == WorkloadKind::Hung);
+        let user = if is_polling { 0.05 } else { load(0.24, 0.006) };
         let ticks = f64::from(cpus) * TICK;
         let fabric = if is_busy { 21e9 } else { 2e3 };
         let ports = ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"];
@@ -48,7 +51,7 @@ impl SimHost {
             cpus,
             memory_gib: if is_small { 251.5 } else { 2015.3 },
             memory_share: load(rng.branch(1).range(0.2, 0.3), rng.branch(1).range(0.02, 0.08)),
-            user: flow(2, ticks * load(0.24, 0.006), 0.0),
+            user: flow(2, ticks * user, 0.0),
             system: flow(4, ticks * load(0.035, 0.002), 0.0),
             iowait: flow(6, ticks * load(0.002, 0.0002), ticks * 0.05),
             nets: vec![("eth0", flow(30, load(38e6, 9e3), 0.0), flow(32, load(21e6, 6e3), 180e6))],

@@ -14,11 +14,13 @@ use gtop_model::{
 };
 
 /// Job names by a word of the command line.
-const JOB_NAMES: [(&str, &str); 9] = [
+const JOB_NAMES: [(&str, &str); 11] = [
     ("llama-70b", "llama-70b"),
     ("mixtral", "mixtral-8x7b"),
     ("gpt-20b", "gpt-20b"),
     ("qwen", "qwen-instruct"),
+    ("gemma2", "gemma2-27b"),
+    ("fuji", "fuji-7b"),
     ("vllm", "serve-mistral"),
     ("triton", "triton"),
     ("sweep", "lr-sweep"),

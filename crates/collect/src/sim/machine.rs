@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sim::gpu::{A100, A6000, DRIVER, Gpu, H100, SimDeviceFault};
+use crate::sim::gpu::{A100, A6000, Gpu, H100, MI300X, Model, SimDeviceFault, V5P};
 use crate::sim::host::SimHost;
 use crate::sim::job_traces;
 use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
@@ -10,18 +10,15 @@ use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
 use crate::wire::body::{
     Backend, BackendState, Changes as _, Configuration, Daemon, Event, Evidence, Hello, Process,
-    ProcessStatics, Processes, RawText, Sample, SourceError, Use, Uses,
+    ProcessStatics, Processes, Raw, RawText, Sample, SourceError, Use, Uses,
 };
 use gtop_model::NodeName;
 
 mod answers;
 
-/// The name of the simulated driver interface.
-pub const BACKEND: &str = "nvml";
 /// The verbs that the probe supports.
 const COMMANDS: [&str; 8] =
     ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"];
-const MIB: u64 = 1 << 20;
 /// Clock ticks per second.
 const TICK: f64 = 100.0;
 
@@ -35,6 +32,8 @@ pub struct Machine {
     rng: Rng,
     boot: String,
     uptime: f64,
+    model: &'static Model,
+    has_foreign_devices: bool,
     sim_host: SimHost,
     workloads: Vec<Workload>,
     gpus: Vec<Gpu>,
@@ -88,13 +87,18 @@ impl Machine {
     pub fn new(spec: &FleetSpec, node: u32, name: &NodeName) -> Self {
         let rng = Rng::new(spec.seed).branch(1_000).branch(u64::from(node));
         let role = spec.role(node);
-        let serves = matches!(role, NodeRole::Sweep | NodeRole::Serving);
-        let model = if matches!(role, NodeRole::IdleHeld | NodeRole::Free) {
-            &A6000
-        } else if serves && rng.branch(1).below(2) == 0 {
-            &A100
-        } else {
-            &H100
+        let model = match role {
+            NodeRole::IdleHeld | NodeRole::Free => &A6000,
+            NodeRole::Amd => &MI300X,
+            NodeRole::Tpu => &V5P,
+            NodeRole::Sweep | NodeRole::Serving if rng.branch(1).below(2) == 0 => &A100,
+            NodeRole::Training
+            | NodeRole::Throttled
+            | NodeRole::Straggler
+            | NodeRole::Failing
+            | NodeRole::Mig
+            | NodeRole::Serving
+            | NodeRole::Sweep => &H100,
         };
         let plan = node_workloads(spec, node);
         let workloads: Vec<Workload> = plan.iter().map(|(work, _)| work.clone()).collect();
@@ -112,16 +116,25 @@ impl Machine {
                 if role == NodeRole::Mig && index < mig_devices { gpu.split() } else { vec![gpu] }
             })
             .collect();
-        let slots = assign_slots(rng, spec.processes, &workloads, &gpus);
-        let busy = workloads
-            .iter()
-            .any(|work| !matches!(work.kind, WorkloadKind::Free | WorkloadKind::IdleHeld));
+        // One process has all chips of a TPU worker.
+        let processes = if role == NodeRole::Tpu { 1 } else { spec.processes };
+        let slots = assign_slots(rng, processes, &workloads, &gpus);
+        let busy = workloads.iter().any(|work| {
+            !matches!(work.kind, WorkloadKind::Hung | WorkloadKind::Free | WorkloadKind::IdleHeld)
+        });
         Self {
             host: name.as_str().to_owned(),
             rng,
             boot: random_uuid(rng.branch(2)),
             uptime: rng.branch(3).range(2.0 * 86_400.0, 60.0 * 86_400.0).round(),
-            sim_host: SimHost::new(rng, model.name == A6000.name, busy, workloads.first()),
+            model,
+            has_foreign_devices: role == NodeRole::IdleHeld,
+            sim_host: SimHost::new(
+                rng,
+                matches!(role, NodeRole::IdleHeld | NodeRole::Free | NodeRole::Tpu),
+                busy,
+                workloads.first(),
+            ),
             workloads,
             gpus,
             slots,
@@ -145,6 +158,8 @@ impl Machine {
         // Whole ticks.
         let [slow, processes] =
             [10.0, 2.0].map(|floor: f64| interval * (floor / interval - 0.05).ceil().max(1.0));
+        let backend = self.model.backend();
+        let (slices, whole) = self.gpus.iter().partition::<Vec<&Gpu>, _>(|gpu| gpu.is_slice());
         Hello {
             v: 1,
             probe: "python".to_owned(),
@@ -160,25 +175,48 @@ impl Machine {
             uid: YOUR_UID,
             user: YOU.to_owned(),
             evidence: true,
+            pci: self.pci_functions(),
             commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), interval),
                 ("host.slow".to_owned(), slow),
-                (BACKEND.to_owned(), interval),
-                (format!("{BACKEND}.processes"), processes),
+                (backend.kind.clone(), interval),
+                (format!("{}.processes", backend.kind), processes),
             ]),
             backends: vec![BackendState {
-                kind: BACKEND.to_owned(),
-                state: "ready".to_owned(),
-                driver: Some(DRIVER.to_owned()),
-                library: Some(format!("12.{DRIVER}")),
-                cuda: Some("12.8".to_owned()),
-                devices: count_u64(self.gpus.iter().filter(|gpu| !gpu.is_slice()).count()).into(),
-                slices: count_u64(self.gpus.iter().filter(|gpu| gpu.is_slice()).count()).into(),
-                ..BackendState::default()
+                devices: count_u64(whole.len()).into(),
+                slices: if self.model.is_nvidia() {
+                    count_u64(slices.len()).into()
+                } else {
+                    Raw::Absent
+                },
+                ..backend
             }],
             ..Hello::default()
         }
+    }
+
+    /// Returns the name of the backend that reads its devices.
+    pub fn backend_kind(&self) -> String {
+        self.model.backend().kind
+    }
+
+    /// Returns the displays and accelerators on its PCI bus, if gtop cannot read some of them.
+    fn pci_functions(&self) -> Vec<(String, String, String, String, String)> {
+        let readable = self.gpus.iter().map(|gpu| {
+            let address = gpu.pci.trim_start_matches("0000").to_lowercase();
+            (format!("0000{address}"), "0x10de", "0x2230", "0x030000", "nvidia")
+        });
+        let foreign = ["0000:f1:00.0", "0000:f2:00.0"]
+            .map(|address| (address.to_owned(), "0x1e52", "0x401e", "0x120000", "tenstorrent"));
+        let functions = readable.chain(foreign).filter(|_| self.has_foreign_devices);
+        functions
+            .map(|(address, vendor, device, class, driver)| {
+                let [vendor, device, class, driver] =
+                    [vendor, device, class, driver].map(str::to_owned);
+                (address, vendor, device, class, driver)
+            })
+            .collect()
     }
 
     /// Returns the sample of a tick.
@@ -205,8 +243,11 @@ impl Machine {
     }
 
     /// Returns the list of the node's scheduler, which is in the driver's order. There is no list if a device
-    /// is partitioned.
+    /// is partitioned, or is not NVIDIA's.
     fn evidence(&self) -> Evidence {
+        if !self.model.is_nvidia() {
+            return Evidence { complete: true, ..Evidence::default() };
+        }
         let list = (0..self.gpus.len()).map(|index| {
             job_traces::listed_device(&self.host, index, &format!("/dev/nvidia{index}"))
         });
@@ -231,11 +272,11 @@ impl Machine {
         }
     }
 
-    /// Returns the error for a driver that has not answered for `lasting` seconds.
+    /// Returns the error for NVIDIA's driver if it has not answered for `lasting` seconds.
     pub fn stuck_error(&self, t: f64, lasting: f64) -> SourceError {
         SourceError {
             at: self.clock(t),
-            source: BACKEND.to_owned(),
+            source: self.backend_kind(),
             scope: "host".to_owned(),
             code: "stuck".to_owned(),
             call: "nvmlDeviceGetUtilizationRates".to_owned(),
@@ -250,7 +291,7 @@ impl Machine {
             let (at, code) = gpu.xid(since, t)?;
             Some(Event {
                 at: self.clock(at),
-                source: BACKEND.to_owned(),
+                source: self.backend_kind(),
                 kind: "xid".to_owned(),
                 device: gpu.uuid.clone(),
                 code: code.into(),
@@ -267,7 +308,7 @@ impl Machine {
             .iter()
             .filter_map(|gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since)));
         Backend {
-            kind: BACKEND.to_owned(),
+            kind: self.backend_kind(),
             at,
             devices: Some(devices.collect()),
             uses: uses.then(|| Uses {
@@ -304,22 +345,9 @@ impl Machine {
         slot.gpus.iter().filter_map(move |(index, sharing)| {
             let gpu = self.gpus.get(*index)?;
             let work = self.workload(slot)?;
-            let read = |t| {
-                let share = gpu.load(work, t) / to_f64(*sharing);
-                Use {
-                    device: gpu.uuid.clone(),
-                    pid,
-                    memory: (gpu.used_mib(work, t) / sharing * MIB).into(),
-                    sm: share.round().into(),
-                    mem: (share * 0.55).round().into(),
-                    enc: 0.0.into(),
-                    dec: 0.0.into(),
-                    ..Use::default()
-                }
-            };
-            let mut used = read(t);
-            used.kind = listed.is_none().then(|| "C".to_owned());
-            if let Some(before) = listed.map(read) {
+            let mut used = gpu.usage(work, t, pid, *sharing);
+            if let Some(before) = listed.map(|before| gpu.usage(work, before, pid, *sharing)) {
+                used.kind = None;
                 used.omit_unchanged(&before);
             }
             Some(used)
@@ -440,9 +468,4 @@ fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>
 
 fn count_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a handful of processes")]
-const fn to_f64(count: u64) -> f64 {
-    count as f64
 }

@@ -61,7 +61,7 @@ impl FleetSpec {
                 reason: reason.map(Into::into),
                 features: vec!["nvlink".into()],
                 // How many slices it gives to jobs is not simulated.
-                devices: (!has_slices).then_some(self.devices),
+                devices: (!has_slices).then(|| self.devices_of(node)),
                 allocated: indices
                     .as_ref()
                     .map(|indices| u32::try_from(indices.len()).unwrap_or(u32::MAX)),
@@ -77,7 +77,7 @@ impl FleetSpec {
     fn use_of(&self, node: u32) -> (u32, u32) {
         let workloads = node_workloads(self, node);
         let used = workloads.iter().filter(|(work, _)| work.job.is_some());
-        (used.map(|(_, devices)| devices).sum(), self.devices)
+        (used.map(|(_, devices)| devices).sum(), self.devices_of(node))
     }
 }
 

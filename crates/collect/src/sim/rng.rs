@@ -117,6 +117,11 @@ impl Pulse {
         (t + self.phase).rem_euclid(self.period) < self.width
     }
 
+    /// Returns for how many seconds the pulse has been on at `t`; 0 if it is not.
+    pub(crate) fn seconds_on(self, t: f64) -> f64 {
+        if self.is_on(t) { (t + self.phase).rem_euclid(self.period) } else { 0.0 }
+    }
+
     /// Returns the seconds that the pulse was on from 0 to `t`.
     pub(crate) fn on_seconds(self, t: f64) -> f64 {
         let [from, to] = [self.phase, t + self.phase].map(|moment| {

@@ -41,7 +41,7 @@ pub(crate) enum NodeRole {
     Throttled,
     /// Trains, with one device that is too slow.
     Straggler,
-    /// Trains, with one lost device and memory errors on another.
+    /// Its training hangs since it has lost a device; another has memory errors.
     Failing,
     /// Some devices are partitioned into MIG slices.
     Mig,
@@ -49,7 +49,11 @@ pub(crate) enum NodeRole {
     Serving,
     /// Short runs, one after another.
     Sweep,
-    /// Processes hold memory without computing.
+    /// The same on AMD's devices.
+    Amd,
+    /// A worker of a TPU pod, which trains.
+    Tpu,
+    /// Processes hold memory without computing, beside accelerators that gtop cannot read.
     IdleHeld,
     /// No processes.
     Free,
@@ -74,7 +78,7 @@ const FLAPPING: InjectedFault = InjectedFault::DropSession { after: Duration::fr
 const STUCK_DRIVER: InjectedFault = InjectedFault::StuckBackend { after: Duration::from_secs(15) };
 
 /// The first nodes of a mixed fleet, in the order of their names.
-const SCRIPTED_NODES: [ScriptedNode; 12] = [
+const SCRIPTED_NODES: [ScriptedNode; SCRIPTED as usize] = [
     scripted(0, NodeRole::Training, None),
     scripted(1, NodeRole::Throttled, None),
     scripted(11, NodeRole::Straggler, None),
@@ -83,14 +87,20 @@ const SCRIPTED_NODES: [ScriptedNode; 12] = [
     scripted(6, NodeRole::Serving, None),
     scripted(7, NodeRole::IdleHeld, None),
     scripted(8, NodeRole::Training, Some(STUCK_DRIVER)),
-    scripted(4, NodeRole::Sweep, Some(STALLING)),
-    scripted(9, NodeRole::Training, Some(FLAPPING)),
-    scripted(10, NodeRole::Free, Some(InjectedFault::RefuseAuth)),
+    scripted(4, NodeRole::Amd, Some(STALLING)),
+    scripted(9, NodeRole::Tpu, Some(FLAPPING)),
+    scripted(10, NodeRole::Tpu, Some(InjectedFault::RefuseAuth)),
     scripted(5, NodeRole::Free, Some(InjectedFault::RefusedPort)),
 ];
 
 /// Maximum nodes of a job, and number of consecutive nodes with the same role.
 const NODES_PER_JOB: u32 = 8;
+
+/// Number of scripted nodes.
+const SCRIPTED: u32 = 12;
+
+/// Devices of a worker of a TPU pod.
+const CHIPS_PER_WORKER: u32 = 4;
 
 impl FleetSpec {
     /// Returns the fleet of the demo: mixed, with 8 devices per node.
@@ -121,11 +131,15 @@ impl FleetSpec {
         self
     }
 
-    /// Returns the names of the nodes: `gpu01` and so on, with as many digits as the fleet needs.
+    /// Returns the names of the nodes: `gpu01`, or `tpu01` of a TPU pod, with as many digits as the fleet needs.
     pub fn names(&self) -> Vec<NodeName> {
         let digits = self.nodes.to_string().len().max(2);
         (1..=self.nodes.max(1))
-            .filter_map(|number| NodeName::new(&format!("gpu{number:0digits$}")).ok())
+            .filter_map(|number| {
+                let is_tpu = self.role(number - 1) == NodeRole::Tpu;
+                let kind = if is_tpu { "tpu" } else { "gpu" };
+                NodeName::new(&format!("{kind}{number:0digits$}")).ok()
+            })
             .collect()
     }
 
@@ -136,6 +150,12 @@ impl FleetSpec {
             Scenario::Mixed => scripted_node(node, self.nodes)
                 .map_or_else(|| generated_role(node), |scripted| scripted.role),
         }
+    }
+
+    /// Returns the number of devices of a node.
+    pub(crate) fn devices_of(&self, node: u32) -> u32 {
+        let is_tpu = self.role(node) == NodeRole::Tpu;
+        if is_tpu { self.devices.min(CHIPS_PER_WORKER) } else { self.devices }
     }
 
     /// Returns true if devices report everything that their boards have, not only what benchmarks compare.
@@ -150,10 +170,9 @@ impl FleetSpec {
 
     /// Returns which job of several nodes a node belongs to.
     pub(crate) fn job_block(&self, node: u32) -> u32 {
-        let first = u32::try_from(SCRIPTED_NODES.len()).unwrap_or(0);
         match self.scenario {
-            Scenario::Mixed if node < first => node / 3,
-            Scenario::Mixed => (node - first) / NODES_PER_JOB + NODES_PER_JOB,
+            Scenario::Mixed if node < SCRIPTED => node / 3,
+            Scenario::Mixed => (node - SCRIPTED) / NODES_PER_JOB + NODES_PER_JOB,
             Scenario::Busy => node / NODES_PER_JOB,
         }
     }
@@ -167,6 +186,12 @@ fn scripted_node(node: u32, nodes: u32) -> Option<&'static ScriptedNode> {
 
 /// Returns the role of a node after the scripted ones.
 fn generated_role(node: u32) -> NodeRole {
+    // All nodes of a job are of one vendor.
+    match node.saturating_sub(SCRIPTED) / NODES_PER_JOB % 24 {
+        3 => return NodeRole::Tpu,
+        6 => return NodeRole::Amd,
+        _ => {}
+    }
     match (node % 41, (node / NODES_PER_JOB) % 6) {
         (7, _) => NodeRole::Straggler,
         (19, _) => NodeRole::Throttled,

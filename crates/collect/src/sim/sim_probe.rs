@@ -13,7 +13,7 @@ use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::launch::{LaunchLine, SettingsLine, parse_command};
-use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
+use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye, Cost, Sample};
 use crate::wire::encode;
@@ -389,7 +389,7 @@ impl<'a> SimProbe<'a> {
         self.announced = Some(interval);
         let mut hello = self.machine.hello(t, interval);
         if self.focus.is_some() {
-            hello.intervals.insert(BACKEND.to_owned(), interval.max(FOCUSED_DEVICES));
+            hello.intervals.insert(self.machine.backend_kind(), interval.max(FOCUSED_DEVICES));
         }
         match self.node.fault {
             Some(InjectedFault::WrongVersion) => hello.v = 2,

@@ -39,6 +39,10 @@ const TRAINING: [&str; 4] = [
     "/opt/conda/envs/nemo/bin/python pretrain.py trainer.num_nodes=4 model=gpt-20b",
     "python finetune.py --base qwen2.5-32b --lora-rank 64 --data /scratch/instruct",
 ];
+const TPU_TRAINING: [&str; 2] = [
+    "python3 -m MaxText.train MaxText/configs/base.yml model_name=gemma2-27b",
+    "python3 -m axlearn.common.launch_trainer_main --config fuji-7B-v2-flash",
+];
 const SERVING: [&str; 2] = [
     "python -m vllm.entrypoints.openai.api_server --model mistral-large --port 8000",
     "/opt/tritonserver/bin/tritonserver --model-repository=/models",
@@ -54,6 +58,8 @@ const IDLE_HELD: [&str; 2] = [
 pub(crate) enum WorkloadKind {
     /// One job over many devices and nodes, synchronised.
     Training,
+    /// A job that hangs: its devices wait for one that never answers, at full utilization and little power.
+    Hung,
     /// Serves requests, with a daily cycle.
     Serving,
     /// Short runs, one after another.
@@ -90,15 +96,16 @@ pub(crate) struct Lifetime {
 
 /// Returns the workloads of a node, in order, each with its number of devices.
 pub(crate) fn node_workloads(spec: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
-    let total = spec.devices;
+    let total = spec.devices_of(node);
     let half = total.div_ceil(2);
     let (kind, busy) = match spec.role(node) {
-        NodeRole::Training | NodeRole::Throttled | NodeRole::Straggler | NodeRole::Failing => {
+        NodeRole::Training | NodeRole::Throttled | NodeRole::Straggler | NodeRole::Tpu => {
             (WorkloadKind::Training, total)
         }
+        NodeRole::Failing => (WorkloadKind::Hung, total),
         NodeRole::Mig => (WorkloadKind::Sweep, total),
         NodeRole::Serving => (WorkloadKind::Serving, half),
-        NodeRole::Sweep => (WorkloadKind::Sweep, total - total / 4),
+        NodeRole::Sweep | NodeRole::Amd => (WorkloadKind::Sweep, total - total / 4),
         NodeRole::IdleHeld => (WorkloadKind::IdleHeld, half),
         NodeRole::Free => (WorkloadKind::Free, total),
     };
@@ -121,14 +128,14 @@ impl Workload {
         };
         let is_yours = kind == WorkloadKind::Training && spec.is_your_job(block);
         let commands: &[&'static str] = match kind {
-            WorkloadKind::Training => &TRAINING,
+            WorkloadKind::Training if spec.role(node) == NodeRole::Tpu => &TPU_TRAINING,
+            WorkloadKind::Training | WorkloadKind::Hung => &TRAINING,
             WorkloadKind::Serving => &SERVING,
             WorkloadKind::Sweep => &SWEEP,
             WorkloadKind::IdleHeld => &IDLE_HELD,
             WorkloadKind::Free => &[],
         };
-        let has_job =
-            matches!(kind, WorkloadKind::Training | WorkloadKind::Serving | WorkloadKind::Sweep);
+        let has_job = !matches!(kind, WorkloadKind::IdleHeld | WorkloadKind::Free);
         Self {
             kind,
             rng,
@@ -155,6 +162,7 @@ impl Workload {
                 let data_shortage = 5.0 * ((t + self.checkpoint.phase) / 22.0).rem_euclid(1.0);
                 plateau - data_shortage + 1.6 * device.noise(t, 1.2)
             }
+            WorkloadKind::Hung => 100.0,
             WorkloadKind::Serving => {
                 54.0 + DAY_SWING * (TAU * (t / DAY + self.rng.branch(8).unit())).sin()
                     + 7.0 * device.noise(t, 9.0)
@@ -178,7 +186,10 @@ impl Workload {
                 let (period, phase) = sweep_cycle(device);
                 Pulse { period, width: 9.0, phase: phase + 3.0 }
             }
-            WorkloadKind::Serving | WorkloadKind::IdleHeld | WorkloadKind::Free => never,
+            WorkloadKind::Hung
+            | WorkloadKind::Serving
+            | WorkloadKind::IdleHeld
+            | WorkloadKind::Free => never,
         }
     }
 
@@ -193,10 +204,22 @@ impl Workload {
     pub(crate) const fn mean_load(&self) -> f64 {
         match self.kind {
             WorkloadKind::Training => 94.5,
+            WorkloadKind::Hung => 100.0,
             WorkloadKind::Serving => 54.0,
             WorkloadKind::Sweep => 84.0,
             WorkloadKind::IdleHeld | WorkloadKind::Free => 0.0,
         }
+    }
+
+    /// Returns which part of the power that its utilization needs a device draws, 0 to 1: a kernel that only waits
+    /// needs little.
+    pub(crate) fn effort(&self) -> f64 {
+        if self.kind == WorkloadKind::Hung { 0.12 } else { 1.0 }
+    }
+
+    /// Returns the utilization of the memory in %.
+    pub(crate) fn memory_load(&self, load: f64) -> f64 {
+        if self.kind == WorkloadKind::Hung { 0.0 } else { (load * 0.55).round() }
     }
 
     /// Returns the used share of a device's memory at `t`, 0 to 1.
@@ -205,6 +228,7 @@ impl Workload {
             WorkloadKind::Training => {
                 device.branch(2).range(0.88, 0.92) + 0.004 * device.noise(t, 4.0)
             }
+            WorkloadKind::Hung => device.branch(2).range(0.88, 0.92),
             WorkloadKind::Serving => 0.9,
             WorkloadKind::Sweep => {
                 let lifetime = self.lifetime(device, t);

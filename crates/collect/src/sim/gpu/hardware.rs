@@ -35,19 +35,25 @@ pub(super) struct Hardware {
 
 impl Gpu {
     /// Adds the values of a board at `t`.
-    pub(super) fn fill_details(&self, device: &mut Device, work: &Workload, t: f64, is_full: bool) {
+    pub(super) fn fill_details(
+        &self,
+        hardware: &Hardware,
+        device: &mut Device,
+        work: &Workload,
+        t: f64,
+        is_full: bool,
+    ) {
         let slow = (t / SLOW_INTERVAL).floor() * SLOW_INTERVAL;
         device.persistence = Raw::Value(true);
-        let hardware = &self.model.hardware;
         device.pcie_generation = hardware.pcie_generation.into();
         device.pcie_lanes = 16.into();
-        self.fill_counters(device.counters.get_or_insert_default(), work, t);
-        self.fill_slow(device.details.get_or_insert_default(), work, slow);
+        self.fill_counters(hardware, device.counters.get_or_insert_default(), work, t);
+        self.fill_slow(hardware, device.details.get_or_insert_default(), work, slow);
         if hardware.has_activity && self.role == Role::Whole {
             self.fill_activity(device, work, t);
         }
         if is_full {
-            self.fill_limits(device);
+            self.fill_limits(hardware, device);
         }
     }
 
@@ -57,6 +63,8 @@ impl Gpu {
         // Graphics engine, multiprocessors, occupancy, tensor cores, memory, FP64, FP32, FP16.
         let shares = match work.kind {
             WorkloadKind::Training => [0.99, 0.86, 0.31, 0.52, 0.44, 0.0, 0.07, 0.05],
+            // The kernels that wait for the other devices.
+            WorkloadKind::Hung => [1.0, 0.17, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0],
             WorkloadKind::Serving => [0.98, 0.71, 0.24, 0.33, 0.62, 0.0, 0.05, 0.04],
             WorkloadKind::Sweep | WorkloadKind::IdleHeld | WorkloadKind::Free => {
                 [0.99, 0.78, 0.42, 0.08, 0.51, 0.19, 0.23, 0.01]
@@ -75,14 +83,20 @@ impl Gpu {
         }
     }
 
-    fn fill_counters(&self, counters: &mut DeviceCounters, work: &Workload, t: f64) {
+    fn fill_counters(
+        &self,
+        hardware: &Hardware,
+        counters: &mut DeviceCounters,
+        work: &Workload,
+        t: f64,
+    ) {
         let age = DRIVER_AGE + t;
         // Bytes per second: received and sent over PCIe, then over NVLink.
         let [received, sent, link] = match work.kind {
             WorkloadKind::Training => [5.2e9, 1.9e9, 141e9],
             WorkloadKind::Serving => [0.9e9, 0.6e9, 37e9],
             WorkloadKind::Sweep => [1.3e9, 0.2e9, 0.0],
-            WorkloadKind::IdleHeld | WorkloadKind::Free => [9e3, 4e3, 0.0],
+            WorkloadKind::Hung | WorkloadKind::IdleHeld | WorkloadKind::Free => [9e3, 4e3, 0.0],
         };
         let total = |name: u64, mean: f64| {
             let flow = self.flow(name, mean, work.pauses(self.rng));
@@ -90,7 +104,7 @@ impl Gpu {
         };
         counters.pcie_rx = total(30, received);
         counters.pcie_tx = total(32, sent);
-        if self.model.hardware.nvlinks > 0 {
+        if hardware.nvlinks > 0 {
             counters.nvlink_rx = total(34, link);
             counters.nvlink_tx = total(36, link);
         }
@@ -115,7 +129,7 @@ impl Gpu {
         Flow { mean, swing: 0.03, period, burst: -0.96 * mean, pulse }
     }
 
-    fn fill_slow(&self, details: &mut DeviceDetails, work: &Workload, t: f64) {
+    fn fill_slow(&self, hardware: &Hardware, details: &mut DeviceDetails, work: &Workload, t: f64) {
         let has_errors = self.fault == Some(SimDeviceFault::MemoryErrors);
         let errors = |count: u64| Raw::Value(if has_errors { count } else { 0 });
         let watts = self.watts(work, t);
@@ -135,8 +149,7 @@ impl Gpu {
         details.energy = to_u64(self.joules(work, t) * 1000.0).into();
         details.clock_graphics = to_u64(self.clock(is_busy, t)).into();
         details.clock_video = to_u64(self.clock(is_busy, t) * 0.78).into();
-        details.temperature_margin =
-            (self.model.hardware.slowdown - self.temperature(work, t)).round().into();
+        details.temperature_margin = (hardware.slowdown - self.temperature(work, t)).round().into();
         details.display = Raw::Value(false);
         details.display_mode = Raw::Value(false);
         details.compute_mode = 0.into();
@@ -150,26 +163,26 @@ impl Gpu {
         details.sram_threshold = Raw::Value(false);
         details.pcie_replays = u64::from(self.rng.branch(42).below(4)).into();
         let used = if is_busy { 21 } else { 1 };
-        details.bar1_total = (self.model.hardware.bar1_mib * MIB).into();
+        details.bar1_total = (hardware.bar1_mib * MIB).into();
         details.bar1_used = (used * MIB).into();
-        details.bar1_free = ((self.model.hardware.bar1_mib - used) * MIB).into();
+        details.bar1_free = ((hardware.bar1_mib - used) * MIB).into();
         details.recovery = errors(RESET);
         if has_errors {
             let count = u64::from(self.xid(f64::NEG_INFINITY, t).is_some());
             details.xid = 63.into();
             details.xids = count.max(1).into();
         }
-        details.nvlinks_active = self.model.hardware.nvlinks.into();
-        if self.model.hardware.has_activity {
+        details.nvlinks_active = hardware.nvlinks.into();
+        if hardware.has_activity {
             details.fabric = REGISTERED.into();
             details.fabric_health = HEALTHY_FABRIC.into();
         }
     }
 
     /// Returns the energy since the driver was loaded, in joules: the mean power over time, less in pauses.
-    fn joules(&self, work: &Workload, t: f64) -> f64 {
+    pub(super) fn joules(&self, work: &Workload, t: f64) -> f64 {
         let pauses = work.pauses(self.rng);
-        let watts = |load| self.watts_at(self.own_load(load));
+        let watts = |load| self.watts_at(work, self.own_load(load));
         let saved = watts(work.mean_load()) - watts(PAUSED_LOAD);
         let cycle = if work.kind == WorkloadKind::Serving {
             (watts(55.0) - watts(53.0)) / 2.0 * work.served_excess(t)
@@ -180,8 +193,8 @@ impl Gpu {
     }
 
     /// Sets what never changes, and what the board does not have.
-    fn fill_limits(&self, device: &mut Device) {
-        let (model, hardware) = (self.model, &self.model.hardware);
+    fn fill_limits(&self, hardware: &Hardware, device: &mut Device) {
+        let model = self.model;
         let limit = Raw::Value(to_u64(model.limit_watts * 1000.0));
         let statics = device.statics.get_or_insert_default();
         statics.pcie_generation_max = hardware.pcie_generation.into();
