@@ -122,7 +122,7 @@ fn login_targets(env: &Env) -> Result<(Vec<Target>, Option<String>), AppError> {
     let mut targets = discovery.rosters().borrow().targets.clone();
     let page = targets.iter().find_map(|target| match &target.reach {
         Reach::Page(url) => Some(url.to_string()),
-        Reach::Local | Reach::Ssh(_) => None,
+        Reach::Local | Reach::Ssh(_) | Reach::InProcess(_) => None,
     });
     targets.retain(|target| matches!(target.reach, Reach::Ssh(_)));
     Ok((targets, page))

@@ -17,6 +17,7 @@ use crate::cli::Cli;
 use crate::setting_table::{IntervalSettings, OutputSettings, TransportChoice};
 use crate::watch::{Discovery, Monitor, SCHEDULER_TIMEOUT, simulate};
 use gtop_collect::record::Recorder;
+use gtop_collect::transport::Reach;
 
 /// What is being watched.
 pub(super) struct WatchSession {
@@ -39,7 +40,8 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSess
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
     let available = env.max_open_files.map(|limit| limit.saturating_sub(env.other_files));
-    let warning = limits::open_files_warning(available, targets.len(), files_per_node);
+    let with_files = targets.iter().filter(|target| !matches!(target.reach, Reach::InProcess(_)));
+    let warning = limits::open_files_warning(available, with_files.count(), files_per_node);
     if let Some(warning) = warning {
         writeln!(err, "gtop: {warning}")?;
     }

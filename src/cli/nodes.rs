@@ -54,7 +54,7 @@ pub(crate) struct NodeOptions {
     /// Watch this machine in addition to other hosts
     #[arg(long)]
     pub local: bool,
-    /// Watch NODES simulated nodes (default: 12)
+    /// Watch NODES simulated nodes (default: 12), at most 10000; above 1000 without SSH
     #[arg(
         long,
         value_name = "NODES",
@@ -212,9 +212,9 @@ fn parse_nodelist(text: &str) -> Result<String, String> {
 }
 
 fn parse_node_count(nodes: &str) -> Result<u16, String> {
-    let count = nodes.parse().ok().filter(|count| (1..=1000).contains(count));
+    let count = nodes.parse().ok().filter(|count| (1..=10_000).contains(count));
     count.ok_or_else(|| {
-        "expected a number of nodes between 1 and 1000, such as --demo=64".to_owned()
+        "expected a number of nodes between 1 and 10000, such as --demo=64".to_owned()
     })
 }
 

@@ -36,7 +36,7 @@ pub(super) fn configuration_step(
         Reach::Ssh(ssh) if ssh.profile == Profile::System => {
             (ssh.user.is_some(), ssh.port.is_some())
         }
-        Reach::Ssh(_) | Reach::Local | Reach::Page(_) => (false, false),
+        Reach::Ssh(_) | Reach::Local | Reach::Page(_) | Reach::InProcess(_) => (false, false),
     };
     let mut summary = Vec::new();
     let mut details = Vec::new();

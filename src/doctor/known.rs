@@ -15,7 +15,9 @@ pub(super) fn of_target(target: &Target) -> Known {
     match &target.reach {
         Reach::Ssh(ssh) => Known::new(target.name.host(), ssh.user.as_deref(), &ssh.host, ssh.port),
         Reach::Page(url) => Known::new(target.name.host(), None, url.host(), None),
-        Reach::Local => Known::new("this machine", None, "this machine", None),
+        Reach::Local | Reach::InProcess(_) => {
+            Known::new("this machine", None, "this machine", None)
+        }
     }
 }
 

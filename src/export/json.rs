@@ -149,7 +149,7 @@ object! {
         name: &'a str = node.name.as_str(),
         /// Connection state: idle, opening, up or down.
         link: &'static str = link_state(&node.link),
-        /// Transport: native, ssh, exec, srun or local; null before the first connection.
+        /// Transport: native, ssh, exec, srun, local, http or in-process; null before the first connection.
         transport: Option<&'static str> = node.via.map(TransportKind::as_str),
         /// Why the node is not connected.
         fault: Option<FaultJson<'a>> = node.fault().map(|fault| FaultJson::of(node, fault, now)),

@@ -52,6 +52,8 @@ enum ReachKey {
     /// Host, user and port. Case-sensitive, as ssh's `Host` patterns are.
     Ssh(String, Option<String>, Option<u16>),
     Page(PageUrl),
+    /// A node of this process, by its number.
+    InProcess(u32),
 }
 
 impl From<&Reach> for ReachKey {
@@ -60,6 +62,7 @@ impl From<&Reach> for ReachKey {
             Reach::Local => Self::Local,
             Reach::Ssh(ssh) => Self::Ssh(ssh.host.clone(), ssh.user.clone(), ssh.port),
             Reach::Page(url) => Self::Page(url.clone()),
+            Reach::InProcess(node) => Self::InProcess(node.number),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Connects to a node and runs one command there: over SSH, with the ssh program or another, in a job step, or on
-//! this machine; or reads a page of metrics over HTTP.
+//! this machine or in this process; or reads a page of metrics over HTTP.
 //!
 //! It knows neither what is run nor what it prints.
 
@@ -8,6 +8,7 @@ mod channel;
 mod diagnose;
 mod exec;
 mod fallback;
+mod in_process;
 mod openssh;
 mod page;
 mod select;
@@ -24,6 +25,7 @@ pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
+pub use crate::transport::in_process::{InProcessCommand, InProcessNode};
 pub use crate::transport::page::PageUrl;
 pub use crate::transport::srun::CLUSTER_CACHE_TTL;
 pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
@@ -63,6 +65,8 @@ pub enum Reach {
     Ssh(SshTarget),
     /// Not at all: its page of metrics is read over HTTP.
     Page(PageUrl),
+    /// Not at all: it runs in this process.
+    InProcess(InProcessNode),
 }
 
 impl Target {
@@ -72,7 +76,7 @@ impl Target {
         let is_host = match &self.reach {
             Reach::Ssh(ssh) => names.contains(&ssh.host),
             Reach::Page(url) => names.contains(url.host()) || names.contains(&url.to_string()),
-            Reach::Local => false,
+            Reach::Local | Reach::InProcess(_) => false,
         };
         is_host || names.contains(self.name.label()) || names.contains(self.name.host())
     }
@@ -202,6 +206,10 @@ impl Transport {
                 on_phase(ConnectPhase::Connection);
                 return Ok(Channel::Local(Box::new(LocalProcess::start(command)?)));
             }
+            Reach::InProcess(node) => {
+                on_phase(ConnectPhase::Connection);
+                return Ok(Channel::InProcess(Box::new(node.start(command).await?)));
+            }
             Reach::Page(_) => return Err(ScrapeFault::OnlyPage.into()),
             Reach::Ssh(ssh) => ssh,
         };
@@ -232,6 +240,7 @@ impl Transport {
     pub async fn fetch_host_keys(&self, target: &Target) -> Result<HostOffer, ssh::Fault> {
         let why = match &target.reach {
             Reach::Local => "the local machine has no host key to accept",
+            Reach::InProcess(_) => "a simulated node without SSH has no host key to accept",
             Reach::Page(_) => "a page of metrics has no host key to accept",
             Reach::Ssh(ssh) if self.0.options.exec.is_some() && ssh.profile == Profile::System => {
                 "this node is reached by --exec, which shows no host key"
@@ -256,7 +265,7 @@ impl Transport {
         }
         let ssh_targets = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
-            Reach::Ssh(_) | Reach::Local | Reach::Page(_) => None,
+            Reach::Ssh(_) | Reach::Local | Reach::Page(_) | Reach::InProcess(_) => None,
         });
         self.0.ssh.locked_keys(ssh_targets).await
     }
@@ -286,7 +295,7 @@ impl Transport {
             Reach::Ssh(ssh) if ssh.profile == Profile::System && self.0.options.exec.is_none() => {
                 Ok((&self.0.ssh, ssh.clone()))
             }
-            Reach::Ssh(_) | Reach::Local | Reach::Page(_) => {
+            Reach::Ssh(_) | Reach::Local | Reach::Page(_) | Reach::InProcess(_) => {
                 Err(bad_configuration("this node is not reached by ssh, so it needs no login"))
             }
         }

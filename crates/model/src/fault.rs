@@ -45,6 +45,8 @@ table! {
         Local = "local",
         /// Not at all: a page of metrics is read over HTTP.
         Http = "http",
+        /// Not at all: it runs in this process, simulated.
+        InProcess = "in-process",
     }
     /// All of them.
     pub const ALL;

@@ -128,10 +128,11 @@ mod tests {
             TransportKind::Step,
             TransportKind::Local,
             TransportKind::Http,
+            TransportKind::InProcess,
         ];
         assert_eq!(
             joined(transports.map(TransportKind::as_str)),
-            "native, ssh, exec, srun, local, http"
+            "native, ssh, exec, srun, local, http, in-process"
         );
         let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
         let read = |letter| ProcessState::new(letter).unwrap().letter();

@@ -260,6 +260,17 @@ mod tests {
     }
 
     #[test]
+    fn the_nodes_of_a_job_are_all_of_a_tpu_pod_or_none_is() {
+        let fleet = FleetSpec::demo(300, 1);
+        let mut pods = BTreeMap::new();
+        for node in SCRIPTED..300 {
+            let is_tpu = fleet.role(node) == NodeRole::Tpu;
+            assert_eq!(*pods.entry(fleet.job_block(node)).or_insert(is_tpu), is_tpu, "{node}");
+        }
+        assert_eq!(pods.values().filter(|is_tpu| **is_tpu).count(), 2);
+    }
+
+    #[test]
     fn names_sort_by_number() {
         let names = FleetSpec::busy(100, 1, 1, 0).names();
         assert_eq!(names.first().map(NodeName::as_str), Some("gpu001"));

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::keys::{generate_key, private_text, public_text};
-use crate::sim::machine::Machine;
 use crate::sim::rng::Rng;
 use crate::sim::scenario::FleetSpec;
 use crate::sim::session::{self, SshServer};
@@ -64,12 +63,7 @@ pub async fn serve(spec: &FleetSpec) -> io::Result<SimFleet> {
             fleet.reserve_port()?
         } else {
             let server = Arc::new(SshServer {
-                node: ProbedNode {
-                    machine: Machine::new(spec, node, &name),
-                    fault,
-                    began,
-                    rng: seed.branch(6).branch(u64::from(node)),
-                },
+                node: ProbedNode::new(spec, node, &name, began),
                 config: Arc::new(config(host_key, fault)),
                 client_key: client.public_key().key_data().clone(),
             });

@@ -15,10 +15,11 @@ use crate::sim::injected_fault::InjectedFault;
 use crate::sim::launch::{LaunchLine, SettingsLine, parse_command};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
+use crate::sim::scenario::FleetSpec;
 use crate::wire::body::{Body, Bye, Cost, Sample};
 use crate::wire::encode;
 use gtop_local::text::LineReader;
-use gtop_model::{ProcessRequest, Signal};
+use gtop_model::{NodeName, ProcessRequest, Signal};
 
 /// Maximum bytes of a command.
 const MAX_COMMAND_LENGTH: usize = 4096;
@@ -60,6 +61,16 @@ pub(crate) enum ProbeExit {
 }
 
 impl ProbedNode {
+    /// Returns the node with this index of a fleet that was started at `began`.
+    pub(crate) fn new(spec: &FleetSpec, node: u32, name: &NodeName, began: Instant) -> Self {
+        Self {
+            machine: Machine::new(spec, node, name),
+            fault: spec.faults.get(&node).copied(),
+            began,
+            rng: Rng::new(spec.seed).branch(6).branch(u64::from(node)),
+        }
+    }
+
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -497,9 +508,7 @@ impl<'a> SimProbe<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::scenario::FleetSpec;
     use crate::wire::{FrameReader, Received};
-    use gtop_model::NodeName;
 
     const NONCE: &str = "0123456789abcdef";
 

@@ -34,6 +34,9 @@ impl Transport {
                 let args = vec!["-c".into(), command.line.into()];
                 return Ok(AttachedCommand::Program { program: "/bin/sh".into(), args });
             }
+            Reach::InProcess(_) => {
+                return Err(bad_configuration("simulated nodes run no commands").into());
+            }
             Reach::Page(_) => return Err(ScrapeFault::OnlyPage.into()),
             Reach::Ssh(ssh) => ssh,
         };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use crate::transport::in_process::InProcessChannel;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
 use gtop_local::fault::Fault;
@@ -24,6 +25,7 @@ pub enum Channel {
     Local(Box<LocalProcess>),
     Program(Box<ProgramSession>),
     Step(Box<StepChannel>),
+    InProcess(Box<InProcessChannel>),
 }
 
 impl Channel {
@@ -38,6 +40,7 @@ impl Channel {
             }
             Self::Program(program) => program.next().await,
             Self::Step(channel) => channel.next().await,
+            Self::InProcess(channel) => channel.next().await,
         }
     }
 
@@ -46,7 +49,7 @@ impl Channel {
     pub fn unread_stderr(&self) -> String {
         match self {
             Self::Program(program) => program.stderr_text(),
-            Self::Ssh(_) | Self::Local(_) | Self::Step(_) => String::new(),
+            Self::Ssh(_) | Self::Local(_) | Self::Step(_) | Self::InProcess(_) => String::new(),
         }
     }
 
@@ -59,6 +62,7 @@ impl Channel {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
                 Self::Ssh(ssh) => return Ok(Box::pin(ssh.send(bytes)).await?),
                 Self::Step(channel) => return channel.send(bytes).await,
+                Self::InProcess(channel) => return channel.send(bytes).await,
                 Self::Local(local) => local,
                 Self::Program(program) => &mut program.local,
             };
@@ -89,6 +93,7 @@ impl Channel {
             Self::Ssh(ssh) => ssh.close_stdin().await?,
             Self::Local(local) => local.close_stdin(),
             Self::Program(program) => program.local.close_stdin(),
+            Self::InProcess(channel) => channel.close_stdin(),
             // The stdin is shared with other nodes.
             Self::Step(_) => {}
         }
@@ -102,6 +107,7 @@ impl Channel {
             Self::Local(local) => local.shutdown().await,
             Self::Program(program) => program.local.shutdown().await,
             Self::Step(channel) => channel.shutdown().await,
+            Self::InProcess(channel) => channel.shutdown().await,
         }
     }
 
@@ -134,7 +140,7 @@ impl Channel {
 
     /// Returns true if the end of the connection is noticed even if the command never ends.
     pub(crate) const fn has_keepalive(&self) -> bool {
-        matches!(self, Self::Ssh(_))
+        matches!(self, Self::Ssh(_) | Self::InProcess(_))
     }
 
     pub fn via(&self) -> TransportKind {
@@ -144,6 +150,7 @@ impl Channel {
             Self::Local(_) => TransportKind::Local,
             Self::Program(program) => program.via(),
             Self::Step(_) => TransportKind::Step,
+            Self::InProcess(_) => TransportKind::InProcess,
         }
     }
 }

@@ -259,6 +259,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         TransportKind::Step => STEP_OF_JOB,
         TransportKind::Local => "locally, without SSH",
         TransportKind::Http => "its page of metrics, over HTTP",
+        TransportKind::InProcess => "nothing: it is simulated in this process, without SSH",
     });
     let seen = node.sources.iter().filter_map(|state| state.taken_at).max();
     let next = match &node.link {

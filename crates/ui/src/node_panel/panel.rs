@@ -329,7 +329,7 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node, room: u16) -
         Some(TransportKind::Exec) => "via command  ",
         Some(TransportKind::Step) => "via srun  ",
         Some(TransportKind::Http) => "via http  ",
-        Some(TransportKind::Native | TransportKind::Local) | None => "",
+        Some(TransportKind::Native | TransportKind::Local | TransportKind::InProcess) | None => "",
     };
     line = line.text(transport, Tone::Faint);
     let Some(hello) = &node.hello else { return line };
