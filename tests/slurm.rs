@@ -13,7 +13,10 @@ use gtop_collect::inventory::{JobTargets, Roster};
 use gtop_collect::scheduler::{JobFilter, PollRequest, Scheduler, SchedulerKind};
 use gtop_collect::wire::{Decoder, FrameReader, Received};
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, NodeUpdate, Sample};
+use gtop_model::{
+    DeviceAllocation, FinishedJob, FinishedJobs, Job, JobId, JobList, JobOutcome, NodeName,
+    NodeUpdate, Sample,
+};
 use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");
@@ -687,8 +690,15 @@ struct Watcher {
 impl Watcher {
     /// Polls the jobs of all users once; further rounds only on request.
     fn start() -> Self {
+        Self::of(Self::slurm())
+    }
+
+    fn slurm() -> Scheduler {
         let (kind, filter) = (SchedulerKind::Slurm, JobFilter::default());
-        let slurm = Scheduler::new(kind, filter, Duration::from_secs(3600), Vec::new());
+        Scheduler::new(kind, filter, Duration::from_secs(3600), Vec::new())
+    }
+
+    fn of(slurm: Scheduler) -> Self {
         let slurm = JobTargets::new(slurm, Vec::new());
         let (requests, receiver) = watch::channel(PollRequest::default());
         let clock = Clock::system();
@@ -716,6 +726,16 @@ impl Watcher {
             let complete = (list.at, list.error.as_ref().map(|error| error.since));
             if list.is_answered() && complete != self.complete {
                 self.complete = complete;
+                return list;
+            }
+        }
+    }
+
+    /// Waits for a list whose finished jobs are such.
+    async fn next_finished(&mut self, is_meant: impl Fn(&FinishedJobs) -> bool) -> JobList {
+        loop {
+            let list = self.next().await;
+            if is_meant(&list.finished) {
                 return list;
             }
         }
@@ -812,6 +832,70 @@ async fn invalid_output_leaves_the_last_list_with_its_age_and_the_reason() {
     let list = watcher.next().await;
     assert_eq!((list.jobs.len(), &list.error), (0, &None));
     assert!(list.at > first.at);
+}
+
+/// A stub of `sacct` in Python that lists two jobs, then says that there is no accounting, then hangs.
+const SACCT: &str = r"#!/usr/bin/python3 -IS
+import os, sys, time
+here = os.path.dirname(os.path.abspath(__file__))
+assert not [name for name in os.environ if name.startswith('SACCT_')]
+calls = open(here + '/calls', 'a+')
+calls.write('x'); calls.flush()
+count = calls.tell()
+if count == 2: sys.exit('Slurm accounting storage is disabled')
+if count == 3: time.sleep(1000)
+option = lambda name: [word.split('=', 1)[1] for word in sys.argv if word.startswith(name)][0]
+mark, fields = option('--delimiter='), option('--format=').split(',')
+print(mark.join(fields))
+for number, state, ended in ('4', 'COMPLETED', '1795269440'), ('5', 'CANCELLED by 0', '1795269450'):
+    known = {'JobIDRaw': number, 'JobID': number, 'State': state, 'End': ended, 'JobName': 'x'}
+    print(mark.join(known.get(field, '') for field in fields))
+";
+
+#[tokio::test]
+async fn a_sacct_that_fails_or_hangs_leaves_its_last_list_and_the_queue() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "a_sacct_that_fails_or_hangs_leaves_its_last_list_and_the_queue";
+        let running = squeue("record(7, 'RUNNING', 'n7')");
+        let programs = [("squeue", &*running), ("scontrol", SCONTROL), ("sacct", SACCT)];
+        run_with_programs(name, &programs);
+        return;
+    }
+    let mut watcher = Watcher::of(Watcher::slurm().with_finished_jobs());
+    let first = watcher.next_finished(|finished| finished.at.is_some()).await;
+    let texts: Vec<_> = first.finished.list.iter().map(FinishedJob::outcome_text).collect();
+    assert_eq!(texts, ["cancelled by root", "completed"]);
+    for error in
+        ["sacct failed: Slurm accounting storage is disabled", "sacct did not answer within 30 s"]
+    {
+        watcher.refresh();
+        if error.contains("30 s") {
+            // The queue is listed meanwhile.
+            let listed_at = watcher.rosters.borrow().jobs.as_ref().unwrap().at;
+            while watcher.next().await.at == listed_at {}
+            // Skips the time limit of 30 s.
+            tokio::time::pause();
+        }
+        let has_error = |finished: &FinishedJobs| finished.error.as_deref() == Some(error);
+        let list = watcher.next_finished(has_error).await;
+        assert_eq!(
+            (&list.finished.list, list.finished.at),
+            (&first.finished.list, first.finished.at)
+        );
+        assert_eq!((list.jobs.len(), &list.error), (1, &None));
+    }
+}
+
+#[tokio::test]
+async fn without_sacct_finished_jobs_are_not_known() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        run_in_child("without_sacct_finished_jobs_are_not_known", "record(7, 'RUNNING', 'n7')");
+        return;
+    }
+    let mut watcher = Watcher::of(Watcher::slurm().with_finished_jobs());
+    let list = watcher.next_finished(|finished| finished.error.is_some()).await;
+    assert_eq!(list.finished.error.as_deref(), Some("sacct is not on the PATH of this machine"));
+    assert_eq!((list.finished.at, list.jobs.len(), list.error), (None, 1, None));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::app::configuration::node_groups;
 use crate::app::env::Env;
+use crate::app::output_mode::OutputMode;
 use crate::app::{AppError, CommandError};
 use crate::cli::{Cli, CliCommand};
 use crate::setting_table::{JobSettings, TransportChoice};
@@ -177,6 +178,9 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     let mut scheduler = Scheduler::new(kind, filter, interval, fixed).with_initial_nodes(initial);
     if cli.jobs.all_nodes {
         scheduler = scheduler.with_all_nodes();
+    }
+    if matches!(env.output_mode, OutputMode::Screen | OutputMode::Continuous) {
+        scheduler = scheduler.with_finished_jobs();
     }
     let jobs = JobTargets::new(scheduler, roster.targets);
     Ok((Discovery::scheduler(jobs, env.clock.clone())?, title))

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use crate::export::OutputField;
-use crate::export::json::jobs::{HolderJson, Jobs, RosterJson};
+use crate::export::json::jobs::{FinishedJson, HolderJson, Jobs, RosterJson, finished_jobs};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
@@ -103,6 +103,8 @@ object! {
         nodes: Nodes<'a> = Nodes { fleet, now, chosen },
         /// The jobs: those the scheduler lists, and those known from processes only.
         jobs: Jobs<'a> = Jobs { fleet, now },
+        /// The jobs that have ended in the last day, the last end first; null if they are not known, as in a single snapshot.
+        finished_jobs: Option<Vec<FinishedJson<'a>>> = finished_jobs(fleet, now),
         /// Totals over all nodes.
         totals: TotalsJson = TotalsJson::of(&Totals::of(fleet, now)),
     }

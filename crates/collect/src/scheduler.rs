@@ -238,6 +238,16 @@ impl Scheduler {
         self
     }
 
+    /// Lists also the jobs that have ended, if the scheduler has accounting.
+    #[must_use]
+    pub fn with_finished_jobs(mut self) -> Self {
+        match &mut self {
+            Self::Slurm(poller) => poller.list_finished_jobs(),
+            Self::Pbs(_) => {}
+        }
+        self
+    }
+
     /// Returns its last answers.
     pub fn listing(&self, now: Timestamp) -> Listing {
         backend!(self, poller => poller.listing(now))

@@ -11,9 +11,9 @@ use crate::node::{Host, Node, Process, SourceState, Traffic};
 use crate::{Fleet, IdleSpan, NodeHealth, User, Waste};
 use gtop_model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
-    Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
-    JobListError, Link, NodeName, ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes,
-    SourceFault, Space, TpuDetails, UnseenProcess,
+    Event, EventKind, Fault, FinishedJob, FinishedJobs, Hello, HostFacts, HostReading,
+    HostSlowReading, Job, JobId, JobList, JobListError, Link, NodeName, ProcessStatics, Reading,
+    Reason, SchedulerNode, SchedulerNodes, SourceFault, Space, TpuDetails, UnseenProcess,
 };
 
 /// Replaces free text, which may contain any name.
@@ -328,6 +328,7 @@ impl Anonymizer {
             awaits_hidden: list.awaits_hidden,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
             ended: list.ended.iter().map(|(id, how)| (self.job_id(id), *how)).collect(),
+            finished: Arc::new(self.finished_jobs(&list.finished)),
             nodes: Arc::new(SchedulerNodes {
                 nodes: list
                     .nodes
@@ -340,6 +341,26 @@ impl Anonymizer {
                 awaits_allocated: list.nodes.awaits_allocated,
             }),
             other_names: self.other_names(&list.other_names),
+        }
+    }
+
+    fn finished_jobs(&mut self, finished: &FinishedJobs) -> FinishedJobs {
+        FinishedJobs {
+            list: finished.list.iter().map(|finished| self.finished_job(finished)).collect(),
+            at: finished.at,
+            error: finished.error.as_ref().map(|_| WITHHELD.into()),
+            is_partial: finished.is_partial,
+        }
+    }
+
+    fn finished_job(&mut self, finished: &FinishedJob) -> FinishedJob {
+        FinishedJob {
+            job: self.job(&finished.job),
+            outcome: finished.outcome,
+            exit_code: finished.exit_code,
+            signal: finished.signal,
+            cancelled_by: finished.cancelled_by.as_ref().map(|user| self.name("user", user)),
+            devices: finished.devices,
         }
     }
 

@@ -12,6 +12,10 @@ use crate::scheduler::SchedulerProfile;
 use crate::scheduler_node::SchedulerNodes;
 use gtop_local::time::Timestamp;
 
+pub use finished::{FinishedJob, FinishedJobs};
+
+mod finished;
+
 /// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
 const RUN_TIME_STEP: Duration = Duration::from_secs(2);
 
@@ -119,7 +123,7 @@ impl Job {
     /// Returns the time until its limit; `None` when it has not started or is completing. Constant while suspended.
     pub fn time_left(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
-            JobState::Pending | JobState::Ending => None,
+            JobState::Pending | JobState::Ending | JobState::Ended => None,
             JobState::Suspended => Some(self.limit?.saturating_sub(self.run_time?)),
             JobState::Running | JobState::Starting | JobState::Other => {
                 self.ends_at.map(|end| end.since(now))
@@ -135,6 +139,7 @@ impl Job {
         let since_start = self.starts_at.map(|start| now.since(start));
         let since_list = match self.state {
             JobState::Pending => return None,
+            JobState::Ended => return self.run_time,
             JobState::Suspended | JobState::Ending => Some(Duration::ZERO),
             JobState::Running | JobState::Starting | JobState::Other => {
                 self.listed_at.map(|at| now.since(at))
@@ -161,6 +166,8 @@ table! {
         Ending = "ending",
         /// Pending.
         Pending = "pending",
+        /// It has ended.
+        Ended = "ended",
         /// Any other state.
         Other = "other",
     }
@@ -175,27 +182,38 @@ table! {
     #[derive(Default)]
     pub enum JobOutcome {
         /// Completed with exit code 0.
-        Completed = "has ended",
+        Completed = ("has ended", "completed"),
         /// Cancelled.
-        Cancelled = "was cancelled",
+        Cancelled = ("was cancelled", "cancelled"),
         /// Reached its time limit or deadline.
-        TimeLimit = "reached its time limit",
+        TimeLimit = ("reached its time limit", "time limit"),
         /// Failed.
-        Failed = "has failed",
+        Failed = ("has failed", "failed"),
         /// A node failed.
-        NodeFailed = "was ended by a node failure",
+        NodeFailed = ("was ended by a node failure", "node failed"),
         /// Ran out of memory.
-        OutOfMemory = "ran out of memory",
+        OutOfMemory = ("ran out of memory", "out of memory"),
         /// Preempted by another job.
-        Preempted = "was preempted",
+        Preempted = ("was preempted", "preempted"),
         /// Unknown.
         #[default]
-        Unknown = "has ended",
+        Unknown = ("has ended", "ended"),
     }
     /// All of them.
     pub const ALL;
+    fn texts -> (&'static str, &'static str);
+}
+
+impl JobOutcome {
     /// Returns the outcome as a predicate, to follow the job's id.
-    pub fn text -> &'static str;
+    pub const fn text(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Returns the outcome in a word or two, as JSON and lists have it.
+    pub const fn word(self) -> &'static str {
+        self.texts().1
+    }
 }
 
 /// A job's allocation on one node.
@@ -304,6 +322,8 @@ pub struct JobList {
     pub awaiting_outcome: Vec<Job>,
     /// Outcomes of the last jobs that left the list.
     pub ended: Arc<[(JobId, JobOutcome)]>,
+    /// The jobs that have ended, as accounting has them.
+    pub finished: Arc<FinishedJobs>,
     /// The scheduler has not answered yet whether it hides jobs; asked only if all are requested.
     pub awaits_hidden: bool,
     /// The scheduler hides jobs of others from this user; `None` if that is not known.
@@ -559,7 +579,7 @@ impl JobList {
             match job.state {
                 JobState::Running | JobState::Suspended | JobState::Ending => running.extend(nodes),
                 JobState::Starting if self.awaits_nodes => off.extend(nodes),
-                JobState::Starting | JobState::Pending | JobState::Other => {}
+                JobState::Starting | JobState::Pending | JobState::Ended | JobState::Other => {}
             }
         }
         off.difference(&running).copied().cloned().collect()

@@ -29,8 +29,8 @@ pub use host_key::{
 };
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{
-    Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, PART_MARKS,
-    RequestedJobs, SchedulerErrorKind, Unanswered,
+    Allocation, DeviceAllocation, FinishedJob, FinishedJobs, Job, JobList, JobListError,
+    JobOutcome, JobState, PART_MARKS, RequestedJobs, SchedulerErrorKind, Unanswered,
 };
 pub use pci::{PciFunction, UnreadableDevices, bus_address};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS, Severity};
@@ -175,11 +175,12 @@ mod tests {
             JobState::Suspended,
             JobState::Ending,
             JobState::Pending,
+            JobState::Ended,
             JobState::Other,
         ];
         assert_eq!(
             joined(jobs.map(JobState::as_str)),
-            "running, starting, suspended, ending, pending, other"
+            "running, starting, suspended, ending, pending, ended, other"
         );
         let outcomes = [
             JobOutcome::Completed,
@@ -195,6 +196,10 @@ mod tests {
             joined(outcomes.map(JobOutcome::text)),
             "has ended, has ended, was cancelled, reached its time limit, has failed, \
              was ended by a node failure, ran out of memory, was preempted"
+        );
+        assert_eq!(
+            joined(outcomes.map(JobOutcome::word)),
+            "completed, ended, cancelled, time limit, failed, node failed, out of memory, preempted"
         );
         let reasons = [
             Reason::NotSampled,

@@ -11,7 +11,7 @@ use gtop_fleet::advice;
 use gtop_fleet::metrics::JobAt;
 use gtop_fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use gtop_local::time::Timestamp;
-use gtop_model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
+use gtop_model::{Allocation, FinishedJob, Job, JobId, JobList, JobListError, Reason, Unanswered};
 
 object! {
     /// The scheduler's job list: its age, its error and notes.
@@ -97,6 +97,39 @@ object! {
         allocations: Vec<AllocationJson<'a>> =
             allocations.map(|known| allocation(jobs.fleet, job, known)).collect(),
     }
+}
+
+object! {
+    /// A job that has ended, as the scheduler's accounting has it.
+    pub(super) FinishedJson<'a> as "finished_job" of (finished: &'a FinishedJob, now: Timestamp) with {
+        let job = &finished.job;
+    } {
+        /// Job id.
+        id: &'a str = job.id.as_str(),
+        ..metrics: Metrics<'a, JobAt> = Metrics {
+            subject: Cow::Owned(JobAt { job: job.clone(), now }),
+            unknown_extra: None,
+            unsampled: Reason::NotSampled,
+        },
+        /// How it ended: completed, cancelled, time limit, failed, node failed, out of memory, preempted.
+        outcome: &'static str = finished.outcome.word(),
+        /// Exit code of its script.
+        exit_code: Option<u32> = finished.exit_code,
+        /// Signal that ended its script; null without one.
+        signal: Option<u32> = finished.signal,
+        /// Who cancelled it.
+        cancelled_by: Option<&'a str> = finished.cancelled_by.as_deref(),
+        /// Number of devices on all nodes; null if accounting does not have it.
+        devices: Option<u32> = finished.devices,
+        /// The nodes it ran on.
+        node_names: Vec<&'a str> = job.allocations.iter().map(|known| known.node.as_str()).collect(),
+    }
+}
+
+/// Returns the jobs that have ended in the last day, the last end first; `None` if they are not known.
+pub(super) fn finished_jobs(fleet: &Fleet, now: Timestamp) -> Option<Vec<FinishedJson<'_>>> {
+    let finished = &fleet.jobs.as_ref()?.finished;
+    finished.at.map(|_| finished.list.iter().map(|job| FinishedJson::of(job, now)).collect())
 }
 
 object! {

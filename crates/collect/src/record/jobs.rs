@@ -152,6 +152,7 @@ impl JobListLine {
             hides_jobs: self.hides_jobs,
             awaiting_outcome: awaiting_outcome.collect(),
             ended: ended.collect(),
+            finished: Arc::default(),
             nodes: Arc::new(SchedulerNodes {
                 nodes: scheduler_nodes::to_nodes(&self.nodes),
                 at: self.nodes_at.map(from_seconds),

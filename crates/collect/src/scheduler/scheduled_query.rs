@@ -106,7 +106,12 @@ impl<T: Send + 'static> ScheduledQuery<T> {
 
     /// Makes it due as soon as the load of the controller allows.
     pub(super) fn request(&mut self) {
-        self.due = self.due.min(self.ready_at);
+        self.request_at(self.ready_at);
+    }
+
+    /// Makes it due at this instant, or later if the load of the controller allows it only then.
+    pub(super) fn request_at(&mut self, at: Instant) {
+        self.due = self.due.min(self.ready_at.max(at));
     }
 
     /// Makes it due at once: the user waits for the answer.

@@ -28,6 +28,7 @@ use tokio::time::Instant;
 use self::address_poll::AddressPoll;
 use self::command::{DetailAnswer, fetch_queue};
 use self::detail_poll::DetailPoll;
+use self::finished_poll::FinishedPoll;
 use self::job_detail::JobDetail;
 use self::missing_jobs::{MissingJobs, MissingReason};
 use self::node_list::{NodeList, OldAnswers, names_in};
@@ -40,12 +41,14 @@ use crate::scheduler::scheduled_query::{ScheduledQuery, TimedAnswer, TimedResult
 use crate::scheduler::user_name::{own_uid, own_user_name};
 use crate::scheduler::{JobFilter, Listing, PollRequest, SchedulerError};
 use gtop_local::time::{Clock, Timestamp};
-use gtop_model::{JobId, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
+use gtop_model::{FinishedJobs, JobId, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind};
 
+mod accounting;
 mod address_poll;
 mod command;
 mod detail_poll;
 mod error;
+mod finished_poll;
 mod gres;
 mod job_detail;
 mod job_state;
@@ -90,6 +93,7 @@ pub struct SlurmPoller {
     addresses: AddressPoll,
     missing_jobs: MissingJobs,
     hides_jobs: ScheduledQuery<Option<bool>>,
+    finished: FinishedPoll,
 }
 
 /// An answer of Slurm.
@@ -101,6 +105,7 @@ enum SlurmAnswer {
     Addresses(TimedAnswer<BTreeMap<String, Option<String>>>),
     MissingJobs(TimedAnswer<BTreeMap<String, MissingReason>>),
     HidesJobs(TimedAnswer<Option<bool>>),
+    Finished(TimedResult<FinishedJobs>),
 }
 
 impl SlurmPoller {
@@ -117,8 +122,14 @@ impl SlurmPoller {
             addresses: AddressPoll::default(),
             missing_jobs: MissingJobs::default(),
             hides_jobs: ScheduledQuery::default(),
+            finished: FinishedPoll::default(),
             state: PollState::new(&PROFILE, filter, interval, fixed_nodes),
         }
+    }
+
+    /// Lists also the jobs that have ended.
+    pub(super) fn list_finished_jobs(&mut self) {
+        self.finished.is_wanted = true;
     }
 
     /// Starts the queries that are due, and takes the nodes from elsewhere if their list is late.
@@ -141,6 +152,9 @@ impl SlurmPoller {
         if self.hides_jobs.is_due() {
             self.hides_jobs.start(fetch_hides_jobs());
         }
+        if self.state.list.at.is_some() {
+            self.finished.start(&self.state.filter);
+        }
         self.update_list();
     }
 
@@ -148,6 +162,7 @@ impl SlurmPoller {
     pub(super) fn next_due(&self) -> Instant {
         let node_use = self.node_use.query.next_due().filter(|_| self.state.watched.is_any());
         let addresses = self.addresses.query.next_due().filter(|_| self.addresses.is_needed());
+        let finished = self.finished.next_due().filter(|_| self.state.list.at.is_some());
         let due = [
             self.queue.next_due(),
             self.nodes.query.next_due(),
@@ -157,6 +172,7 @@ impl SlurmPoller {
             addresses,
             self.missing_jobs.next_due(),
             self.hides_jobs.next_due(),
+            finished,
         ];
         due.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CONFIGURATION_INTERVAL)
     }
@@ -182,6 +198,7 @@ impl SlurmPoller {
             answer = self.addresses.query.answer() => SlurmAnswer::Addresses(answer),
             answer = self.missing_jobs.query.answer() => SlurmAnswer::MissingJobs(answer),
             answer = self.hides_jobs.answer() => SlurmAnswer::HidesJobs(answer),
+            answer = self.finished.query.answer() => SlurmAnswer::Finished(answer),
         }
     }
 
@@ -191,6 +208,7 @@ impl SlurmPoller {
             self.nodes.query.hasten();
             self.details.hasten();
             self.node_use.refresh();
+            self.finished.query.hasten();
         }
         if let Some(job) =
             request.job.as_ref().filter(|job| self.details.lacks(&self.state.list, job))
@@ -227,6 +245,10 @@ impl SlurmPoller {
                     None => self.hides_jobs.on_failure(self.state.interval, answer.took),
                 }
                 self.state.list.hides_jobs = answer.value.or(self.state.list.hides_jobs);
+            }
+            SlurmAnswer::Finished(answer) => {
+                self.finished.apply(answer, clock.now());
+                self.state.list.finished = self.finished.finished(&self.state.list.jobs);
             }
         }
     }
@@ -290,9 +312,14 @@ impl SlurmPoller {
         for job in &mut queue.jobs {
             job.listed_at = Some(listed_at);
         }
-        self.track_departed(&queue.jobs.iter().map(|job| &job.id).collect());
+        let listed: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
+        if self.state.list.jobs.iter().any(|job| !listed.contains(&job.id)) {
+            self.finished.on_departure();
+        }
+        self.track_departed(&listed);
         self.details.on_list(&queue.jobs);
         self.node_use.on_list();
+        self.state.list.finished = self.finished.finished(&queue.jobs);
         self.state.list.jobs = queue.jobs;
         self.names = queue.names;
         self.state.on_list(listed_at, queue.is_partial, queue.notes);

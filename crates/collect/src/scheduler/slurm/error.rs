@@ -7,6 +7,7 @@ use gtop_model::SchedulerErrorKind;
 
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: ErrorPatterns = &[
+    ("talking to the database", SchedulerErrorKind::Other),
     ("munge", SchedulerErrorKind::Munge),
     ("authentication", SchedulerErrorKind::Munge),
     ("auth_g_create", SchedulerErrorKind::Munge),
@@ -40,7 +41,7 @@ pub(super) static PROGRAMS: Programs = Programs {
     words: &PROFILE.words,
     patterns: PATTERNS,
     env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s"), ("SLURM_BITSTR_LEN", "0")],
-    hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
+    hides: |name| ["SQUEUE_", "SINFO_", "SACCT_"].iter().any(|start| name.starts_with(start)),
     // 20,000 jobs take a fifth of it.
     max_stdout: 24 << 20,
 };

@@ -87,6 +87,17 @@ pub(super) fn requested_devices(text: &str) -> Option<u32> {
     Some(count_devices(text)).filter(|count| *count > 0)
 }
 
+/// Returns how many devices allocated resources name, such as `cpu=4,gres/gpu=8,gres/gpu:h100=8`; `None` if they name no
+/// accelerator, which accounting may not track. Those of a type count only where there is no number of all.
+pub(super) fn allocated_devices(resources: &str) -> Option<u32> {
+    let resources = split_resources(resources).filter_map(|part| part.split_once('='));
+    let devices = resources.filter(|(name, _)| is_accelerator(name) && !is_share(name));
+    let (typed, all): (Vec<_>, Vec<_>) = devices.partition(|(name, _)| name.contains(':'));
+    let counts = if all.is_empty() { typed } else { all };
+    let counts = counts.iter().map(|(_, count)| count.parse::<u32>().ok());
+    counts.reduce(|sum, count| sum?.checked_add(count?)).flatten()
+}
+
 /// The devices of a node that jobs have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UsedDevices {
@@ -283,6 +294,21 @@ mod tests {
 
     fn shares(list: &[u32]) -> DeviceAllocation {
         DeviceAllocation::Shares(list.into())
+    }
+
+    #[test]
+    fn allocated_devices_are_those_of_all_types_or_else_the_sum_of_the_types() {
+        for (resources, devices) in [
+            ("billing=1,cpu=1,gres/gpu=8,node=1", Some(8)),
+            ("cpu=4,gres/gpu:a100=2,gres/gpu:h100=6,gres/gpu=8,mem=4G", Some(8)),
+            ("gres/gpu:a100=2,gres/gpu:h100=6", Some(8)),
+            ("gres/gpu=1,gres/shard=4", Some(1)),
+            ("gres/gpu=4294967295,gres/npu=1", None),
+            ("cpu=4,mem=4G", None),
+            ("", None),
+        ] {
+            assert_eq!(allocated_devices(resources), devices, "{resources}");
+        }
     }
 
     #[test]

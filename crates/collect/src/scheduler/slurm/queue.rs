@@ -218,11 +218,11 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     Some((job, name))
 }
 
-fn text(text: &str) -> Arc<str> {
+pub(super) fn text(text: &str) -> Arc<str> {
     sanitize_shared(text, MAX_TEXT_CHARS)
 }
 
-fn non_empty(word: &str) -> Option<Arc<str>> {
+pub(super) fn non_empty(word: &str) -> Option<Arc<str>> {
     (!is_empty_value(word)).then(|| text(word))
 }
 

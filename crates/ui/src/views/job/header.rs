@@ -120,7 +120,7 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     // A scheduler may set the end of a completing job to the moment it was cancelled, and has not yet moved that of a
     // suspended one: both are measured against the limit.
     let total = match job.state {
-        JobState::Ending | JobState::Suspended => job.limit,
+        JobState::Ending | JobState::Suspended | JobState::Ended => job.limit,
         JobState::Running | JobState::Starting | JobState::Pending | JobState::Other => {
             job.ends_at.map(|end| end.since(started_at)).or(job.limit)
         }
