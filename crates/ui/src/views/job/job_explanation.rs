@@ -7,7 +7,7 @@ use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::metrics::{JOB, JobAt};
-use gtop_model::Job;
+use gtop_model::{FinishedJob, Job, JobState, nodeset};
 
 /// Maximum number of devices that are listed one by one; the open job lists more.
 const MAX_FINDINGS: usize = 4;
@@ -22,7 +22,15 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let format = (context.options.units(), context.zone);
     let at = JobAt { job: job.clone(), now: fleet_view.now };
     let facts = Fact::of_metrics(JOB.iter(), &at, format);
-    let listed_at = fleet_view.fleet.jobs.as_ref().and_then(|list| list.at);
+    let list = fleet_view.fleet.jobs.as_ref();
+    if let Some(finished) = list.and_then(|list| list.finished.job(&job.shown_id))
+        && job.state == JobState::Ended
+    {
+        return Explanation::new(format!("job {} {}", job.shown_id, job.name))
+            .with_numbers("how it ended", None, finished_facts(finished))
+            .with_numbers("from accounting", list.and_then(|list| list.finished.at), facts);
+    }
+    let listed_at = list.and_then(|list| list.at);
     let entry = fleet_view.job_index().entry(&job.id);
     let is_listed = entry.is_none_or(|entry| entry.is_listed);
     let source = if is_listed { "from the scheduler" } else { "from the processes of the job" };
@@ -44,6 +52,22 @@ fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
         remedy: String::new(),
     });
     remarks.collect()
+}
+
+/// Returns how a job ended, and what it had.
+fn finished_facts(finished: &FinishedJob) -> Vec<Fact> {
+    let number = |number: Option<u32>| or_unknown(number, |number| number.to_string());
+    let nodes = finished.job.allocations.iter().map(|allocation| allocation.node.as_str());
+    let cancelled_by = finished.cancelled_by.as_deref().unwrap_or_default();
+    let facts = [
+        ("outcome", finished.outcome_text(), "how it ended"),
+        ("exit", number(finished.exit_code), "exit code of its script"),
+        ("signal", number(finished.signal), "signal that ended its script"),
+        ("cancelled by", cancelled_by.to_owned(), "who cancelled it"),
+        ("devices", number(finished.devices), "number of its devices on all nodes"),
+        ("nodes", nodeset::fold(nodes), "the nodes it ran on"),
+    ];
+    facts.map(|(name, text, meaning)| Fact::of_cell(name, text, meaning)).to_vec()
 }
 
 /// Returns what the list sorts the job by, then what that is counted from.

@@ -1,4 +1,4 @@
-//! The list of jobs: own ones first, the worst on top, and below them the jobs that wait for nodes.
+//! The list of jobs: own ones first, the worst on top, then the jobs that wait for nodes, and at the end those that have ended.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,6 +15,7 @@ use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobIndex;
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_local::text::counted;
+use gtop_local::time::format_age;
 use gtop_model::Job;
 
 mod rows;
@@ -83,6 +84,7 @@ impl JobListState {
         let rows = &self.rows;
         let mut lines = notes(context, rows, height);
         if rows.list.is_empty() {
+            lines.extend(finished_note(context));
             lines.truncate(height);
             let lines = lines.into_iter().map(|line| line.truncated(width));
             return lines.collect::<Vec<_>>().into();
@@ -102,9 +104,14 @@ impl JobListState {
             |at| {
                 let row = rows.list.get(at)?;
                 let job = rows.job(context.view, row)?;
-                Some(table::row(&table, job, row).clickable_line(Click::Row(at)))
+                let finished = rows.finished_job(context.view, row);
+                Some(table::row(&table, job, row, finished).clickable_line(Click::Row(at)))
             },
         );
+        // Where the jobs would be that have ended.
+        if rows.list.len() + 1 < room {
+            lines.extend(finished_note(context));
+        }
         let lines = lines.into_iter().take(height).map(|line| line.truncated(width)).collect();
         DrawnView { lines, list: Some(list), ..DrawnView::default() }
     }
@@ -141,6 +148,13 @@ impl JobListState {
         let at = self.position(context, selection);
         let row = self.rows.list.get(at).ok_or(None)?;
         let job = self.rows.job(context.view, row).ok_or(None)?;
+        if let Some(finished) = self.rows.finished_job(context.view, row) {
+            return Err(Some(format!(
+                "job {} has ended: {}",
+                job.shown_id,
+                finished.outcome_text()
+            )));
+        }
         if row.load.is_none() {
             return Err(Some(waiting_message(context, row, job)));
         }
@@ -276,10 +290,27 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
     lines
 }
 
-/// Counts the jobs that have nodes, those that wait for some, and the devices that they leave idle.
+/// Returns why the jobs that have ended are not known, or no newer ones.
+fn finished_note(context: RenderContext<'_>) -> Option<Line> {
+    let finished = &context.view.fleet.jobs.as_ref()?.finished;
+    let error = finished.error.as_ref()?;
+    let text = match finished.at {
+        None => format!("finished jobs are not known: {error}"),
+        Some(at) => {
+            let age = format_age(context.view.now.since(at));
+            format!("finished jobs are shown as of {age} ago: {error}")
+        }
+    };
+    Some(Line::styled(text, Tone::Faint))
+}
+
+/// Counts the jobs that have nodes, those that wait for some, those that have ended, and the devices that they leave idle.
 fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let fleet_view = context.view;
-    let ListCounts { own, with_nodes, pending, has_more_tasks, idle, outliers } = rows.counts;
+    let ListCounts { own, with_nodes, pending, has_more_tasks, idle, outliers, finished } =
+        rows.counts;
+    let is_partial = fleet_view.fleet.jobs.as_ref().is_some_and(|list| list.finished.is_partial);
+    let more_finished = if is_partial { "+" } else { "" };
     let (jobs, tone) = if fleet_view.filter.is_empty() {
         (format!("{} with nodes", counted(with_nodes, "job")), Tone::Strong)
     } else {
@@ -297,6 +328,7 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
         (own > 0, format!("{own} yours"), Tone::Accent),
         (idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn),
         (outliers > 0, counted(outliers, "outlier"), Tone::Warn),
+        (finished > 0, format!("{finished}{more_finished} finished"), Tone::Faint),
         (rows.hidden > 0, format!("{} pending not shown", rows.hidden), Tone::Faint),
         (unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint),
         (fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint),

@@ -14,7 +14,7 @@ use gtop_fleet::insight::jobs::JobIndex;
 use gtop_fleet::query::SortOrder;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
-use gtop_model::{Job, JobId, JobState};
+use gtop_model::{FinishedJob, Job, JobId, JobState};
 
 /// Maximum number of devices that the sparkline of a row is made of.
 const MAX_SAMPLED_DEVICES: usize = 64;
@@ -28,6 +28,8 @@ enum JobPlace {
     Entry(usize),
     /// Among the jobs of the scheduler's list.
     Listed(usize),
+    /// Among those that have ended.
+    Finished(usize),
 }
 
 /// One job of the list.
@@ -36,7 +38,7 @@ pub(super) struct JobRow {
     place: JobPlace,
     /// The job belongs to the user as whom gtop reaches the nodes.
     pub(super) is_own: bool,
-    /// What its devices do; `None` while it has no nodes.
+    /// What its devices do; `None` while it has no nodes, and after its end.
     pub(super) load: Option<JobLoad>,
     grade: HeldGrade,
 }
@@ -113,6 +115,8 @@ pub(super) struct ListCounts {
     /// Devices that jobs leave idle.
     pub(super) idle: usize,
     pub(super) outliers: usize,
+    /// Jobs that have ended.
+    pub(super) finished: usize,
 }
 
 impl JobRows {
@@ -158,14 +162,32 @@ impl JobRows {
             counts: ListCounts::default(),
         };
         rows.sort(fleet_view, order);
+        rows.add_finished(fleet_view);
         rows.widths = rows.widest(fleet_view);
         rows.counts = rows.count(fleet_view);
         rows
     }
 
+    /// Appends the jobs that have ended and match, the last end first, whatever the order of the others.
+    fn add_finished(&mut self, fleet_view: &FleetView) {
+        let Some(jobs) = &fleet_view.fleet.jobs else { return };
+        let (filter, own) = (&fleet_view.filter, fleet_view.own_users());
+        for (at, FinishedJob { job, .. }) in jobs.finished.list.iter().enumerate() {
+            if filter.is_empty() || filter.matches_waiting_job(job, fleet_view.now) {
+                let (place, grade) = (JobPlace::Finished(at), HeldGrade::default());
+                let is_own = own.contains(&*job.user);
+                self.list.push(JobRow { place, is_own, load: None, grade });
+            }
+        }
+    }
+
     fn count(&self, fleet_view: &FleetView) -> ListCounts {
         let mut counts = ListCounts::default();
         for row in &self.list {
+            if matches!(row.place, JobPlace::Finished(_)) {
+                counts.finished += 1;
+                continue;
+            }
             counts.own += usize::from(row.is_own);
             if let Some(load) = &row.load {
                 counts.with_nodes += 1;
@@ -209,7 +231,18 @@ impl JobRows {
         match row.place {
             JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job),
             JobPlace::Listed(at) => fleet_view.fleet.jobs.as_ref()?.jobs.get(at),
+            JobPlace::Finished(_) => Some(&self.finished_job(fleet_view, row)?.job),
         }
+    }
+
+    /// Returns the job of a row if it has ended.
+    pub(super) fn finished_job<'a>(
+        &self,
+        fleet_view: &'a FleetView,
+        row: &JobRow,
+    ) -> Option<&'a FinishedJob> {
+        let JobPlace::Finished(at) = row.place else { return None };
+        fleet_view.fleet.jobs.as_ref()?.finished.list.get(at)
     }
 
     pub(super) fn has_id(&self, fleet_view: &FleetView, row: &JobRow, id: &Arc<str>) -> bool {

@@ -1,4 +1,5 @@
-//! The columns of the list of jobs. Jobs that wait share the first columns; what they wait for takes the others' place.
+//! The columns of the list of jobs. Jobs that wait or have ended share the first columns; what they wait for, or how they
+//! ended, takes the others' place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::UNKNOWN;
-use gtop_local::time::{Timestamp, format_duration};
-use gtop_model::{Job, JobState};
+use gtop_local::time::{Timestamp, format_age, format_duration};
+use gtop_model::{FinishedJob, Job, JobOutcome, JobState, nodeset};
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
@@ -50,7 +51,7 @@ const MAX_PROBLEM_WIDTH: u16 = 18;
 /// Width of a sign and a number.
 const SIGN_WIDTH: u16 = 3;
 
-/// The names of the columns that jobs that wait have too.
+/// The names of the columns that jobs that wait or have ended have too.
 const SHARED_COLUMNS: [&str; 4] = ["job", "jobname", "jobuser", "devices"];
 
 /// What cells are drawn from, apart from their row.
@@ -198,14 +199,50 @@ pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
     )
 }
 
-pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow) -> Line {
+/// Draws a job; `finished` has how it ended, if it has.
+pub(super) fn row<'a>(
+    table: &LaidOutJobList<'a>,
+    job: &'a Job,
+    row: &'a JobRow,
+    finished: Option<&FinishedJob>,
+) -> Line {
     let cells = JobListCells { job, row };
     let Some(load) = &row.load else {
+        let context = table.context.context;
+        let text = match finished {
+            Some(finished) => finished_text(finished, context),
+            None => waiting_text(job, context),
+        };
         let (count, _) = table.leading(|name| SHARED_COLUMNS.contains(&name));
         let line = table.part_of_row(..count, Line::new(), &cells, Fade::None);
-        return line.gap(table.room.gap).append(waiting_text(job, table.context.context));
+        return line.gap(table.room.gap).append(text);
     };
     table.row(Line::new(), &cells, Fade::if_old(load.fresh == 0))
+}
+
+/// Draws how a job ended, when, how long it ran and where.
+fn finished_text(finished: &FinishedJob, RenderContext { view, .. }: RenderContext<'_>) -> Line {
+    let job = &finished.job;
+    let tone = match finished.outcome {
+        JobOutcome::Completed | JobOutcome::Unknown => Tone::Faint,
+        JobOutcome::Cancelled => Tone::Plain,
+        JobOutcome::TimeLimit
+        | JobOutcome::Failed
+        | JobOutcome::NodeFailed
+        | JobOutcome::OutOfMemory
+        | JobOutcome::Preempted => Tone::Warn,
+    };
+    let nodes = job.allocations.iter().map(|allocation| allocation.node.as_str());
+    let parts = [
+        job.ends_at.map(|end| format!("{} ago", format_age(view.now.since(end)))),
+        job.run_time.map(|time| format!("ran {}", format_duration(time))),
+        (!job.allocations.is_empty()).then(|| nodeset::fold(nodes)),
+    ];
+    let line = Line::styled(finished.outcome_text(), tone);
+    parts
+        .into_iter()
+        .flatten()
+        .fold(line, |line, part| line.text(" · ", Tone::Faint).text(part, Tone::Faint))
 }
 
 /// Draws what a job without nodes waits for, and when it is expected to start.
