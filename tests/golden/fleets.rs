@@ -11,12 +11,12 @@ use gtop_model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, ConfigurationState,
     Counter, CpuTicks, DaemonDevices, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
     DeviceEvidence, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Event, EventKind,
-    FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
-    JobList, JobState, KernelLine, Link, ListedDevice, Megahertz, NodeName, NodeState, Percent,
-    Pressure, ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading,
-    Reason, Sample, SchedulerNode, SchedulerNodes, Source, SourceFault, SourceFaultKind, Space,
-    Throttle, TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor,
-    Watts,
+    FanSpeed, Fault, FaultKind, FinishedJob, FinishedJobs, Hello, HostFacts, HostReading,
+    HostSlowReading, Job, JobId, JobList, JobOutcome, JobState, KernelLine, Link, ListedDevice,
+    Megahertz, NodeName, NodeState, Percent, Pressure, ProcessKey, ProcessReading, ProcessState,
+    ProcessStatics, ProcessesReading, Reading, Reason, Sample, SchedulerNode, SchedulerNodes,
+    Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
+    UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop_ssh as ssh;
 
@@ -964,6 +964,59 @@ pub fn with_jobs() -> Fleet {
         Job { shown_id: "8451_[3-5%3]".into(), tasks: Some(3), ..array },
     ];
     with_job_list(every_state(), jobs)
+}
+
+/// [`with_jobs`], and jobs that have ended in different ways, one of them with a hostile name.
+pub fn with_finished_jobs() -> Fleet {
+    let fleet = with_jobs();
+    let finished = |id, name, user, minutes: u64, outcome| FinishedJob {
+        job: Job {
+            state: JobState::Ended,
+            ends_at: Some(NOW.minus(Duration::from_secs(minutes * 60))),
+            run_time: Some(Duration::from_secs(minutes * 100)),
+            devices_per_node: Some(8),
+            ..allocated(
+                running_job(id, name, user, (60, 3_600)),
+                &[("gpu01", DeviceAllocation::Unknown)],
+            )
+        },
+        outcome,
+        exit_code: Some(0),
+        signal: None,
+        cancelled_by: None,
+        devices: Some(8),
+    };
+    let list = vec![
+        FinishedJob {
+            exit_code: Some(1),
+            ..finished("8419", "llama-70b", "alice", 4, JobOutcome::Failed)
+        },
+        finished("8418", "eval", "alice", 50, JobOutcome::Completed),
+        FinishedJob {
+            signal: Some(9),
+            ..finished("8410", "a|b;$(x)", "bob", 130, JobOutcome::Failed)
+        },
+        finished("8409", "big", "bob", 140, JobOutcome::OutOfMemory),
+        finished("8400", "sweep", "alice", 900, JobOutcome::TimeLimit),
+        FinishedJob {
+            cancelled_by: Some("root".into()),
+            ..finished("8399", "idle", "carol", 1_200, JobOutcome::Cancelled)
+        },
+    ];
+    let list = FinishedJobs { list, at: Some(NOW), ..FinishedJobs::default() };
+    with_finished(&fleet, list)
+}
+
+/// [`with_jobs`] on a cluster without accounting.
+pub fn without_accounting() -> Fleet {
+    let error = Some("sacct failed: Slurm accounting storage is disabled".into());
+    with_finished(&with_jobs(), FinishedJobs { error, ..FinishedJobs::default() })
+}
+
+fn with_finished(fleet: &Fleet, finished: FinishedJobs) -> Fleet {
+    let list =
+        JobList { finished: finished.into(), ..JobList::clone(fleet.jobs.as_ref().unwrap()) };
+    fleet.with_jobs(Some(list.into()))
 }
 
 /// No nodes, and one pending job.

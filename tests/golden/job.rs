@@ -97,6 +97,28 @@ fn a_job_that_waits_stands_in_the_list_with_what_it_waits_for() {
 }
 
 #[test]
+fn jobs_that_have_ended_stand_below_with_how_they_ended() {
+    Scene::new("jobs-finished", &fleets::with_finished_jobs(), LIST).check(&[NARROW]);
+    let keys = [LIST, &[KeyCode::End, KeyCode::Enter]].concat();
+    let opened = screen(fleets::with_finished_jobs(), &keys, (80, 24));
+    assert!(opened.contains("job 8399 has ended: cancelled by root"), "{opened}");
+    let keys = [LIST, &[KeyCode::End, KeyCode::Char('i')]].concat();
+    let explained = screen(fleets::with_finished_jobs(), &keys, (120, 40));
+    for text in ["job 8399 idle", "cancelled by root", "from accounting"] {
+        assert!(explained.contains(text), "{text}: {explained}");
+    }
+}
+
+#[test]
+fn without_accounting_the_list_says_so_where_jobs_would_be_that_have_ended() {
+    let rows = screen(fleets::without_accounting(), LIST, (80, 24));
+    let text = "finished jobs are not known: sacct failed: Slurm accounting storage is disabled";
+    assert_eq!(rows.matches(text).count(), 1, "{rows}");
+    let rows = screen(fleets::without_accounting(), LIST, (80, 8));
+    assert!(!rows.contains(text), "{rows}");
+}
+
+#[test]
 fn hundreds_of_jobs_that_wait_are_scrolled() {
     let keys = [LIST, &[KeyCode::End]].concat();
     let rows = screen(fleets::long_queue(400), &keys, (80, 24));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
-use crate::{IdleSpan, Node, User, is_busy, is_idle_held};
+use crate::{Fleet, IdleSpan, Node, User, is_busy, is_idle_held};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, JobId, NodeName};
 
@@ -38,7 +38,7 @@ pub struct UserUsage {
     pub fresh_nodes: usize,
 }
 
-/// A device that a user holds and leaves idle.
+/// A device that is held and left idle, by a user or by a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleDevice {
     /// Index of the node in the fleet.
@@ -47,6 +47,33 @@ pub struct IdleDevice {
     pub job: Option<JobId>,
     /// Since when; `None` if it was not idle at the samples that gtop has watched.
     pub span: Option<IdleSpan>,
+}
+
+impl IdleDevice {
+    /// Returns a device of the node at an index of the fleet, if it is idle-held, with the job that has it.
+    pub fn of(
+        fleet: &Fleet,
+        (node_index, node): (usize, &Node),
+        device: &Device,
+        job: Option<&JobId>,
+    ) -> Option<Self> {
+        let is_allocated = node.holdings.device(&device.uuid).is_allocated();
+        if !is_idle_held(node, device, is_allocated == Some(true)) {
+            return None;
+        }
+        // Idle times count under one name of the machine.
+        let waste = fleet.waste.node(fleet.machine_name(&node.name));
+        let span = waste.and_then(|waste| waste.idle.get(&device.uuid)).cloned();
+        Some(Self { node_index, uuid: Arc::clone(&device.uuid), job: job.cloned(), span })
+    }
+
+    /// Sorts devices, those first that have been idle for longest.
+    pub fn sort(devices: &mut [Self]) {
+        // Devices of which nothing is known have begun to be idle just now.
+        devices.sort_by_key(|idle| {
+            idle.span.as_ref().map_or(Timestamp::from_micros(i64::MAX), |span| span.since)
+        });
+    }
 }
 
 /// Usage of one user on one node.
@@ -121,10 +148,7 @@ impl Users {
         usage.watched_since = fleet_view.fleet.waste.since;
         add_waste(fleet_view, &mut users);
         for user_usage in users.values_mut() {
-            // Devices of which nothing is known have begun to be idle just now.
-            user_usage.idle.sort_by_key(|idle| {
-                idle.span.as_ref().map_or(Timestamp::from_micros(i64::MAX), |span| span.since)
-            });
+            IdleDevice::sort(&mut user_usage.idle);
         }
         usage.entries = users.into_iter().collect();
         usage
@@ -195,7 +219,6 @@ impl Users {
         (node_index, node, devices): (usize, &Node, impl Iterator<Item = &'a Device>),
         holders: &BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>,
     ) {
-        let waste = fleet_view.fleet.waste.node(&node.name);
         for device in devices {
             self.devices += 1;
             let Some(holders) = holders.get(&device.uuid) else { continue };
@@ -205,18 +228,15 @@ impl Users {
             }
             self.held += 1;
             let is_busy = is_busy(device);
-            let is_allocated = node.holdings.device(&device.uuid).is_allocated();
-            let is_idle_held = is_idle_held(node, device, is_allocated == Some(true));
+            let idle = IdleDevice::of(&fleet_view.fleet, (node_index, node), device, None);
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for (user, job) in holders {
                 let user_usage = users.entry(user.clone()).or_default();
                 user_usage.devices += 1;
                 user_usage.busy += usize::from(is_busy);
-                if is_idle_held {
+                if let Some(idle) = &idle {
                     user_usage.idle_held += 1;
-                    let span = waste.and_then(|waste| waste.idle.get(&device.uuid)).cloned();
-                    let (uuid, job) = (Arc::clone(&device.uuid), job.clone());
-                    user_usage.idle.push(IdleDevice { node_index, uuid, job, span });
+                    user_usage.idle.push(IdleDevice { job: job.clone(), ..idle.clone() });
                 }
                 if let Some(power) = power {
                     let sum =
@@ -309,7 +329,7 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fleet, JobLookup, Process, SourceState, Waste};
+    use crate::{JobLookup, Process, SourceState, Waste};
     use gtop_model::{
         Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
         ProcessStatics, Reading, Reason, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,

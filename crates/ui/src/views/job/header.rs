@@ -9,13 +9,17 @@ use crate::views::job::summary::JobSummary;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::FleetView;
+use gtop_fleet::insight::node_status::device_label;
+use gtop_fleet::insight::users::IdleDevice;
 use gtop_fleet::{ACTIVE_PERCENT, Evidence};
 use gtop_local::text::{counted, width_of};
-use gtop_local::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Job, JobState, SchedulerWords};
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
+/// How many idle devices are named.
+const MAX_IDLE_NAMES: usize = 3;
 /// Width of a number in a distribution.
 const NUMBER_WIDTH: u16 = 8;
 /// Widest sparkline.
@@ -40,7 +44,7 @@ pub(super) fn lines(
     }
     if height >= MIN_HEIGHTS[0] {
         let max_findings = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
-        lines.extend(note_lines(summary, words, width, max_findings));
+        lines.extend(note_lines(summary, fleet_view, width, max_findings));
     }
     lines
 }
@@ -222,7 +226,7 @@ fn worst_outlier(summary: &JobSummary, metric: ComparedMetric) -> Option<String>
 /// Lists excluded nodes, disputed nodes, idle-held devices and findings.
 fn note_lines(
     summary: &JobSummary,
-    words: &SchedulerWords,
+    fleet_view: &FleetView,
     width: u16,
     max_findings: usize,
 ) -> Vec<Line> {
@@ -235,19 +239,13 @@ fn note_lines(
         lines.push(line.text(text, Tone::Faint).truncated(width));
     }
     if let Some(names) = &summary.disputed {
-        let text = format!("processes contradict {} on {names}", words.name);
+        let scheduler = fleet_view.fleet.scheduler().words.name;
+        let text = format!("processes contradict {scheduler} on {names}");
         let line = Line::styled(text, Tone::Warn);
         let line = line.text(" · showing the devices its processes use", Tone::Faint);
         lines.push(line.truncated(width));
     }
-    let load = &summary.load;
-    if let Some(shares) = load.utilization.as_ref().filter(|shares| shares.max < ACTIVE_PERCENT)
-        && summary.findings.is_empty()
-    {
-        let reporting = if shares.count == load.measured { "" } else { "reporting " };
-        let text = format!("idle-held: none of its {} {reporting}devices is busy", shares.count);
-        lines.push(Line::styled(text, Tone::Warn).truncated(width));
-    }
+    lines.extend(idle_line(summary, fleet_view).map(|line| line.truncated(width)));
     let count = summary.findings.len();
     let shown = count.min(max_findings);
     for (index, finding) in summary.findings.iter().take(shown).enumerate() {
@@ -260,6 +258,44 @@ fn note_lines(
         lines.push(line.append(more).truncated(width));
     }
     lines
+}
+
+/// Says which devices the job leaves idle and for how long; if no device is busy, since when none has been.
+fn idle_line(summary: &JobSummary, fleet_view: &FleetView) -> Option<Line> {
+    let (load, now) = (&summary.load, fleet_view.now);
+    let none_busy = load.utilization.as_ref().filter(|shares| shares.max < ACTIVE_PERCENT);
+    if let Some(shares) = none_busy.filter(|_| summary.findings.is_empty()) {
+        let count = shares.count;
+        let reporting = if count == load.measured { "" } else { "reporting " };
+        let text = match load.idle_since() {
+            Some((since, is_lower_bound)) => {
+                let least = if is_lower_bound { "at least " } else { "" };
+                let span = format_age(now.since(since));
+                format!("none of its {count} {reporting}devices has been busy for {least}{span}")
+            }
+            None => format!("none of its {count} {reporting}devices is busy"),
+        };
+        return Some(Line::styled(format!("idle-held: {text}"), Tone::Warn));
+    }
+    let count = load.idle_held.len();
+    let all = load.device_total().filter(|_| count > 0)?;
+    let names = load.idle_held.iter().take(MAX_IDLE_NAMES).filter_map(|idle| {
+        let node = fleet_view.fleet.nodes.get(idle.node_index)?;
+        let device = device_label(node, node.device(&idle.uuid)?);
+        let span = idle_time(idle, now).map(|span| format!(" for {span}")).unwrap_or_default();
+        Some(format!("{}:{device}{span}", node.name.label()))
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = if count > MAX_IDLE_NAMES { ", …" } else { "" };
+    let line = Line::styled(format!("idle-held: {count} of {all} devices"), Tone::Warn);
+    Some(line.text(format!(" · {names}{more}"), Tone::Faint))
+}
+
+/// Returns how long a device has been idle, with a `+` if it may be longer; `None` if that is not known.
+pub(super) fn idle_time(idle: &IdleDevice, now: Timestamp) -> Option<String> {
+    let span = idle.span.as_ref()?;
+    let more = if span.is_lower_bound { "+" } else { "" };
+    Some(format!("{}{more}", format_age(now.since(span.since))))
 }
 
 /// Draws a job that has ended.
@@ -291,7 +327,6 @@ mod tests {
     use crate::widgets::number_format::Units;
     use gtop_fleet::Fleet;
     use gtop_model::JobId;
-    use gtop_model::UNNAMED_SCHEDULER;
 
     fn time_text(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
         let started_at = Timestamp::from_micros(1_795_403_970_000_000);
@@ -330,10 +365,11 @@ mod tests {
             let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
             let summary = JobSummary::build(&fleet_view, entry, Units::default());
-            let lines = note_lines(&summary, &UNNAMED_SCHEDULER.words, 200, 3);
-            lines.iter().any(|line| {
-                line.plain_text().contains("processes contradict the scheduler on gpu01")
-            })
+            let lines = note_lines(&summary, &fleet_view, 200, 3);
+            lines
+                .iter()
+                .map(Line::plain_text)
+                .any(|line| line.contains("processes contradict ") && line.contains(" on gpu01"))
         };
         assert!(is_disputed("7") && !is_disputed("11"));
     }

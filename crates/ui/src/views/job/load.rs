@@ -4,8 +4,10 @@ use crate::views::job::distribution::Distribution;
 use crate::views::job::metric::ComparedMetric;
 use gtop_fleet::insight::jobs::{JobEntry, JobNode};
 use gtop_fleet::insight::node_status::{NodeStatus, device_label};
+use gtop_fleet::insight::users::IdleDevice;
 use gtop_fleet::insight::{FleetView, Severity};
 use gtop_fleet::{Node, is_idle};
+use gtop_local::time::Timestamp;
 use gtop_model::{Allocation, Device, DeviceFault};
 
 /// What the devices of a job do. A device with slices counts as one. With a filter, only what matches counts, but for
@@ -30,6 +32,8 @@ pub(super) struct JobLoad {
     pub(super) reporting: usize,
     /// The device of the lowest utilization, as `gpu02:3`.
     pub(super) lowest: Option<String>,
+    /// The devices that are idle-held, those first that have been idle for longest.
+    pub(super) idle_held: Vec<IdleDevice>,
     idle: usize,
     /// True if a device reports whether it is idle: the activity of a slice, its utilization elsewhere, does not.
     knows_idle: bool,
@@ -53,7 +57,7 @@ impl JobLoad {
             if !load.add_node(node, fleet_view) {
                 continue;
             }
-            load.add_devices(node, job_node);
+            load.add_devices(fleet_view, node, job_node);
             for (_, device) in job_node.devices(node) {
                 let Some(share) = ComparedMetric::Utilization.read(device) else { continue };
                 shares.push(share);
@@ -62,6 +66,7 @@ impl JobLoad {
                 }
             }
         }
+        IdleDevice::sort(&mut load.idle_held);
         load.utilization = Distribution::of(&shares, ComparedMetric::Utilization.tolerance());
         load.lowest = lowest.map(|(_, node, device)| {
             format!("{}:{}", node.name.label(), device_label(node, device))
@@ -106,8 +111,12 @@ impl JobLoad {
     }
 
     /// Counts the devices of a fresh node by what they do.
-    fn add_devices(&mut self, node: &Node, job_node: &JobNode) {
+    fn add_devices(&mut self, fleet_view: &FleetView, node: &Node, job_node: &JobNode) {
         for (_, device) in job_node.devices(node) {
+            let place = job_node.node_index.map(|index| (index, node));
+            self.idle_held.extend(
+                place.and_then(|place| IdleDevice::of(&fleet_view.fleet, place, device, None)),
+            );
             self.measured += 1;
             let is_reporting = device.load().get().is_some();
             self.knows_idle |= is_reporting;
@@ -130,6 +139,15 @@ impl JobLoad {
     /// Returns the number of idle devices; `None` if no device reports its utilization.
     pub(super) fn idle(&self) -> Option<usize> {
         self.knows_idle.then_some(self.idle)
+    }
+
+    /// Returns since when none of its devices has been busy, and true if it may be for longer; `None` if one is, or if that is
+    /// not known.
+    pub(super) fn idle_since(&self) -> Option<(Timestamp, bool)> {
+        let spans: Option<Vec<_>> = self.idle_held.iter().map(|idle| idle.span.as_ref()).collect();
+        let spans = spans.filter(|spans| self.device_total() == Some(spans.len()))?;
+        let is_lower_bound = spans.iter().all(|span| span.is_lower_bound);
+        Some((spans.iter().map(|span| span.since).max()?, is_lower_bound))
     }
 
     /// Returns the number of devices far from the others; `None` if no device reports its utilization.
@@ -194,8 +212,7 @@ mod tests {
 
     use super::*;
     use gtop_fleet::query::Filter;
-    use gtop_fleet::{Fleet, SourceState};
-    use gtop_local::time::Timestamp;
+    use gtop_fleet::{Fleet, JobLookup, SourceState, Waste};
     use gtop_model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -245,6 +262,40 @@ mod tests {
             assert_eq!((load.idle(), load.reporting), (Some(idle), reporting));
             assert_eq!((load.measured, shares), (measured, Some(measured)));
             assert_eq!((load.fresh, load.matching_nodes, load.nodes), (fresh, nodes, 2));
+        }
+    }
+
+    #[test]
+    fn a_job_leaves_idle_what_its_user_does_for_as_long() {
+        let nodes = vec![node("idle", 1.0), node("busy", 90.0)];
+        let held_by = |nodes: &[&str]| {
+            let allocation = |name: &&str| Allocation {
+                node: NodeName::new(name).unwrap(),
+                devices: DeviceAllocation::Indices([0, 1, 2].into()),
+            };
+            let allocations = nodes.iter().map(allocation).collect();
+            let starts_at = Some(NOW.minus(Duration::from_secs(700)));
+            Job { allocations, starts_at, ..Job::example("7") }
+        };
+        for (job, count, has_busy) in [
+            (held_by(&["idle"]), 3, false),
+            (held_by(&["idle", "busy"]), 3, true),
+            (held_by(&["busy"]), 0, true),
+        ] {
+            let jobs = Arc::new(JobList { jobs: vec![job], ..JobList::default() });
+            let fleet = Fleet::new(nodes.clone().into()).with_jobs(Some(Arc::clone(&jobs)));
+            let waste = Waste::seeded(fleet.nodes.iter(), Some(&JobLookup::of(Some(&jobs))));
+            let fleet = Fleet { waste: Arc::new(waste), ..fleet };
+            let later = NOW.plus(Duration::from_secs(2));
+            let view = FleetView::new(fleet, later);
+            let load = JobLoad::of(&view, &view.job_index().entries[0]);
+            let users = view.users();
+            let of_users = users.entries.iter().flat_map(|(_, usage)| &usage.idle);
+            let spans: Vec<_> = of_users.map(|idle| (&idle.uuid, &idle.span)).collect();
+            let own: Vec<_> = load.idle_held.iter().map(|idle| (&idle.uuid, &idle.span)).collect();
+            assert_eq!((own.len(), &own), (count, &spans));
+            let since = load.idle_since().map(|(since, _)| since);
+            assert_eq!(since, (!has_busy).then_some(NOW));
         }
     }
 }

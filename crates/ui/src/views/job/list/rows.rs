@@ -413,8 +413,9 @@ mod tests {
     use gtop_fleet::query::Filter;
     use gtop_fleet::{Fleet, Node, SourceState};
     use gtop_model::{
-        Allocation, Device, DeviceActivity, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello,
-        HostFacts, JobList, Link, NodeName, Percent, Reading, Reason, Source,
+        Allocation, Device, DeviceActivity, DeviceAllocation, DeviceFault, Fault, FaultKind,
+        FinishedJobs, Hello, HostFacts, JobList, JobOutcome, Link, NodeName, Percent, Reading,
+        Reason, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -514,6 +515,34 @@ mod tests {
         assert_eq!(ids(&fleet_view, SortOrder::by("worst")), ["3", "4", "2", "5", "1", "6"]);
         let reversed = SortOrder { is_reversed: true, ..SortOrder::by("worst") };
         assert_eq!(ids(&fleet_view, reversed), ["1", "2", "4", "3", "6", "5"]);
+    }
+
+    #[test]
+    fn jobs_that_have_ended_come_last_in_any_order_and_match_by_what_is_known_of_them() {
+        let finished = |id: &str, user| FinishedJob {
+            job: Job { state: JobState::Ended, ..job(id, user, &[("a", &[])]) },
+            outcome: JobOutcome::Completed,
+            exit_code: Some(0),
+            signal: None,
+            cancelled_by: None,
+            devices: None,
+        };
+        let list = vec![finished("9", "bob"), finished("8", "ada")];
+        for (filter, expected, counted) in [
+            ("", &["3", "4", "2", "5", "1", "6", "9", "8"][..], 2),
+            ("jobuser=ada", &["3", "4", "2", "5", "8"], 1),
+            ("jobstate=ended", &["9", "8"], 2),
+        ] {
+            let mut fleet_view = view(some_jobs(), filter);
+            let jobs = JobList::clone(fleet_view.fleet.jobs.as_ref().unwrap());
+            let finished = Arc::new(FinishedJobs { list: list.clone(), ..FinishedJobs::default() });
+            fleet_view.fleet.jobs = Some(Arc::new(JobList { finished, ..jobs }));
+            let rows = JobRows::of(&fleet_view, SortOrder::by("worst"), None);
+            assert_eq!(ids_of(&fleet_view, &rows), expected, "{filter}");
+            assert_eq!(rows.counts.finished, counted, "{filter}");
+            let reversed = SortOrder { is_reversed: true, ..SortOrder::by("job") };
+            assert!(ids(&fleet_view, reversed).ends_with(&["8".to_owned()]), "{filter}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::render_context::RenderContext;
 use crate::timeline::time_text;
+use crate::views::job::header::idle_time;
 use crate::views::job::list::rows::{JobRow, JobRows, rises};
 use crate::views::job::load::JobLoad;
 use crate::views::job::series::MeanSeries;
@@ -39,11 +40,13 @@ const WORST_HELP: &str = "your jobs first; on top the worst of the last 30 s";
 
 const DEVICES_HELP: &str = "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ; with a filter, 8/24: those \
      that match, of all; only these count in the columns behind";
+const IDLE_HELD_HELP: &str =
+    "its devices that are idle-held, and for how long the first of them has been";
 const PROBLEM_HELP: &str = "what is wrong with its devices and nodes: lost, faulty or with ECC errors; down or stale; these jobs \
      stand first";
 
 /// All columns of the list; the id always comes first.
-pub const COLUMN_SPECS: [ColumnSpec; 12] = table::specs(&JobListTable::COLUMNS);
+pub const COLUMN_SPECS: [ColumnSpec; 13] = table::specs(&JobListTable::COLUMNS);
 
 /// Width from which problems are shown as texts.
 const WIDE_WIDTH: u16 = 100;
@@ -79,7 +82,7 @@ type Column<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
 pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
 impl<'a> JobListTable<'a> {
-    const COLUMNS: [Column<'a>; 12] = [
+    const COLUMNS: [Column<'a>; 13] = [
         Column::left("ID", 0, |_, cells, _| {
             Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
         })
@@ -143,6 +146,14 @@ impl<'a> JobListTable<'a> {
         Column::right("IDLE", 4, |_, cells, _| Cell::count(cells.load(JobLoad::idle), Tone::Warn))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
             .rank(2),
+        Column::left("IDLE-HELD", 10, |table, cells, _| {
+            let Some(load) = &cells.row.load else { return UNKNOWN.into() };
+            let Some(longest) = load.idle_held.first() else { return Cell::from(String::new()) };
+            let span = idle_time(longest, table.context.view.now).unwrap_or_default();
+            Cell::toned(format!("{} {span}", load.idle_held.len()), Tone::Warn)
+        })
+        .named("idle-held", "idle", IDLE_HELD_HELP)
+        .rank(11),
         Column::right("OUTL", 4, |_, cells, _| {
             Cell::count(cells.load(JobLoad::outliers), Tone::Warn)
         })
