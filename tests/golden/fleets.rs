@@ -968,7 +968,6 @@ pub fn with_jobs() -> Fleet {
 
 /// [`with_jobs`], and jobs that have ended in different ways, one of them with a hostile name.
 pub fn with_finished_jobs() -> Fleet {
-    let fleet = with_jobs();
     let finished = |id, name, user, minutes: u64, outcome| FinishedJob {
         job: Job {
             state: JobState::Ended,
@@ -1004,16 +1003,16 @@ pub fn with_finished_jobs() -> Fleet {
         },
     ];
     let list = FinishedJobs { list, at: Some(NOW), ..FinishedJobs::default() };
-    with_finished(&fleet, list)
+    with_finished(with_jobs(), list)
 }
 
 /// [`with_jobs`] on a cluster without accounting.
 pub fn without_accounting() -> Fleet {
     let error = Some("sacct failed: Slurm accounting storage is disabled".into());
-    with_finished(&with_jobs(), FinishedJobs { error, ..FinishedJobs::default() })
+    with_finished(with_jobs(), FinishedJobs { error, ..FinishedJobs::default() })
 }
 
-fn with_finished(fleet: &Fleet, finished: FinishedJobs) -> Fleet {
+fn with_finished(fleet: Fleet, finished: FinishedJobs) -> Fleet {
     let list =
         JobList { finished: finished.into(), ..JobList::clone(fleet.jobs.as_ref().unwrap()) };
     fleet.with_jobs(Some(list.into()))

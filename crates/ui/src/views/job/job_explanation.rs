@@ -1,6 +1,7 @@
 //! Explains a job: the state of its devices, then what the scheduler reports.
 
 use crate::render_context::RenderContext;
+use crate::timeline::time_text;
 use crate::views::job::load::JobLoad;
 use crate::views::job::summary::JobSummary;
 use crate::widgets::explanation::{Explanation, Fact, Remark};
@@ -21,13 +22,18 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let fleet_view = context.view;
     let format = (context.options.units(), context.zone);
     let at = JobAt { job: job.clone(), now: fleet_view.now };
-    let facts = Fact::of_metrics(JOB.iter(), &at, format);
+    let mut facts = Fact::of_metrics(JOB.iter(), &at, format);
     let list = fleet_view.fleet.jobs.as_ref();
     if let Some(finished) = list.and_then(|list| list.finished.job(&job.shown_id))
         && job.state == JobState::Ended
     {
+        // It has no latest end and no time left.
+        facts.retain(|fact| !["end", "left"].contains(&&*fact.name));
+        let ended = job.ends_at.map(|at| time_text(at, context.zone, "%a %H:%M:%S"));
+        let ended = Fact::of_cell("ended", ended.unwrap_or_default(), "when it ended");
+        let how = [vec![ended], finished_facts(finished)].concat();
         return Explanation::new(format!("job {} {}", job.shown_id, job.name))
-            .with_numbers("how it ended", None, finished_facts(finished))
+            .with_numbers("how it ended", None, how)
             .with_numbers("from accounting", list.and_then(|list| list.finished.at), facts);
     }
     let listed_at = list.and_then(|list| list.at);
