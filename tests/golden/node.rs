@@ -131,20 +131,15 @@ fn two_minutes_later() -> Timestamp {
     NOW.plus(Duration::from_secs(119))
 }
 
-/// Shows a busy node for two minutes, one frame per second.
-fn show_for_two_minutes(ui: &mut Ui, letters: &str) {
+/// Watches a busy node for two minutes, and only then shows it.
+fn show_after_two_minutes(ui: &mut Ui, letters: &str) {
     let mut makers = vec![fleets::fully_metered("gpu01").up()];
     for second in 1..=119 {
-        let now = NOW.plus(Duration::from_secs(second));
-        ui.on_fleet(fleets::changing(&mut makers, second), now);
-        if second == 1 {
-            for letter in letters.chars() {
-                let code = KeyCode::Char(letter);
-                ui.on_key(crossterm::event::KeyEvent::from(code), now);
-            }
-        }
-        // Every second is recorded, whatever the size.
-        ui.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
+        ui.on_fleet(fleets::changing(&mut makers, second), NOW.plus(Duration::from_secs(second)));
+    }
+    for letter in letters.chars() {
+        let code = KeyCode::Char(letter);
+        ui.on_key(crossterm::event::KeyEvent::from(code), two_minutes_later());
     }
 }
 
@@ -153,7 +148,7 @@ fn charted(name: &'static str, display: DisplayOptions, letters: &'static str) -
     let ui = move |theme| {
         let mut ui = new_ui(Fleet::default(), theme);
         ui = ui.with_options(display.clone(), Keymap::default());
-        show_for_two_minutes(&mut ui, letters);
+        show_after_two_minutes(&mut ui, letters);
         ui
     };
     Scene::of(name, ui).at(two_minutes_later())
@@ -184,7 +179,7 @@ fn charted_metrics_are_chosen_from_a_menu() {
     // Power and temperature are added to what is charted.
     charted("node-chart-menu", default_display(), "Gpt").check(&[MEDIUM]);
     let mut menu = new_ui(Fleet::default(), DARK);
-    show_for_two_minutes(&mut menu, "Gpt");
+    show_after_two_minutes(&mut menu, "Gpt");
     menu.on_key(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
     let screen = text(&draw_at(&mut menu, MEDIUM, two_minutes_later())).join("\n");
     for word in ["0 util", "0 mem", "0 power", "0 temp"] {

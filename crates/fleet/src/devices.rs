@@ -5,8 +5,8 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::history::Metric;
 use crate::lasting_update::update_lasting;
+use crate::metrics::unsorted_charts;
 use crate::missing::{MissingDevices, device_event, is_told_gone, keep_indices};
 use crate::node::Node;
 use crate::rates::update_rates;
@@ -81,12 +81,19 @@ fn apply_devices(
     }
     apply_host_memory(node);
     update_lasting(node, source, sampled_at);
-    for device in node.devices.iter().filter(|device| device.fault.is_none()) {
-        if let Some(share) = device.load().get() {
-            node.history.record(&device.uuid, Metric::Utilization, sampled_at, share);
-        }
-        if let Some(share) = device.memory_share() {
-            node.history.record(&device.uuid, Metric::Memory, sampled_at, share);
+    record_charts(node, source, sampled_at);
+}
+
+/// Records what is charted of the devices of a source: each metric of all of them in turn, so that a limit on series costs
+/// a device its rarer ones.
+fn record_charts(node: &mut Node, source: &Source, at: Timestamp) {
+    let devices = node.devices.iter().zip(&*node.device_sources);
+    let devices = devices.filter(|(device, owner)| *owner == source && device.fault.is_none());
+    for chart in unsorted_charts() {
+        for (device, _) in devices.clone() {
+            if let Some(share) = chart.share(device) {
+                node.history.record(&device.uuid, chart.series(), at, share);
+            }
         }
     }
 }

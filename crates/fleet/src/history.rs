@@ -1,14 +1,14 @@
 //! The last minutes of a node, one point per second, and the last minute in finer steps while it is sampled often.
 //!
-//! A point is a percentage in steps of 0.5, stored in one byte.
+//! A point is one byte: a percentage in steps of 0.5, or a rate in steps of 9 %.
 //! All series of a node share one time base. Whole chunks are frozen and shared between snapshots;
 //! only the open one is ever copied, so it is short.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::metrics::Metric;
 use gtop_local::time::Timestamp;
-use gtop_model::Percent;
 
 /// Points per series in a chunk.
 const CHUNK_POINTS: usize = 25;
@@ -26,16 +26,10 @@ const NO_POINT: u8 = u8::MAX;
 /// Precedes a single point: all points of the chunk have this value.
 const CONSTANT: u8 = u8::MAX - 1;
 
-/// What a series measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Utilization of a device, in percent.
-    Utilization,
-    /// Device memory in use, in percent.
-    Memory,
-    /// CPU utilization of the host, in percent.
-    Cpu,
-}
+/// The lowest rate that is not 0, in bytes per second.
+const LOWEST_RATE: f32 = 1024.0;
+/// The steps in which a rate doubles; the highest one is more than 2 TiB/s.
+const RATE_STEPS: f32 = 8.0;
 
 /// The series of one node. In a close-up, what is called a second here is a [`CLOSE_UP_STEP`].
 #[derive(Clone, Debug)]
@@ -100,9 +94,9 @@ impl History {
     }
 
     /// Records a value for the second of `at`; points older than the open chunk are ignored.
-    pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
+    pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, value: f32) {
         if let Some(close_up) = &mut self.close_up {
-            Arc::make_mut(close_up).record(subject, metric, at, share);
+            Arc::make_mut(close_up).record(subject, metric, at, value);
         }
         let second = self.slot(at);
         self.advance_to(second);
@@ -128,7 +122,7 @@ impl History {
             self.open = self.open.iter().copied().chain(missing).collect();
         }
         if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(index * CHUNK_POINTS + point) {
-            *slot = half_percents(share);
+            *slot = point_of(metric, value);
         }
     }
 
@@ -189,7 +183,7 @@ impl History {
                 [CONSTANT, all] => *all,
                 points => *points.get(point % CHUNK_POINTS)?,
             };
-            (point != NO_POINT).then(|| f32::from(point) / 2.0)
+            (point != NO_POINT).then(|| value_of(metric, point))
         });
         points.collect()
     }
@@ -263,14 +257,25 @@ fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> A
     series.flat_map(|(points, _)| points).copied().collect()
 }
 
-/// Rounds down, so that a value below a threshold stays below it; 0.001 absorbs rounding errors of whole numbers.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share is between 0 and 100"
-)]
-fn half_percents(share: Percent) -> u8 {
-    (share.get() * 2.0 + 0.001).floor() as u8
+/// Returns the point of a value. A share is rounded down, so that it stays below a threshold; 0.001 absorbs rounding errors
+/// of whole numbers.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+fn point_of(metric: Metric, value: f32) -> u8 {
+    let point = match metric {
+        Metric::Share(_) => (value.clamp(0.0, 100.0) * 2.0 + 0.001).floor(),
+        Metric::Rate(_) if value < LOWEST_RATE => 0.0,
+        Metric::Rate(_) => (value / LOWEST_RATE).log2() * RATE_STEPS + 1.0,
+    };
+    (point.round() as u8).min(CONSTANT - 1)
+}
+
+/// Returns the value of a point.
+fn value_of(metric: Metric, point: u8) -> f32 {
+    match metric {
+        Metric::Share(_) => f32::from(point) / 2.0,
+        Metric::Rate(_) if point == 0 => 0.0,
+        Metric::Rate(_) => LOWEST_RATE * (f32::from(point - 1) / RATE_STEPS).exp2(),
+    }
 }
 
 #[cfg(test)]
@@ -281,16 +286,16 @@ mod tests {
         Timestamp::from_micros(second * 1_000_000)
     }
 
-    /// Returns the second modulo 100 as a percentage.
-    fn percent(second: i64) -> Percent {
-        Percent::of(u64::try_from(second % 100).unwrap(), 100).unwrap()
+    /// Returns the second modulo 100.
+    fn percent(second: i64) -> f32 {
+        f32::from(u8::try_from(second % 100).unwrap())
     }
 
     fn history_with(seconds: std::ops::Range<i64>, keep: u64) -> History {
         let mut history = History::new(Duration::from_secs(keep));
         let subject: Arc<str> = "GPU-1".into();
         for second in seconds {
-            history.record(&subject, Metric::Utilization, at(second), percent(second));
+            history.record(&subject, Metric::UTILIZATION, at(second), percent(second));
         }
         history
     }
@@ -298,9 +303,9 @@ mod tests {
     #[test]
     fn one_point_is_kept_per_second() {
         let history = history_with(1000..1010, 300);
-        let last = history.last("GPU-1", Metric::Utilization, at(1009), 3);
+        let last = history.last("GPU-1", Metric::UTILIZATION, at(1009), 3);
         assert_eq!(last, [Some(7.0), Some(8.0), Some(9.0)]);
-        assert_eq!(history.last("GPU-1", Metric::Utilization, at(1009), 3), last);
+        assert_eq!(history.last("GPU-1", Metric::UTILIZATION, at(1009), 3), last);
     }
 
     #[test]
@@ -316,16 +321,27 @@ mod tests {
         ] {
             let mut history = History::new(Duration::ZERO);
             let subject = "GPU-1".into();
-            history.record(&subject, Metric::Memory, at(5), Percent::new(share).unwrap());
-            assert_eq!(history.last("GPU-1", Metric::Memory, at(5), 1), [Some(expected)]);
+            history.record(&subject, Metric::MEMORY, at(5), share);
+            assert_eq!(history.last("GPU-1", Metric::MEMORY, at(5), 1), [Some(expected)]);
+        }
+    }
+
+    #[test]
+    fn rates_are_kept_in_steps_of_nine_percent() {
+        let mut history = History::new(Duration::ZERO);
+        for rate in [0.0, 1_023.0, 1_024.0, 43e6, 1e9, 93e9, 1e13] {
+            history.record(&"".into(), Metric::NETWORK_IN, at(5), rate);
+            let kept = history.last("", Metric::NETWORK_IN, at(5), 1)[0].unwrap();
+            let expected = if rate < LOWEST_RATE { 0.0 } else { rate.min(3e12) };
+            assert!((kept - expected).abs() <= expected * 0.05, "{rate}: {kept}");
         }
     }
 
     #[test]
     fn a_gap_stays_a_gap() {
         let mut history = history_with(1000..1003, 300);
-        history.record(&"GPU-1".into(), Metric::Utilization, at(1100), percent(7));
-        let last = history.last("GPU-1", Metric::Utilization, at(1101), 101);
+        history.record(&"GPU-1".into(), Metric::UTILIZATION, at(1100), percent(7));
+        let last = history.last("GPU-1", Metric::UTILIZATION, at(1101), 101);
         assert_eq!(last[..3], [Some(1.0), Some(2.0), None]);
         assert_eq!(last[98..], [None, Some(7.0), None]);
     }
@@ -333,7 +349,7 @@ mod tests {
     #[test]
     fn old_points_are_dropped_in_whole_chunks() {
         let history = history_with(0..1000, 300);
-        let last = history.last("GPU-1", Metric::Utilization, at(999), 1000);
+        let last = history.last("GPU-1", Metric::UTILIZATION, at(999), 1000);
         let known = last.iter().flatten().count();
         assert!((300..=420).contains(&known), "{known}");
         assert_eq!(last[999], Some(99.0));
@@ -341,18 +357,18 @@ mod tests {
 
     #[test]
     fn an_unknown_device_has_no_points() {
-        assert_eq!(history_with(0..9, 60).last("GPU-2", Metric::Memory, at(9), 2), [None, None]);
+        assert_eq!(history_with(0..9, 60).last("GPU-2", Metric::MEMORY, at(9), 2), [None, None]);
     }
 
     #[test]
     fn removing_a_device_drops_only_its_own_points() {
         let mut history = history_with(0..100, 300);
-        history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
-        history.record(&"".into(), Metric::Cpu, at(99), percent(3));
+        history.record(&"GPU-2".into(), Metric::UTILIZATION, at(99), percent(2));
+        history.record(&"".into(), Metric::CPU, at(99), percent(3));
         history.drop_series(&["GPU-1".into()]);
-        assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
-        assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
-        assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
+        assert_eq!(history.last("GPU-1", Metric::UTILIZATION, at(99), 1), [None]);
+        assert_eq!(history.last("GPU-2", Metric::UTILIZATION, at(99), 2), [None, Some(2.0)]);
+        assert_eq!(history.last("", Metric::CPU, at(99), 1), [Some(3.0)]);
     }
 
     #[test]
@@ -367,7 +383,7 @@ mod tests {
                     2 if second == 30 => 7,
                     _ => 50,
                 };
-                history.record(subject, Metric::Memory, at(second), percent(share));
+                history.record(subject, Metric::MEMORY, at(second), percent(share));
             }
         }
         let lengths: Vec<usize> = history.frozen.iter().map(|chunk| chunk.len()).collect();
@@ -376,7 +392,7 @@ mod tests {
             [2 + CHUNK_POINTS + 2, 2 + CHUNK_POINTS + CHUNK_POINTS, 2 + CHUNK_POINTS + 2]
         );
         let known =
-            |history: &History, subject: &str| history.last(subject, Metric::Memory, at(80), 81);
+            |history: &History, subject: &str| history.last(subject, Metric::MEMORY, at(80), 81);
         let expected = |share: fn(u8) -> u8| -> Vec<Option<f32>> {
             (0..80).map(|second| Some(share(second).into())).chain([None]).collect()
         };
@@ -398,17 +414,17 @@ mod tests {
         let moment = |step: u32| at(100).plus(CLOSE_UP_STEP * step);
         for step in 0..2000 {
             let share = percent(step.into());
-            history.record(&subject, Metric::Utilization, moment(step), share);
+            history.record(&subject, Metric::UTILIZATION, moment(step), share);
         }
         let last = |history: &History, count| {
             let close_up = history.close_up().unwrap();
-            close_up.last("GPU-1", Metric::Utilization, moment(1999), count)
+            close_up.last("GPU-1", Metric::UTILIZATION, moment(1999), count)
         };
         assert_eq!(last(&history, 3), [Some(97.0), Some(98.0), Some(99.0)]);
         let known = last(&history, 2000).into_iter().flatten().count();
         assert!((1200..=1250).contains(&known), "{known}");
         // The seconds go on beside it, with the last value of each.
-        let seconds = history.last("GPU-1", Metric::Utilization, moment(1999), 2);
+        let seconds = history.last("GPU-1", Metric::UTILIZATION, moment(1999), 2);
         assert_eq!(seconds, [Some(79.0), Some(99.0)]);
         history.drop_series(&["GPU-1".into()]);
         assert_eq!(last(&history, 1), [None]);
@@ -419,8 +435,8 @@ mod tests {
     #[test]
     fn a_long_absence_resets_the_history() {
         let mut history = history_with(0..100, 60);
-        history.record(&"GPU-1".into(), Metric::Utilization, at(1_000_000), percent(1));
-        let last = history.last("GPU-1", Metric::Utilization, at(1_000_000), 60);
+        history.record(&"GPU-1".into(), Metric::UTILIZATION, at(1_000_000), percent(1));
+        let last = history.last("GPU-1", Metric::UTILIZATION, at(1_000_000), 60);
         assert_eq!(last.iter().flatten().count(), 1);
     }
 }

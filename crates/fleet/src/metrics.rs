@@ -13,13 +13,15 @@ use gtop_model::{
     Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
 };
 
-pub use chart::{DeviceChart, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization};
+pub use chart::{
+    DeviceChart, Metric, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization,
+};
 pub use device::{DEVICE, DEVICE_AMD, DEVICE_DETAIL, DEVICE_TPU, DeviceMetric};
 pub use host::{HOST, HostMetric, is_slow_host_metric};
 pub use job::{JOB, JobAt, JobMetric};
 pub use process::{PROCESS, ProcessMetric, Usage, is_driver_metric};
 
-pub(crate) use chart::MetricChart;
+pub(crate) use chart::{MetricChart, host_values, unsorted_charts};
 
 mod chart;
 mod device;

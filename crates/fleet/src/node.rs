@@ -125,6 +125,16 @@ pub struct Traffic {
     pub outward: Bytes,
 }
 
+impl Traffic {
+    /// Returns the bytes per second of all, in and out; `None` if there are none.
+    pub fn sum(all: &[Self]) -> Option<(Bytes, Bytes)> {
+        let sum = |read: fn(&Self) -> Bytes| {
+            Bytes(all.iter().fold(0, |sum: u64, traffic| sum.saturating_add(read(traffic).0)))
+        };
+        (!all.is_empty()).then(|| (sum(|traffic| traffic.inward), sum(|traffic| traffic.outward)))
+    }
+}
+
 /// A process that uses a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::devices::{apply_backend, apply_xids};
 use crate::hidden::count_hidden;
-use crate::history::Metric;
 use crate::holdings::NodeHoldings;
+use crate::metrics::host_values;
 use crate::missing::MissingDevices;
 use crate::node::{Host, Node, Process};
 use crate::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
@@ -398,12 +398,14 @@ impl NodeBuilder {
         if host.cpu_utilization.get().is_some() {
             node.host.cpu = host.cpu_utilization;
         }
-        if let Some(share) = node.host.cpu.get() {
-            node.history.record(&self.host_subject, Metric::Cpu, at, share);
-        }
         update_boot_time(&mut node.host.fast.booted_at, host.booted_at);
         host.complete_from(&node.host.fast);
         node.host.fast = host;
+        for (metric, value) in host_values(&node.host) {
+            if let Some(value) = value {
+                node.history.record(&self.host_subject, metric, at, value);
+            }
+        }
     }
 
     fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
@@ -604,9 +606,10 @@ fn update_boot_time(known: &mut Reading<Timestamp>, mut newer: Reading<Timestamp
 mod tests {
     use super::*;
     use crate::Health;
+    use crate::metrics::{Metric, charts};
     use gtop_model::{
-        BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, EventKind,
-        Fault, FaultKind, Freshness, HostFacts, KernelLine, SourceFault, TransportKind,
+        BackendReading, BackendState, Celsius, DeviceCounters, DeviceFault, DevicesReading,
+        EventKind, Fault, FaultKind, Freshness, HostFacts, KernelLine, SourceFault, TransportKind,
         UsesReading,
     };
 
@@ -764,6 +767,43 @@ mod tests {
         let node = builder.node();
         assert_eq!(node.host.cpu.get().map(Percent::get), Some(75.0));
         assert_eq!(node.host.network[0].inward, Bytes(2_000));
+    }
+
+    #[test]
+    fn what_is_charted_is_recorded_as_samples_arrive() {
+        let mut builder = builder();
+        for (second, mebibytes) in [(0, 0), (1, 8), (2, 24)] {
+            let mut sample = host_sample(second * 1_000, 0, 0, mebibytes << 20);
+            let host = &mut sample.host.as_mut().unwrap().1;
+            host.memory_total = Reading::Known(Bytes(200));
+            host.memory_available = Reading::Known(Bytes(150));
+            builder.on_sample(sample);
+            let mut device = device("GPU-0", 0, 7.0);
+            device.temperature = Reading::checked(Celsius::new(60.0));
+            builder.on_sample(devices_sample(second * 1_000, vec![device]));
+        }
+        let node = builder.node();
+        let last = |subject, metric| node.history.last(subject, metric, at(2_000), 3);
+        let charts = charts();
+        let temperature = charts.iter().find(|chart| chart.alias == "temp").unwrap().series();
+        assert_eq!(last("GPU-0", temperature), [Some(60.0); 3]);
+        assert_eq!(last("GPU-0", Metric::MEMORY), [None; 3], "it is not reported");
+        assert_eq!(last("", Metric::HOST_MEMORY), [Some(25.0); 3]);
+        assert_eq!(last("", Metric::SWAP), [None; 3]);
+        let received = [8.0, 16.0].map(|mebibytes| Some(mebibytes * 1_048_576.0));
+        assert_eq!(last("", Metric::NETWORK_IN), [None, received[0], received[1]]);
+    }
+
+    #[test]
+    fn a_sample_records_only_devices_of_its_source() {
+        let mut builder = builder();
+        builder.on_sample(devices_sample(0, vec![device("GPU-0", 0, 7.0)]));
+        let mut other = devices_sample(1_000, vec![device("GPU-1", 1, 9.0)]);
+        other.backends[0].source = Source::new("amd");
+        builder.on_sample(other);
+        let node = builder.node();
+        let last = |subject| node.history.last(subject, Metric::UTILIZATION, at(1_000), 2);
+        assert_eq!((last("GPU-0"), last("GPU-1")), (vec![Some(7.0), None], vec![None, Some(9.0)]));
     }
 
     #[test]

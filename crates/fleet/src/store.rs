@@ -452,7 +452,8 @@ impl Urgency {
 mod tests {
     use super::*;
     use crate::history::History;
-    use crate::{Metric, Totals, User};
+    use crate::metrics::Metric;
+    use crate::{Totals, User};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
@@ -635,8 +636,7 @@ mod tests {
             node.history = History::new(Duration::from_secs(60));
             for second in 0..10 {
                 let at = Timestamp::from_micros(second * 1_000_000);
-                let idle = Percent::new(0.0).unwrap();
-                node.history.record(&"GPU-1".into(), Metric::Utilization, at, idle);
+                node.history.record(&"GPU-1".into(), Metric::UTILIZATION, at, 0.0);
             }
             Arc::new(node)
         });

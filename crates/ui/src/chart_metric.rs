@@ -13,8 +13,6 @@ impl ChartMetric {
     pub(crate) const UTILIZATION: Self = Self("util");
     /// Memory used, of the total.
     pub(crate) const MEMORY: Self = Self("mem");
-    /// Share of time in which clocks were throttled.
-    pub(crate) const THROTTLED: Self = Self("throttled");
 
     /// Parses an alias or a name used by earlier versions.
     pub fn from_name(name: &str) -> Option<Self> {

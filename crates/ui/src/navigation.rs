@@ -7,7 +7,6 @@ use crate::dialog::Dialog;
 use crate::dialog::explain::ExplanationDialog;
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
-use crate::node_panel::series::NodeSeries;
 use crate::process_order;
 use crate::render_context::{RenderContext, Size};
 use crate::request::NodeRequest;
@@ -448,7 +447,6 @@ impl Navigation {
     /// Forgets what follows from earlier snapshots: events, series, and pages with replies of live nodes.
     pub(crate) fn on_jump(&mut self) {
         self.events = events::State::default();
-        self.shared.panel.series = NodeSeries::default();
         self.fleet.forget_series();
         self.job.forget_series();
         self.processes.forget_series();

@@ -7,7 +7,6 @@ use crate::display_options::Density;
 use crate::drawn_view::PanelScroll;
 use crate::effect::Effect;
 use crate::node_panel::chart::ChartState;
-use crate::node_panel::series::NodeSeries;
 use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::ProcessTarget;
@@ -28,7 +27,6 @@ pub(crate) mod host;
 mod next_steps;
 pub(crate) mod panel;
 pub(crate) mod process_table;
-pub(crate) mod series;
 
 /// Columns by which one key press scrolls commands.
 const SCROLL_COLUMNS: usize = 8;
@@ -48,7 +46,6 @@ pub(crate) struct NodePanel {
     /// Density chosen with a key, `None` for that of the settings.
     pub(crate) density: Option<Density>,
     pub(crate) charts: ChartState,
-    pub(crate) series: NodeSeries,
     pub(crate) hides_processes: bool,
     /// The order of the processes, that of their own view.
     pub(crate) order: SortOrder,

@@ -1,10 +1,38 @@
-//! The charts of a device: a share over time, and the values that combine several readings.
+//! What is charted over time, of devices and hosts, and the values that combine several readings.
 
-use crate as fleet;
-use crate::metrics::{Field, device_fields};
+use crate::metrics::{DeviceMetric, Field, HostMetric, device_fields};
+use crate::{Host, Traffic};
 use gtop_model::{
     Bytes, Device, DeviceActivity, DeviceRates, DeviceStatics, Megahertz, Percent, Reading,
 };
+
+/// What a series of the history measures, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// A share, 0 to 100.
+    Share(&'static str),
+    /// Bytes per second.
+    Rate(&'static str),
+}
+
+impl Metric {
+    /// Utilization of a device.
+    pub const UTILIZATION: Self = Self::Share(DeviceMetric::UtilizationPercent.alias());
+    /// Device memory in use.
+    pub const MEMORY: Self = Self::Share(DeviceMetric::MemoryUsedBytes.alias());
+    /// Share of time in which clocks of a device were throttled.
+    pub const THROTTLED: Self = Self::Share(DeviceMetric::ThrottleReasons.alias());
+    /// CPU utilization of the host.
+    pub const CPU: Self = Self::Share(HostMetric::CpuPercent.alias());
+    /// Memory of the host in use.
+    pub const HOST_MEMORY: Self = Self::Share("hostmem");
+    /// Swap in use.
+    pub const SWAP: Self = Self::Share("swap");
+    /// What all network interfaces receive.
+    pub const NETWORK_IN: Self = Self::Rate("netin");
+    /// What all network interfaces send.
+    pub const NETWORK_OUT: Self = Self::Rate("netout");
+}
 
 /// How a metric of an `S` is charted.
 #[derive(Clone, Copy, Debug)]
@@ -17,22 +45,16 @@ pub struct MetricChart<S> {
     pub help: &'static str,
     /// Returns the share to draw, 0 to 100; if `None`, it is the value of the metric.
     pub share: Option<fn(&S) -> Option<f32>>,
-    /// The history of the fleet that records it, if one does.
-    pub history: Option<fleet::Metric>,
 }
 
 impl<S> MetricChart<S> {
     pub(super) const fn new(rank: u8, key: char, help: &'static str) -> Self {
-        Self { rank, key, help, share: None, history: None }
+        Self { rank, key, help, share: None }
     }
 
     /// Draws a share other than the value.
     pub(super) const fn share(self, share: fn(&S) -> Option<f32>) -> Self {
         Self { share: Some(share), ..self }
-    }
-
-    pub(super) const fn history(self, history: fleet::Metric) -> Self {
-        Self { history: Some(history), ..self }
     }
 }
 
@@ -48,6 +70,11 @@ pub struct DeviceChart {
 }
 
 impl DeviceChart {
+    /// Returns what its series in the history measures.
+    pub const fn series(&self) -> Metric {
+        Metric::Share(self.alias)
+    }
+
     /// Returns the current share for the graph, 0 to 100.
     pub fn share(&self, device: &Device) -> Option<f32> {
         match self.metric.share {
@@ -66,12 +93,40 @@ const PCIE: DeviceChart = DeviceChart {
 
 /// Returns all charts, in the order of the menu.
 pub fn charts() -> Vec<DeviceChart> {
+    let mut charts: Vec<DeviceChart> = unsorted_charts().collect();
+    charts.sort_by_key(|chart| chart.metric.rank);
+    charts
+}
+
+/// Returns all charts, in the order of the metrics.
+pub(crate) fn unsorted_charts() -> impl Iterator<Item = DeviceChart> {
     let of_fields = device_fields().filter_map(|field| {
         Some(DeviceChart { alias: field.alias, metric: field.chart.as_ref()?, field: Some(field) })
     });
-    let mut charts: Vec<DeviceChart> = of_fields.chain([PCIE]).collect();
-    charts.sort_by_key(|chart| chart.metric.rank);
-    charts
+    of_fields.chain([PCIE])
+}
+
+/// Returns what is charted of a host, with its current values.
+pub(crate) fn host_values(host: &Host) -> [(Metric, Option<f32>); 5] {
+    let fast = &host.fast;
+    let (inward, outward) = Traffic::sum(&host.network).unzip();
+    [
+        (Metric::CPU, host.cpu.get().map(Percent::get)),
+        (Metric::HOST_MEMORY, used_share(fast.memory_total, fast.memory_available)),
+        (Metric::SWAP, used_share(fast.swap_total, fast.swap_free)),
+        (Metric::NETWORK_IN, inward.map(number)),
+        (Metric::NETWORK_OUT, outward.map(number)),
+    ]
+}
+
+fn used_share(total: Reading<Bytes>, free: Reading<Bytes>) -> Option<f32> {
+    let (total, free) = total.zip(free).get()?;
+    Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is drawn")]
+const fn number(bytes: Bytes) -> f32 {
+    bytes.0 as f32
 }
 
 /// Returns the [load](Device::load) in percent.

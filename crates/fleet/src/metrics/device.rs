@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::Metric;
 use crate::metrics::chart::{
     MetricChart, bandwidth_share, clock_share, nvlink_rates, pcie_rates, throttled_share,
     utilization,
@@ -23,7 +22,7 @@ metrics! {
         UtilizationPercent = Share("utilization_percent", "util",
             "share of time in which the device was executing work; in MIG mode, by hardware counters",
             |device| device.load().into())
-            .chart(MetricChart::new(1, 'u', "utilization").share(utilization).history(Metric::Utilization));
+            .chart(MetricChart::new(1, 'u', "utilization").share(utilization));
         MemoryUtilizationPercent = Share("memory_utilization_percent", "membw",
             "share of time in which device memory was read or written",
             memory_utilization)
@@ -31,7 +30,7 @@ metrics! {
                 .share(|device: &Device| bandwidth_share(device).get().map(Percent::get)));
         MemoryUsedBytes = Integer("memory_used_bytes", "mem", "device memory in use", memory_used)
             .chart(MetricChart::new(2, 'm', "memory in use")
-                .share(|device: &Device| device.memory_share().map(Percent::get)).history(Metric::Memory));
+                .share(|device: &Device| device.memory_share().map(Percent::get)));
         MemoryTotalBytes = Integer("memory_total_bytes", "memtotal", "total device memory", memory_total);
         MemoryFreeBytes = Integer("memory_free_bytes", "memfree", "free device memory", memory_free);
         MemoryReservedBytes = Integer("memory_reserved_bytes", "memreserved",

@@ -1,15 +1,12 @@
 //! The chart pane of a node: graphs of up to four metrics of each device.
 
-use std::sync::Arc;
-
 use crate::action::{Action, NodeAction};
 use crate::chart_metric::ChartMetric;
 use crate::dialog::Dialog;
 use crate::display_options::DisplayOptions;
 use crate::node_panel::attributes::{AttributeContext, chart_end_text, chart_text, device_fade};
-use crate::node_panel::close_up::{chart_step, metric_points, series_points};
+use crate::node_panel::close_up::{chart_step, metric_points};
 use crate::node_panel::host::newest_label;
-use crate::node_panel::series::{NodeSeries, SeriesId};
 use crate::render_context::RenderContext;
 use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::widgets::line::{Line, Tone};
@@ -115,7 +112,6 @@ impl ChartGrid {
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    series: &NodeSeries,
     charts: &ChartState,
     top: usize,
     (width, height): (u16, usize),
@@ -133,7 +129,7 @@ pub(crate) fn lines(
         step: chart_step(node),
     };
     let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
-    let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
+    let pane = Pane { context, node, graph, label: widest.unwrap_or(1).min(4) };
     // Graphs that do not fit scroll with the device table.
     let visible = grid.columns * grid.rows;
     let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
@@ -172,7 +168,6 @@ pub(crate) fn lines(
 struct Pane<'a> {
     context: RenderContext<'a>,
     node: &'a Node,
-    series: &'a NodeSeries,
     graph: Graph,
     label: u16,
 }
@@ -180,7 +175,7 @@ struct Pane<'a> {
 impl Pane<'_> {
     /// Draws the graph of one metric of one device, with its label in front.
     fn graph_of(&self, index: usize, device: &Device, chart: &DeviceChart) -> Vec<Line> {
-        let Self { context, node, series, graph, .. } = *self;
+        let Self { context, node, graph, .. } = *self;
         let now = context.view.now;
         let count = graph.visible_points(now);
         let source = node.device_sources.get(index);
@@ -188,12 +183,7 @@ impl Pane<'_> {
         let taken_at = source.and_then(|source| node.source(source)?.taken_at);
         // What is no longer measured keeps its last graph.
         let now = taken_at.filter(|_| fade == Fade::All).unwrap_or(now);
-        let points = if let Some(history_metric) = chart.metric.history {
-            metric_points(node, (&device.uuid, history_metric), source, now, count)
-        } else {
-            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
-            series_points(node, series, &id, now, count)
-        };
+        let points = metric_points(node, (&device.uuid, chart.series()), source, now, count);
         let units = context.options.units();
         let attributes = AttributeContext { node, device, units };
         let end = chart_end_text(chart, attributes);

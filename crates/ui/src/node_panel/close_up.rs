@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use crate::node_panel::host::{history_points, hold_time, repeated};
-use crate::node_panel::series::{NodeSeries, SeriesId};
-use gtop_fleet::{CLOSE_UP_STEP, Metric, Node};
+use gtop_fleet::metrics::Metric;
+use gtop_fleet::{CLOSE_UP_STEP, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::Source;
-
-/// Steps of a close-up in a second.
-const STEPS_PER_SECOND: i64 = 20;
 
 /// Returns the time between two points of a node's charts.
 pub(crate) fn chart_step(node: &Node) -> Duration {
@@ -33,32 +30,6 @@ pub(crate) fn metric_points(
     repeated(close_up.last(subject, metric, now, count + hold), hold)
 }
 
-/// Returns the last `count` points of a series that is kept per second, each [`chart_step`] long.
-pub(crate) fn series_points(
-    node: &Node,
-    series: &NodeSeries,
-    id: &SeriesId,
-    now: Timestamp,
-    count: usize,
-) -> Vec<Option<f32>> {
-    if node.history.close_up().is_none() {
-        return series.last(node, id, now, count);
-    }
-    let step = 1_000_000 / STEPS_PER_SECOND;
-    let newest = now.as_micros().div_euclid(step);
-    let oldest = newest - i64::try_from(count).unwrap_or(0) + 1;
-    let first = oldest.div_euclid(STEPS_PER_SECOND);
-    let seconds = newest.div_euclid(STEPS_PER_SECOND) - first + 1;
-    let points = series.last(node, id, now, usize::try_from(seconds).unwrap_or(0));
-    let slots = oldest..=newest;
-    slots
-        .map(|slot| {
-            let index = usize::try_from(slot.div_euclid(STEPS_PER_SECOND) - first).ok()?;
-            points.get(index).copied().flatten()
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -66,9 +37,8 @@ mod tests {
     use super::*;
     use gtop_fleet::NodeBuilder;
     use gtop_model::{
-        BackendReading, Bytes, Device, DevicesReading, Hello, Link, NodeName, Percent,
+        BackendReading, Device, DevicesReading, Hello, NodeName, Percent, Reading, Sample,
     };
-    use gtop_model::{Reading, Sample};
 
     const DEVICE: &str = "GPU-1";
 
@@ -94,7 +64,7 @@ mod tests {
     }
 
     fn points(node: &Node, now: Timestamp, count: usize) -> Vec<Option<f32>> {
-        let series = (DEVICE, Metric::Utilization);
+        let series = (DEVICE, Metric::UTILIZATION);
         metric_points(node, series, Some(&Source::new("nvml")), now, count)
     }
 
@@ -114,23 +84,5 @@ mod tests {
         let (node, now) = sampled_node(Duration::from_secs(1));
         assert_eq!(chart_step(&node), Duration::from_secs(1));
         assert_eq!(points(&node, now, 2), [Some(18.0), Some(19.0)]);
-    }
-
-    #[test]
-    fn a_series_by_seconds_is_stretched_to_the_steps_of_a_close_up() {
-        let (node, now) = sampled_node(Duration::from_millis(50));
-        let mut series = NodeSeries::default();
-        for (second, free) in [(1_001, 80), (1_002, 70)] {
-            let at = Timestamp::from_micros(second * 1_000_000);
-            let mut measured = Node::clone(&node);
-            measured.link = Link::Up;
-            measured.host.fast.memory_total = Reading::Known(Bytes(100));
-            measured.host.fast.memory_available = Reading::Known(Bytes(free));
-            measured.sources.iter_mut().for_each(|state| state.taken_at = Some(at));
-            series.record(&measured, at);
-        }
-        // The newest two steps are of the second that has begun.
-        let points = series_points(&node, &series, &SeriesId::HostMemory, now, 7);
-        assert_eq!(points, [20.0, 20.0, 20.0, 20.0, 20.0, 30.0, 30.0].map(Some));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::node_panel::series::{NodeSeries, SeriesId};
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::graph::Graph;
 use crate::widgets::line::{Line, Tone, flow};
@@ -11,7 +10,8 @@ use crate::widgets::number_format::{
 };
 use crate::widgets::series::Means;
 use gtop_fleet::insight::node_status::NodeStatus;
-use gtop_fleet::{Metric, Node, Totals, Traffic, measured_parts};
+use gtop_fleet::metrics::Metric;
+use gtop_fleet::{Node, Totals, Traffic, measured_parts};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
@@ -55,7 +55,6 @@ fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>
 pub(crate) fn graph_lines(
     context: RenderContext<'_>,
     node: &Node,
-    series: &NodeSeries,
     (width, max_lines): Size,
 ) -> Vec<Line> {
     let now = context.view.now;
@@ -72,7 +71,7 @@ pub(crate) fn graph_lines(
         };
         let until = shown_until(node, now);
         let graphs = HostGraphs { context, node, graph, until, count: graph.visible_points(until) };
-        let mut lines = graphs.of_host(series);
+        let mut lines = graphs.of_host();
         if is_double {
             for (left, right) in lines.iter_mut().zip(graphs.of_devices()) {
                 *left = std::mem::take(left).append_at(graph_width + 3, right);
@@ -124,11 +123,11 @@ struct HostGraphs<'a> {
 type TitledGraph = (Line, Vec<Option<f32>>, Tone);
 
 impl HostGraphs<'_> {
-    fn of_host(&self, series: &NodeSeries) -> Vec<Line> {
+    fn of_host(&self) -> Vec<Line> {
         let Self { context, node, graph, until, count } = *self;
         let (units, fast) = (context.options.units(), &node.host.fast);
-        let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), until, count);
-        let memory = series.last(node, &SeriesId::HostMemory, until, count);
+        let [cpu, memory, swap] = [Metric::CPU, Metric::HOST_MEMORY, Metric::SWAP]
+            .map(|metric| history_points(node, ("", metric), Some(&Source::host()), until, count));
         let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
         let usage = units.usage_with_unit(used_host_memory(node), fast.memory_total.get());
         let mut lower_title =
@@ -147,7 +146,6 @@ impl HostGraphs<'_> {
         );
         // Swap, if any is used, replaces the last row of the memory graph.
         if swap_share.is_some_and(|share| share > 0.0) {
-            let swap = series.last(node, &SeriesId::Swap, until, count);
             let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
             let index = lines.len().saturating_sub(2);
             if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
@@ -168,7 +166,7 @@ impl HostGraphs<'_> {
         let upper_title = labelled_share("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
         let count_text = format!(" mean of {}", totals.utilization_devices);
         let lower_title = labelled_share("DEVICE UTIL", load).text(count_text, Tone::Faint);
-        let [upper, lower] = [Metric::Memory, Metric::Utilization]
+        let [upper, lower] = [Metric::MEMORY, Metric::UTILIZATION]
             .map(|metric| device_mean((self.node, positions), metric, self.until, self.count));
         self.stacked(
             (upper_title, upper, options.memory.tone(memory)),
@@ -200,16 +198,13 @@ fn device_mean(
     count: usize,
 ) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    let parts = measured_parts(node, positions, |device| match metric {
-        Metric::Memory => device.memory_share().is_some(),
-        Metric::Utilization | Metric::Cpu => device.load().get().is_some(),
+    let is_memory = metric == Metric::MEMORY;
+    let parts = measured_parts(node, positions, |device| {
+        if is_memory { device.memory_share().is_some() } else { device.load().get().is_some() }
     });
     for (device, part) in parts {
         let index = node.devices.iter().position(|known| known.uuid == device.uuid).unwrap_or(0);
-        let weight = match metric {
-            Metric::Memory => device.memory_total.get().map_or(0.0, gib),
-            Metric::Utilization | Metric::Cpu => part,
-        };
+        let weight = if is_memory { device.memory_total.get().map_or(0.0, gib) } else { part };
         let source = node.device_sources.get(index);
         let points = history_points(node, (&device.uuid, metric), source, now, count);
         for (at, point) in points.into_iter().enumerate() {
@@ -273,7 +268,7 @@ fn cpu_item(node: &Node, now: Timestamp, points: u16) -> Line {
     if points > 0 {
         let (source, until) = (Source::host(), shown_until(node, now));
         let count = usize::from(points);
-        let history = history_points(node, ("", Metric::Cpu), Some(&source), until, count);
+        let history = history_points(node, ("", Metric::CPU), Some(&source), until, count);
         line = line.gap(1).sparkline(history, Tone::Mid);
     }
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
@@ -292,15 +287,12 @@ fn load_item(node: &Node) -> Line {
 }
 
 fn traffic_item(label: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
-    let (inward, outward) = list.iter().fold((0_u64, 0_u64), |(inward, outward), traffic| {
-        (inward.saturating_add(traffic.inward.0), outward.saturating_add(traffic.outward.0))
-    });
-    (!list.is_empty()).then(|| {
-        labelled(label)
-            .text(format!("{}{:>4}", signs[0], rate(inward)), Tone::Plain)
-            .text(format!(" {}{:>4}", signs[1], rate(outward)), Tone::Plain)
-            .text("/s", Tone::Faint)
-    })
+    let (inward, outward) = Traffic::sum(list)?;
+    let item = labelled(label)
+        .text(format!("{}{:>4}", signs[0], rate(inward.0)), Tone::Plain)
+        .text(format!(" {}{:>4}", signs[1], rate(outward.0)), Tone::Plain)
+        .text("/s", Tone::Faint);
+    Some(item)
 }
 
 fn pressure_item(node: &Node) -> Option<Line> {

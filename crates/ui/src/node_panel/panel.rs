@@ -1,14 +1,11 @@
 //! The panel of a node: title, problems, devices, chart, host and processes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use crate::chart_metric::ChartMetric;
 use crate::display_options::Density;
 use crate::drawn_view::DrawnView;
 use crate::node_panel::NodePanel;
 use crate::node_panel::device_table::DeviceRoom;
-use crate::node_panel::series::SeriesId;
 use crate::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::column_spec::ColumnGroup;
@@ -19,6 +16,7 @@ use gtop_fleet::insight::node_status::{
     NodeStatus, model_name, node_advice, shown_id, status_notes,
 };
 use gtop_fleet::insight::{FleetView, RowId, process_rows};
+use gtop_fleet::metrics::Metric;
 use gtop_local::text::width_of;
 use gtop_local::time::format_age;
 use gtop_model::{SudoState, TransportKind};
@@ -74,7 +72,7 @@ pub(crate) fn lines(
     let detail = PanelDetail::of(context, node, panel, room);
     let host = if detail.is_host_full {
         let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(context, node, &panel.series, (width, max_lines))
+        host::graph_lines(context, node, (width, max_lines))
     } else {
         let is_short = PanelHeights::of(node, panel, detail, HOST_LINES.0, room).is_short;
         host::lines(context, node, (width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 }))
@@ -91,9 +89,8 @@ pub(crate) fn lines(
         lines.extend(devices.0);
     }
     if heights.chart > 0 {
-        let NodePanel { series, charts, .. } = panel;
         let size = (width, heights.chart);
-        lines.extend(chart::lines(context, node, series, charts, scroll.devices.top, size));
+        lines.extend(chart::lines(context, node, &panel.charts, scroll.devices.top, size));
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
@@ -385,9 +382,7 @@ pub(crate) fn detail(
     let line = match &row_id {
         RowId::Device(uuid) => {
             let device = node.device(uuid)?;
-            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
-            let series = &panel.series;
-            let minute = series.last(node, &id, context.view.now, MINUTE);
+            let minute = node.history.last(uuid, Metric::THROTTLED, context.view.now, MINUTE);
             device_table::detail(node, device, mean(minute.into_iter().flatten()), context.options)
         }
         RowId::Process { .. } => {

@@ -66,13 +66,6 @@ impl ViewState for State {
         })
     }
 
-    fn prepare(&mut self, context: RenderContext<'_>, shared: &mut Shared, _: Size) {
-        let Shared { selection, panel } = shared;
-        let Some(node) = selection.node(context.view) else { return };
-        let node = context.options.selection.filter_node(node);
-        panel.series.record(&node, context.view.now);
-    }
-
     /// Draws the panel of the selected node, with details of the row under the cursor below it.
     fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView {
         let Shared { selection, panel } = shared;

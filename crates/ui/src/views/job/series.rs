@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::views::job::summary::JobSummary;
 use crate::widgets::series::Means;
-use gtop_fleet::{Fleet, Metric, Node};
+use gtop_fleet::metrics::Metric;
+use gtop_fleet::{Fleet, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
@@ -91,7 +92,7 @@ impl MeanSeries {
 fn means(devices: &[(&Node, &Arc<str>)], now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
     for (node, uuid) in devices {
-        let points = node.history.last(uuid, Metric::Utilization, now, count);
+        let points = node.history.last(uuid, Metric::UTILIZATION, now, count);
         for (at, point) in points.into_iter().enumerate() {
             means.add(at, point, 1.0);
         }
@@ -105,7 +106,7 @@ mod tests {
 
     use super::*;
     use gtop_fleet::insight::FleetView;
-    use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobList, Percent};
+    use gtop_model::{Allocation, Device, DeviceAllocation, Job, JobList};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)
@@ -119,12 +120,11 @@ mod tests {
             .to_vec()
             .into();
         for now in 900..=second {
-            for (uuid, share) in [("GPU-1", 90), ("GPU-2", if now < 1_000 { 70 } else { 10 })] {
-                let share = Percent::of(share, 100).unwrap();
-                node.history.record(&uuid.into(), Metric::Utilization, at(now), share);
+            for (uuid, share) in [("GPU-1", 90.0), ("GPU-2", if now < 1_000 { 70.0 } else { 10.0 })]
+            {
+                node.history.record(&uuid.into(), Metric::UTILIZATION, at(now), share);
             }
-            let other = Percent::of(1, 100).unwrap();
-            node.history.record(&"GPU-3".into(), Metric::Utilization, at(now), other);
+            node.history.record(&"GPU-3".into(), Metric::UTILIZATION, at(now), 1.0);
         }
         let devices = DeviceAllocation::Indices([0, 1].into());
         let allocation = Allocation { node: node.name.clone(), devices };
