@@ -203,26 +203,59 @@ fn the_detail_line_follows_the_cursor_and_enter_opens_the_device() {
 
 #[test]
 fn a_click_selects_a_cell_and_the_next_one_opens_it() {
-    let mut ui = new_ui(fleets::cluster(), DARK);
-    press(&mut ui, &keys_of("m"));
-    let screen = text(&draw(&mut ui, 160, 24));
-    let row = screen.iter().position(|line| line.contains("gpu-002")).unwrap();
-    let front = screen[row].split("gpu-002").next().unwrap().chars().count();
-    let click = |ui: &mut Ui| {
-        let event = MouseEvent {
-            kind: MouseEventKind::Down(MouseButton::Left),
-            column: u16::try_from(front + 8 + 4).unwrap(),
-            row: u16::try_from(row).unwrap(),
-            modifiers: KeyModifiers::NONE,
+    // The size of the cells in a terminal of this size.
+    for ((width, height), (columns, lines)) in [((160, 24), (4, 1)), ((200, 60), (4, 3))] {
+        let mut ui = new_ui(fleets::cluster(), DARK);
+        press(&mut ui, &keys_of("m"));
+        let screen = text(&draw(&mut ui, width, height));
+        let row = screen.iter().position(|line| line.contains("gpu-002")).unwrap();
+        let front = screen[row].split("gpu-002").next().unwrap().chars().count();
+        let mut click = |line: usize, column: usize| {
+            let event = MouseEvent {
+                kind: MouseEventKind::Down(MouseButton::Left),
+                column: u16::try_from(front + 8 + column).unwrap(),
+                row: u16::try_from(row + line).unwrap(),
+                modifiers: KeyModifiers::NONE,
+            };
+            ui.on_mouse(event, NOW);
+            text(&draw(&mut ui, width, height)).join("\n")
         };
-        ui.on_mouse(event, NOW);
+        let last = click(lines - 1, 5 * columns - 1);
+        assert!(last.contains("gpu-002 · device 4 · "), "{last}");
+        let next = click(0, 5 * columns);
+        assert!(next.contains("gpu-002 · device 5 · "), "{next}");
+        let opened = click(lines - 1, 6 * columns - 1);
+        assert!(opened.contains("GPU-gpu-002-5"), "{opened}");
+    }
+}
+
+#[test]
+fn the_panel_is_below_the_map_or_beside_it() {
+    let drawn = |keys: &str, (width, height)| {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        press(&mut ui, &keys_of(keys));
+        text(&draw(&mut ui, width, height))
     };
-    click(&mut ui);
-    let detail = detail_line(&mut ui);
-    assert!(detail.starts_with("gpu-002 · device 4 · "), "{detail}");
-    click(&mut ui);
-    let screen = text(&draw(&mut ui, 160, 40)).join("\n");
-    assert!(screen.contains("GPU-gpu-002-4"), "{screen}");
+    let is_below = |screen: &[String]| {
+        let rule = screen.iter().position(|line| line.starts_with("───"));
+        rule.is_some_and(|rule| screen[rule + 1].starts_with("gpu01  8× H100"))
+    };
+    let is_beside = |screen: &[String]| {
+        screen.iter().any(|line| line.starts_with("▸gpu01 ") && line.contains("│ gpu01  8× H100"))
+    };
+    for (keys, size, below, beside) in [
+        ("m", (160, 40), true, false),
+        ("m", (160, 30), false, true),
+        // With fewer processes, and not at all.
+        ("m", (120, 30), true, false),
+        ("m", (120, 24), false, false),
+        // Headers of groups need the whole width.
+        ("mg", (160, 30), false, false),
+    ] {
+        let screen = drawn(keys, size);
+        let places = (is_below(&screen), is_beside(&screen));
+        assert_eq!(places, (below, beside), "{keys} {size:?}\n{}", screen.join("\n"));
+    }
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn symbol_text(symbol: Symbol) -> Option<String> {
         Symbol::Idle => Some("·".to_owned()),
         Symbol::Faulty => Some("✗".to_owned()),
         Symbol::Char(letter) => Some(letter.to_string()),
-        Symbol::Level(_) | Symbol::Overflow | Symbol::Letter(..) => None,
+        Symbol::Level(_) | Symbol::Area(_) | Symbol::Overflow | Symbol::Letter(..) => None,
     }
 }
 

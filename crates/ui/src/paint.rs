@@ -88,7 +88,8 @@ impl LinePainter<'_> {
             }
             SpanContent::Strip(marks) => {
                 for (x, (symbol, tone)) in (x..x + width).zip(marks) {
-                    let style = if matches!(symbol, Symbol::Level(_)) && !self.is_ascii() {
+                    let is_load = matches!(symbol, Symbol::Level(_) | Symbol::Area(_));
+                    let style = if is_load && !self.is_ascii() {
                         self.theme.level_style(*tone, self.row_style)
                     } else {
                         self.theme.style(*tone, self.row_style)
@@ -221,7 +222,11 @@ impl LinePainter<'_> {
             Symbol::Letter(letter, hue) => {
                 (letter, style.patch(self.theme.hue(hue, self.row_style)))
             }
-            Symbol::Level(_) | Symbol::Idle | Symbol::Faulty | Symbol::Overflow => {
+            Symbol::Level(_)
+            | Symbol::Area(_)
+            | Symbol::Idle
+            | Symbol::Faulty
+            | Symbol::Overflow => {
                 return self.glyph(x, self.symbol_glyph(symbol), style);
             }
         };
@@ -232,6 +237,8 @@ impl LinePainter<'_> {
         match (symbol, self.is_ascii()) {
             (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
             (Symbol::Level(value), false) => LEVELS_UP.get(step(value, 6)).copied().unwrap_or(" "),
+            (Symbol::Area(value), true) => ASCII_UP.get(step(value, 6)).copied().unwrap_or(" "),
+            (Symbol::Area(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
             (Symbol::Idle, true) => ".",
             (Symbol::Idle, false) => "·",
             (Symbol::Faulty, true) => "X",

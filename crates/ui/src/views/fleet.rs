@@ -13,12 +13,13 @@ use crate::render_context::{RenderContext, Size};
 use crate::selection::SharedSelection;
 use crate::view::View;
 use crate::view_state::{Explained, Shared, ViewState};
-use crate::views::fleet::cell_grid::{CellCursor, CellGrid};
+use crate::views::fleet::cell_grid::{CellCursor, SEPARATOR_WIDTH};
 pub(crate) use crate::views::fleet::cells::MapMetric;
 pub use crate::views::fleet::column_layout::column_specs;
 pub(crate) use crate::views::fleet::grouping::Grouping;
 pub use crate::views::fleet::node_sort::sort_columns;
 pub(crate) use crate::views::fleet::state::Layout;
+use crate::views::fleet::state::PanelPlace;
 pub use crate::views::fleet::state::State;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Tone};
@@ -29,6 +30,7 @@ use gtop_model::nodeset;
 
 mod cell_grid;
 mod cell_meaning;
+mod cell_size;
 mod cells;
 mod column_layout;
 mod cursor;
@@ -88,21 +90,20 @@ impl ViewState for State {
             self.is_folded_to_fit = true;
             self.refresh_rows(fleet_view);
         }
-        self.grid = CellGrid::fit(fleet_view, size.0);
         self.at = self.cursor(fleet_view, selection);
         self.heights = self.divide(context, size);
         match self.layout {
             Layout::Map => heat_map::prepare(context, self),
             Layout::Table => node_table::prepare(context, self, (size.0, self.heights.list)),
         }
-        if self.heights.panel.is_some()
+        if self.heights.panel != PanelPlace::Hidden
             && let Some(CellCursor::Header(group)) = self.at
         {
             self.grouped_rows.sum_up_models(fleet_view, group);
         }
     }
 
-    /// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
+    /// Draws the nodes, the problems below them, and the panel of the selected node below or beside them if it fits.
     fn lines(&self, context: RenderContext<'_>, shared: &Shared, size: Size) -> DrawnView {
         let (width, height) = size;
         let fleet_view = context.view;
@@ -119,23 +120,34 @@ impl ViewState for State {
         };
         let mut detail = self.detail(context, node, (width, heights.detail));
         detail.resize(heights.detail, Line::new());
-        let mut below = DrawnView::default();
-        if let Some(panel_height) = heights.panel {
-            lines.resize(heights.list, Line::new());
-            // Below the cells that it describes.
-            lines.append(&mut detail);
-            lines.push(Line::new().rule(width));
-            below = match self.selected_group() {
-                Some(group) => group_panel::lines(context, group, (width, panel_height)).into(),
-                None => panel::lines(context, node, &shared.panel, (width, panel_height)),
-            };
+        let panel = |size| match self.selected_group() {
+            Some(group) => group_panel::lines(context, group, size).into(),
+            None => panel::lines(context, node, &shared.panel, size),
+        };
+        let mut drawn = DrawnView::default();
+        match heights.panel {
+            PanelPlace::Hidden => {}
+            PanelPlace::Below(panel_height) => {
+                lines.resize(heights.list, Line::new());
+                // Below the cells that it describes.
+                lines.append(&mut detail);
+                lines.push(Line::new().rule(width));
+                drawn = panel((width, panel_height));
+                lines.append(&mut drawn.lines);
+            }
+            PanelPlace::Beside(map_width) => {
+                lines.resize(heights.list, Line::new());
+                let room = width.saturating_sub(map_width + SEPARATOR_WIDTH);
+                drawn = panel((room, heights.list.saturating_sub(heights.legend)));
+                let cells = lines.iter_mut().skip(heights.legend);
+                append_beside(cells, map_width, std::mem::take(&mut drawn.lines));
+            }
         }
-        lines.append(&mut below.lines);
         lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());
         lines.extend(problems);
         lines.extend(detail);
         lines.truncate(height);
-        DrawnView { lines, ..below }
+        DrawnView { lines, ..drawn }
     }
 
     fn columns(&self) -> Vec<ColumnGroup> {
@@ -273,9 +285,9 @@ impl State {
                 self.grouped_rows.rows.get(*row).copied().map(CellCursor::from)
             }
             (Click::Cell(row, column), Layout::Map) => {
-                let line = self.grouped_rows.lines(self.grid.per_line).get(*row).copied();
+                let line = self.grouped_rows.lines(self.heights.grid.per_line).get(*row).copied();
                 let map = self.heat_map(fleet_view);
-                line.map(|line| map.nearest(line, self.grid.at(*column)))
+                line.map(|line| map.nearest(line, self.heights.grid.at(*column)))
             }
             _ => return Effect::Ignored,
         };
@@ -323,6 +335,15 @@ impl State {
                 vec![node_table::detail(context.view, node, width)]
             }
         }
+    }
+}
+
+/// Draws a panel beside lines of this width, with a line between.
+fn append_beside<'a>(lines: impl Iterator<Item = &'a mut Line>, width: u16, panel: Vec<Line>) {
+    let panel = panel.into_iter().chain(std::iter::repeat(Line::new()));
+    for (line, panel_line) in lines.zip(panel) {
+        let separator = Line::new().gap(1).text("│", Tone::Faint).gap(1);
+        *line = std::mem::take(line).append_at(width, separator).append(panel_line);
     }
 }
 

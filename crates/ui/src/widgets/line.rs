@@ -77,6 +77,8 @@ impl From<NodeStatus> for Tone {
 pub enum Symbol {
     /// The load, 0 to 100.
     Level(f32),
+    /// One line of a load that is drawn over several lines: 0 to 100, which fills the line.
+    Area(f32),
     /// No load.
     Idle,
     /// The device reports no values.
@@ -281,12 +283,8 @@ impl Line {
 
     /// Adds one symbol per device, padded to `width`.
     #[must_use]
-    pub fn strip(self, mut symbols: Vec<(Symbol, Tone)>, width: u16) -> Self {
-        let room = usize::from(width);
-        if symbols.len() > room {
-            symbols.truncate(room.saturating_sub(1));
-            symbols.push((Symbol::Overflow, Tone::Faint));
-        }
+    pub fn strip(self, symbols: Vec<(Symbol, Tone)>, width: u16) -> Self {
+        let symbols = fitting_symbols(symbols, usize::from(width));
         self.push_span(SpanContent::Strip(symbols), Tone::Plain, width)
     }
 
@@ -409,6 +407,18 @@ impl Line {
         self.spans.push(Span { content: kind, tone, width });
         self
     }
+}
+
+/// Returns at most so many symbols, the last of which says that more follow.
+pub(crate) fn fitting_symbols(
+    mut symbols: Vec<(Symbol, Tone)>,
+    count: usize,
+) -> Vec<(Symbol, Tone)> {
+    if symbols.len() > count {
+        symbols.truncate(count.saturating_sub(1));
+        symbols.push((Symbol::Overflow, Tone::Faint));
+    }
+    symbols
 }
 
 /// Lays items side by side in at most `max_lines` lines; drops those that do not fit.

@@ -1,5 +1,7 @@
 //! The grid of the heat map: where each device has its cell, and how a cursor moves over them.
 
+use crate::render_context::Size;
+use crate::views::fleet::cell_size::CellSize;
 use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRows};
 use crate::widgets::list::Movement;
 use gtop_fleet::Fleet;
@@ -14,6 +16,8 @@ const FEW_NODES_MAX_CELLS: u16 = 64;
 const MAX_NAME_WIDTH: u16 = 28;
 /// Columns between two nodes.
 pub(super) const NODE_GAP: u16 = 2;
+/// Columns between the map and a panel beside it.
+pub(super) const SEPARATOR_WIDTH: u16 = 3;
 
 /// The layout of nodes side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +25,9 @@ pub(super) struct CellGrid {
     /// The indentation of nodes below their group header.
     pub(super) margin: u16,
     pub(super) name: u16,
+    /// Cells per node.
     pub(super) cells: u16,
+    pub(super) size: CellSize,
     /// Nodes per line.
     pub(super) per_line: usize,
 }
@@ -52,7 +58,7 @@ impl From<GroupedRow> for CellCursor {
 }
 
 impl CellGrid {
-    /// Fits as many nodes into a line as possible.
+    /// Fits as many nodes into a line as possible, in the smallest cells.
     pub(super) fn fit(fleet_view: &FleetView, width: u16) -> Self {
         let name = fleet_view.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
@@ -60,16 +66,54 @@ impl CellGrid {
         let is_few = fleet_view.count() <= FEW_NODES;
         let max_cells = if is_few { FEW_NODES_MAX_CELLS } else { MAX_CELLS };
         let cells = fleet_view.extents.devices.clamp(8, max_cells).min(room);
-        let block = name + 1 + cells + NODE_GAP;
-        let per_line = usize::from(width.saturating_sub(margin) + NODE_GAP) / usize::from(block);
-        Self { margin, name, cells, per_line: per_line.max(1) }
+        Self { margin, name, cells, ..Self::default() }.sized(CellSize::default(), width)
+    }
+
+    /// Returns the grid with the largest cells with which all nodes fit: first as wide as possible, then as high.
+    pub(super) fn grown(self, rows: &GroupedRows, (width, height): Size) -> Self {
+        let fits = |grid: &Self| grid.width(1) <= width && grid.height(rows) <= height;
+        let sized = |grid: Self, size| Some(grid.sized(size, width)).filter(fits);
+        let wide = self.size.wider().find_map(|size| sized(self, size)).unwrap_or(self);
+        wide.size.higher().find_map(|size| sized(wide, size)).unwrap_or(wide)
+    }
+
+    fn sized(self, size: CellSize, width: u16) -> Self {
+        let grid = Self { size, ..self };
+        let room = usize::from(width.saturating_sub(self.margin) + NODE_GAP);
+        Self { per_line: (room / grid.block()).max(1), ..grid }
+    }
+
+    /// Returns the columns of the cells of a node.
+    pub(super) const fn strip_width(self) -> u16 {
+        self.cells * self.size.columns
+    }
+
+    /// Returns the columns of a node, with the gap behind it.
+    fn block(self) -> usize {
+        usize::from(self.name + 1 + self.strip_width() + NODE_GAP)
+    }
+
+    /// Returns the columns of the longest line of so many nodes.
+    pub(super) fn width(self, nodes: usize) -> u16 {
+        let blocks = self.per_line.min(nodes) * self.block();
+        u16::try_from(blocks).unwrap_or(u16::MAX).saturating_sub(NODE_GAP) + self.margin
+    }
+
+    /// Returns the lines that these rows take.
+    pub(super) fn height(self, rows: &GroupedRows) -> usize {
+        let lines = rows.lines(self.per_line).into_iter();
+        let heights = lines.map(|line| match line {
+            GroupedRow::Header(_) => 1,
+            GroupedRow::Nodes(..) => self.size.lines,
+        });
+        heights.sum()
     }
 
     /// Returns the node within a line, and its cell, at a column.
     pub(super) fn at(self, column: usize) -> (usize, usize) {
         let column = column.saturating_sub(usize::from(self.margin));
-        let block = usize::from(self.name + 1 + self.cells + NODE_GAP);
-        (column / block, (column % block).saturating_sub(usize::from(self.name + 1)))
+        let in_strip = (column % self.block()).saturating_sub(usize::from(self.name + 1));
+        (column / self.block(), in_strip / usize::from(self.size.columns))
     }
 }
 
@@ -209,6 +253,43 @@ mod tests {
         let grid = CellGrid::fit(&fleet_view(&[8; 3]), 80);
         assert_eq!(grid.at(1 + 5 + 1), (0, 0));
         assert_eq!(grid.at(1 + 16 + 6 + 3), (1, 3));
+    }
+
+    #[test]
+    fn cells_grow_until_all_nodes_just_fit() {
+        let grown = |nodes: usize, size: Size, grouping| {
+            let fleet_view = fleet_view(&vec![8; nodes]);
+            let rows = grouped_rows(&fleet_view, grouping);
+            let grid = CellGrid::fit(&fleet_view, size.0).grown(&rows, size);
+            let CellSize { columns, lines } = grid.size;
+            assert!(grid.height(&rows) <= size.1 || (columns, lines) == (1, 1), "{nodes} {size:?}");
+            assert!(grid.width(nodes) <= size.0, "{nodes} {size:?}");
+            (columns, lines)
+        };
+        for (nodes, size, expected) in [
+            (1, (80, 20), (4, 3)),
+            (1, (30, 20), (3, 3)),
+            (4, (80, 4), (4, 2)),
+            (12, (80, 5), (2, 1)),
+            (12, (80, 20), (4, 3)),
+            (64, (80, 26), (2, 1)),
+            (64, (80, 20), (1, 1)),
+            (64, (80, 4), (1, 1)),
+            (64, (200, 20), (4, 1)),
+        ] {
+            assert_eq!(grown(nodes, size, Grouping::None), expected, "{nodes} {size:?}");
+        }
+        // The header of the group takes a line.
+        assert_eq!(grown(4, (80, 4), Grouping::Range), (4, 1));
+    }
+
+    #[test]
+    fn a_column_of_a_wide_cell_leads_to_its_device() {
+        let grid = CellGrid::fit(&fleet_view(&[8; 3]), 80);
+        let grid = grid.sized(CellSize { columns: 4, lines: 1 }, 80);
+        let first = 1 + 5 + 1;
+        assert_eq!([0, 3, 4, 31].map(|column| grid.at(first + column).1), [0, 0, 1, 7]);
+        assert_eq!(grid.at(first + 4 * 8 + 2 + 6 + 13), (1, 3));
     }
 
     #[test]

@@ -74,7 +74,9 @@ impl MapCell<'_> {
                 _ => "its node is down".to_owned(),
             },
             symbol if symbol == FILTERED_OUT.0 => "hidden by the filter".to_owned(),
-            Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(jobs),
+            Symbol::Char(_) | Symbol::Letter(..) | Symbol::Area(_) | Symbol::Overflow => {
+                self.owner(jobs)
+            }
         }
     }
 

@@ -39,8 +39,8 @@ table! {
 
 /// The number of levels.
 pub(super) const LEVELS: u8 = 5;
-/// Up to this many cells update each second; twice as many update every other second, and so on.
-const MAX_CELLS_PER_SECOND: usize = 1_024;
+/// Cells of up to this many columns update each second; those of twice as many every other second, and so on.
+const MAX_COLUMNS_PER_SECOND: usize = 1_024;
 /// How far a load must leave its level before the cell changes, in levels.
 const HYSTERESIS: f32 = 0.25;
 /// The temperatures of the lowest and the highest level, in degrees Celsius.
@@ -130,14 +130,14 @@ struct CachedCells {
 }
 
 impl CellCache {
-    /// Starts a frame with this number of cells.
+    /// Starts a frame in which the cells have this number of columns.
     pub(super) fn refresh(
         &mut self,
         fleet_view: &FleetView,
         (metric, style): (MapMetric, StaleStyle),
-        cells: usize,
+        columns: usize,
     ) {
-        self.refresh_period = 1 + cells / MAX_CELLS_PER_SECOND;
+        self.refresh_period = 1 + columns / MAX_COLUMNS_PER_SECOND;
         let key = (fleet_view.version(), metric, style);
         if self.key.as_ref() == Some(&key) {
             return;

@@ -107,7 +107,7 @@ impl State {
                 let preferred_column = match (self.preferred_column, cursor) {
                     (Some((last, preferred_column)), _) if last == cursor => preferred_column,
                     (_, CellCursor::Cell(_, member, cell)) => {
-                        (member % self.grid.per_line.max(1), cell)
+                        (member % self.heights.grid.per_line.max(1), cell)
                     }
                     (_, CellCursor::Header(_)) => (0, 0),
                 };
@@ -144,6 +144,6 @@ impl State {
 
     /// Returns the heat map as it was drawn last.
     pub(super) fn heat_map<'a>(&'a self, fleet_view: &'a FleetView) -> HeatMap<'a> {
-        HeatMap { rows: &self.grouped_rows, fleet: &fleet_view.fleet, grid: self.grid }
+        HeatMap { rows: &self.grouped_rows, fleet: &fleet_view.fleet, grid: self.heights.grid }
     }
 }

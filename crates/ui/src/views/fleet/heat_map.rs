@@ -11,17 +11,18 @@ use crate::views::fleet::group_header;
 use crate::views::fleet::grouped_rows::GroupedRow;
 use crate::views::fleet::legend;
 use crate::views::fleet::state::State;
-use crate::widgets::line::{Line, Symbol, Tone};
+use crate::widgets::line::{Line, Symbol, Tone, fitting_symbols};
 use crate::widgets::list::Viewport;
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::NodeStatus;
 
 /// Scrolls to the cursor, and computes the cells and the totals of the visible lines.
 pub(super) fn prepare(context: RenderContext<'_>, state: &mut State) {
-    let State { grid, grouped_rows, cells, symbols, viewport, heights, .. } = state;
-    let visible_cells = grid.per_line * usize::from(grid.cells) * heights.list;
-    let all_cells = grouped_rows.rows.len() * usize::from(grid.cells);
-    cells.refresh(context.view, (state.metric, StaleStyle::Grey), visible_cells.min(all_cells));
+    let State { grouped_rows, cells, symbols, viewport, heights, .. } = state;
+    let grid = heights.grid;
+    let visible_nodes = (grid.per_line * heights.list).min(grouped_rows.rows.len());
+    let columns = visible_nodes * usize::from(grid.strip_width());
+    cells.refresh(context.view, (state.metric, StaleStyle::Grey), columns);
     let map_lines = grouped_rows.lines(grid.per_line);
     let at = state.at.map(|cursor| line_of(&map_lines, grid.per_line, cursor));
     let rows = heights.list.saturating_sub(heights.legend);
@@ -46,24 +47,26 @@ pub(super) fn prepare(context: RenderContext<'_>, state: &mut State) {
 pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Vec<Line> {
     let (width, _) = size;
     let mut lines = legend::lines(context, state, size);
-    let map_lines = state.grouped_rows.lines(state.grid.per_line);
+    let map_lines = state.grouped_rows.lines(state.heights.grid.per_line);
     if let Some(last) = lines.pop() {
         let count = count_nodes(state, &map_lines);
         lines.push(visible_nodes(state, &map_lines).with_position(None, last, count, width));
     }
     for row in state.viewport.range(map_lines.len()) {
         let Some(map_line) = map_lines.get(row) else { continue };
-        let line = match *map_line {
+        match *map_line {
             GroupedRow::Header(group) => {
                 let Some(group_here) = state.grouped_rows.groups.get(group) else { continue };
                 let is_selected = state.at == Some(CellCursor::Header(group));
-                group_header::line(context, group_here, width)
-                    .selected(is_selected)
-                    .clickable_line(Click::Cell(row, 0))
+                let line = group_header::line(context, group_here, width).truncated(width);
+                lines.push(line.selected(is_selected).clickable_line(Click::Cell(row, 0)));
             }
-            GroupedRow::Nodes(group, first) => nodes(context, state, (group, first), row),
-        };
-        lines.push(line.truncated(width));
+            GroupedRow::Nodes(group, first) => {
+                let parts = 0..state.heights.grid.size.lines;
+                let drawn = parts.map(|part| nodes(context, state, (group, first), (row, part)));
+                lines.extend(drawn.map(|line| line.truncated(width)));
+            }
+        }
     }
     lines
 }
@@ -73,7 +76,7 @@ fn count_nodes(state: &State, map_lines: &[GroupedRow]) -> usize {
         GroupedRow::Header(_) => 0,
         GroupedRow::Nodes(group, first) => {
             let count = state.grouped_rows.member_count(group);
-            count.saturating_sub(first).min(state.grid.per_line)
+            count.saturating_sub(first).min(state.heights.grid.per_line)
         }
     });
     counts.sum()
@@ -90,13 +93,14 @@ fn visible_nodes(state: &State, map_lines: &[GroupedRow]) -> Viewport {
 /// Stands before the node under the cursor.
 const CURSOR_MARK: &str = "▸";
 
+/// Draws one of the lines of the nodes in a row.
 fn nodes(
     context: RenderContext<'_>,
     state: &State,
     (group, first): (usize, usize),
-    row: usize,
+    (row, part): (usize, usize),
 ) -> Line {
-    let grid = state.grid;
+    let grid = state.heights.grid;
     let mut line = Line::new();
     for member in first..first + grid.per_line {
         let found = state.grouped_rows.member(&context.view.fleet, group, member);
@@ -106,11 +110,11 @@ fn nodes(
             Some(CellCursor::Cell(..) | CellCursor::Header(_)) | None => None,
         };
         let gap = if member > first { NODE_GAP } else { grid.margin };
-        line = match cursor.and(gap.checked_sub(1)) {
+        line = match cursor.and(gap.checked_sub(1)).filter(|_| part == 0) {
             Some(before) => line.gap(before).text(CURSOR_MARK, Tone::Accent),
             None => line.gap(gap),
         };
-        line = line.append(node_block(context, state, found, cursor));
+        line = line.append(node_block(context, state, found, (cursor, part)));
     }
     for column in 0..line.width() {
         line.clicks.push((column, column + 1, Click::Cell(row, usize::from(column))));
@@ -118,14 +122,14 @@ fn nodes(
     line
 }
 
-/// Draws a node: its name and cells, or why it has none.
+/// Draws one of the lines of a node: its name and cells, or why it has none.
 fn node_block(
     context: RenderContext<'_>,
     state: &State,
     (member, node): (&GroupMember, &Arc<Node>),
-    cursor: Option<usize>,
+    (cursor, part): (Option<usize>, usize),
 ) -> Line {
-    let grid = state.grid;
+    let grid = state.heights.grid;
     let status = NodeStatus::of(node, context.view.now);
     let tone = match (cursor, status) {
         (Some(_), _) => Tone::Accent,
@@ -133,14 +137,17 @@ fn node_block(
         (None, NodeStatus::Stale(_)) => Tone::Warn,
         (None, _) => Tone::Faint,
     };
-    let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
+    // A text is on the first line.
+    let text = |text: &'static str| if part == 0 { text } else { "" };
+    let name = if part == 0 { node.name.label() } else { "" };
+    let line = Line::new().left_aligned(name, grid.name, tone).gap(1);
     if node.units().next().is_none() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
-        return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
+        return line.left_aligned(text(no_devices_reason(node, status)), grid.strip_width(), tone);
     }
     if member.device_indices(node).is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
-        return line.left_aligned("unknown", grid.cells, tone);
+        return line.left_aligned(text("unknown"), grid.strip_width(), tone);
     }
     let all = state.cells.of(&node.name);
     let cursor_device = cursor.and_then(|cell| member.device_at(node, cell));
@@ -148,7 +155,8 @@ fn node_block(
         let cell = if cell.1 == Tone::Stale { STALE } else { cell };
         if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });
-    line.strip(strip.collect(), grid.cells)
+    let cells = fitting_symbols(strip.collect(), usize::from(grid.cells)).into_iter();
+    line.strip(cells.flat_map(|cell| grid.size.line(cell, part)).collect(), grid.strip_width())
 }
 
 /// Returns the cell under the cursor: its level as a digit, because an inverted full block would be

@@ -1,16 +1,19 @@
-//! How the lines of the fleet view are divided, and which problems are listed in them.
+//! How the lines of the fleet view are divided, where its panel is, and which problems are listed.
 
 use std::collections::BTreeSet;
 
 use crate::render_context::{RenderContext, Size};
+use crate::views::fleet::cell_grid::{CellGrid, SEPARATOR_WIDTH};
 use crate::views::fleet::grouped_rows::GroupedRow;
-use crate::views::fleet::state::{FleetHeights, Layout, State};
+use crate::views::fleet::state::{FleetHeights, PanelPlace, State};
 use crate::views::fleet::{legend, node_table};
 
 /// The minimum screen size to show the node list and the panel of the selected node together.
 const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
 /// The lines of the panel besides its devices.
 const PANEL_HEIGHT: usize = 10;
+/// The minimum size of the panel of the map.
+const MIN_PANEL_SIZE: (u16, usize) = (80, 12);
 /// Below this width, the detail of a device takes two lines.
 const ONE_LINE_DETAIL_WIDTH: u16 = 110;
 const MAX_PROBLEM_LINES: usize = 4;
@@ -34,29 +37,75 @@ impl State {
         let listed: Vec<usize> = listed.map(|(at, _)| at).collect();
         let problems = listed.len().min(max_problems);
         let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
+        if self.is_map() {
+            let heights = FleetHeights { problems, listed, ..FleetHeights::default() };
+            return self.divide_map(context, (width, height), panel, heights);
+        }
         let rows = grouped_rows.rows.len() + usize::from(grouped_rows.shared.is_some());
         // All rows if the largest panel fits below, a third of the lines at least.
         let table = |room: usize| (rows + 1).min(room.saturating_sub(panel).max(room / 3));
-        let (legend, map, is_split) = if self.is_map() {
-            let legend = legend::lines(context, self, (width, height)).len();
-            let map = legend + grouped_rows.lines(self.grid.per_line).len();
-            (legend, map, map <= height.saturating_sub(1 + panel + problems + 2))
-        } else {
-            (0, 0, is_large || table(height) > rows)
-        };
-        let detail = match (is_split, self.layout) {
-            (true, Layout::Table) => 0,
-            (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
-            (..) => usize::from(height >= 8),
-        };
+        let is_split = is_large || table(height) > rows;
+        let detail = usize::from(!is_split && height >= 8);
         let room = height.saturating_sub(detail + problems);
-        let list = match self.layout {
-            Layout::Table if is_split => table(room),
-            Layout::Map if is_split => map,
-            Layout::Table | Layout::Map => room,
+        let list = if is_split { table(room) } else { room };
+        let panel = if is_split {
+            PanelPlace::Below(room.saturating_sub(list + 1))
+        } else {
+            PanelPlace::Hidden
         };
-        let panel = is_split.then(|| room.saturating_sub(list + 1));
-        FleetHeights { list, legend, detail, panel, problems, listed }
+        let grid = CellGrid::fit(fleet_view, width);
+        FleetHeights { list, legend: 0, grid, detail, panel, problems, listed }
+    }
+
+    /// Divides the lines of the map. A panel of `panel` lines is below it if both fit, or else beside it, or else below it
+    /// in fewer lines. The cells grow into what is left.
+    fn divide_map(
+        &self,
+        context: RenderContext<'_>,
+        (width, height): Size,
+        panel: usize,
+        heights: FleetHeights,
+    ) -> FleetHeights {
+        let rows = &self.grouped_rows;
+        let legend = legend::lines(context, self, (width, height)).len();
+        let has_two_lines = width < ONE_LINE_DETAIL_WIDTH && height >= 14;
+        let detail = if has_two_lines { 2 } else { usize::from(height >= 8) };
+        let room = height.saturating_sub(detail + heights.problems);
+        let room_for_cells = room.saturating_sub(legend);
+        let grid = CellGrid::fit(context.view, width);
+        let heights = FleetHeights { legend, detail, list: room, ..heights };
+        // Between them is a line.
+        let fits_below = |panel: usize| grid.height(rows) + 1 + panel <= room_for_cells;
+        if !fits_below(panel)
+            && let Some(grid) = self.beside_panel(grid, context, (width, room_for_cells))
+        {
+            let panel = PanelPlace::Beside(grid.width(context.view.count()));
+            return FleetHeights { grid, panel, ..heights };
+        }
+        if fits_below(panel.min(MIN_PANEL_SIZE.1)) {
+            let grid = grid.grown(rows, (width, room_for_cells.saturating_sub(panel + 1)));
+            let list = legend + grid.height(rows);
+            let panel = PanelPlace::Below(room.saturating_sub(list + 1));
+            return FleetHeights { list, grid, panel, ..heights };
+        }
+        FleetHeights { grid: grid.grown(rows, (width, room_for_cells)), ..heights }
+    }
+
+    /// Returns this grid of all nodes, with nothing cut, beside a panel; `None` if it does not fit. Headers of groups need
+    /// the whole width.
+    fn beside_panel(
+        &self,
+        whole: CellGrid,
+        context: RenderContext<'_>,
+        (width, height): Size,
+    ) -> Option<CellGrid> {
+        let width = width.checked_sub(MIN_PANEL_SIZE.0 + SEPARATOR_WIDTH)?;
+        let rows = &self.grouped_rows;
+        let grid = CellGrid::fit(context.view, width).grown(rows, (width, height));
+        let CellGrid { margin, name, cells, .. } = grid;
+        let is_cut = (margin, name, cells) != (whole.margin, whole.name, whole.cells);
+        let fits = !is_cut && height >= MIN_PANEL_SIZE.1 && grid.height(rows) <= height;
+        (fits && !rows.is_grouped).then_some(grid)
     }
 
     /// Returns the indices of the nodes whose notes are visible in a table with so many rows.

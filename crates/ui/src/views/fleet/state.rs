@@ -48,8 +48,7 @@ pub struct State {
     /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
     /// move put it.
     pub(super) preferred_column: Option<(CellCursor, (usize, usize))>,
-    pub(super) grid: CellGrid,
-    /// The visible lines of the heat map.
+    /// The visible rows of the heat map, which have one line or several.
     pub(super) viewport: Viewport,
     /// The visible rows of the table.
     pub(super) table_viewport: Viewport,
@@ -69,18 +68,30 @@ pub struct State {
     pub(super) rows_key: NodeRowKey,
 }
 
-/// How the lines of the view are divided.
+/// How the lines of the view are divided, and the grid of the map in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FleetHeights {
     /// Those of the table, or of the map and its legend.
     pub(super) list: usize,
     pub(super) legend: usize,
+    pub(super) grid: CellGrid,
     pub(super) detail: usize,
-    /// `None` if there is no room for the panel.
-    pub(super) panel: Option<usize>,
+    pub(super) panel: PanelPlace,
     pub(super) problems: usize,
     /// The positions of the problems to list.
     pub(super) listed: Vec<usize>,
+}
+
+/// Where the panel of the selected node or group is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PanelPlace {
+    /// Nowhere, because it has no room.
+    #[default]
+    Hidden,
+    /// Below the list, in so many lines.
+    Below(usize),
+    /// Beside the cells of the map, which have so many columns.
+    Beside(u16),
 }
 
 choices! {
