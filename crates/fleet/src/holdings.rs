@@ -253,6 +253,15 @@ impl NodeHoldings {
         &self.users
     }
 
+    /// Formats the first of the users and the number of others.
+    pub fn users_text(&self) -> Option<String> {
+        let first = self.users.iter().min()?;
+        Some(match self.users.len() {
+            1 => first.to_string(),
+            count => format!("{first} +{}", count - 1),
+        })
+    }
+
     /// Returns what concerns these devices alone.
     #[must_use]
     pub(crate) fn of_devices(&self, is_shown: impl Fn(&str) -> bool) -> Self {

@@ -93,6 +93,8 @@ pub struct ViewVersion {
 pub struct Extents {
     /// The width of the widest name.
     pub name: u16,
+    /// The width of the longest text of the users of a node: the first one, and how many more.
+    pub users: u16,
     /// The maximum number of devices of a node.
     pub devices: u16,
     /// The maximum device memory of a node, in GiB.
@@ -329,6 +331,8 @@ impl Extents {
         let mut extents = Self::default();
         for node in fleet.nodes.iter() {
             extents.name = extents.name.max(width_of(node.name.as_str()));
+            let users = node.holdings.users_text().map_or(0, |users| width_of(&users));
+            extents.users = extents.users.max(users);
             let units = u16::try_from(node.units().count()).unwrap_or(u16::MAX);
             let (mut memory, mut power) = (0.0, 0.0);
             for (_, device) in node.whole_devices() {

@@ -16,7 +16,7 @@ use gtop_fleet::insight::{RowId, process_rows};
 use gtop_fleet::metrics::{PROCESS, help_of};
 use gtop_fleet::query::DisplaySelection;
 use gtop_fleet::settings::ColumnSpec;
-use gtop_local::text::UNKNOWN;
+use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UnseenReason, UseKind, Vendor};
 
@@ -141,7 +141,11 @@ impl<'a> UseTable<'a> {
         .sized(|table, _| if table.is_reported(|used| used.pid >= 1_000_000) { 8 } else { 7 }),
         Column::left("USER", 8, |_, entry, _| Cell::of(entry.user(), str::to_owned))
             .named("user", "", help_of(PROCESS, "user"))
-            .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
+            .sized(|table, _| {
+                let statics = table.node.uses.iter().map(|used| ProcessEntry::of(table.node, used));
+                let longest = statics.filter_map(|entry| entry.user().map(width_of)).max();
+                longest.unwrap_or(0).clamp(if table.width >= 110 { 12 } else { 8 }, 12)
+            }),
         Column::right("GPU", 3, |_, entry, _| {
             Cell::of(entry.device, |device| device_label(entry.node, device))
         })

@@ -184,6 +184,18 @@ impl Line {
         Self::of_notes(&notes.iter().map(Note::drawn).collect::<Vec<_>>())
     }
 
+    /// Draws as many notes as fit whole, and how many more there are; if none fits, all, to be cut.
+    pub(crate) fn of_node_within(notes: &[Note], width: u16) -> Self {
+        let drawn: Vec<_> = notes.iter().map(Note::drawn).collect();
+        let mut fewer = (1..drawn.len()).rev().map(|count| {
+            let line = Self::of_notes(drawn.get(..count).unwrap_or_default());
+            line.text(format!(" +{}", drawn.len() - count), Tone::Faint)
+        });
+        let all = Self::of_notes(&drawn);
+        let fewer = fewer.find(|line| line.width() <= width).filter(|_| all.width() > width);
+        fewer.unwrap_or(all)
+    }
+
     /// Adds the character under the caret.
     #[must_use]
     pub fn caret(self, letter: impl Into<String>) -> Self {
@@ -548,6 +560,19 @@ fn shared_start(text: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_that_do_not_fit_whole_are_counted() {
+        let notes = [Note::Free, Note::Waiting, Note::FreeDevices(12)];
+        let text = |width| Line::of_node_within(&notes, width).plain_text();
+        let all = text(u16::MAX);
+        assert_eq!(all, "free · waiting to connect · 12 free");
+        assert_eq!(text(width_of(&all)), all);
+        assert_eq!(text(width_of(&all) - 1), "free · waiting to connect +1");
+        assert_eq!(text(27), "free +2");
+        // What is cut says that something is missing.
+        assert_eq!(text(6), all);
+    }
 
     #[test]
     fn texts_that_differ_at_the_end_stay_different_at_every_width() {

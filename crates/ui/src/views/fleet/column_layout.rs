@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::render_context::RenderContext;
 use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::grouping::Grouping;
-use crate::views::fleet::node_cells::{down_cell, jobs_text, memory_text, power_text, users_text};
+use crate::views::fleet::node_cells::{down_cell, jobs_text, memory_text, power_text};
 use crate::views::fleet::node_series::SPARKLINE;
 use crate::views::fleet::node_sort::{hottest, is_rising};
 use crate::widgets::line::{Line, Symbol, Tone};
@@ -26,6 +26,9 @@ const OWNERS_WIDTH: u16 = 60;
 const WIDE_WIDTH: u16 = 100;
 /// From this width on, all columns are shown.
 const WIDEST_WIDTH: u16 = 140;
+/// What jobs and notes get before bars do.
+const MORE_JOB_WIDTH: u16 = 6;
+const MORE_NOTE_WIDTH: u16 = 6;
 /// The width of the power without its limit.
 const POWER_WIDTH: u16 = 4;
 /// The width that a power limit adds to the power, besides a gap.
@@ -154,12 +157,18 @@ impl<'a> FleetTable<'a> {
             let is_chosen = !table.context.options.columns.fleet.is_empty();
             let has_jobs = extents.has_jobs || fleet.jobs.is_some() || is_chosen;
             table.node_width(if has_jobs { 10 } else { 0 })
+        })
+        .wider(8, |table, room| {
+            let has_names = table.context.view.fleet.jobs.is_some();
+            if has_names { room.min(MORE_JOB_WIDTH) } else { 0 }
         }),
-        Column::left("USER", 0, |_, row, _| row.of_node(|node| users_text(&node.holdings).into()))
-            .named("user", "user", "users of its devices")
-            .rank(7)
-            .shown_from(OWNERS_WIDTH)
-            .sized(|table, _| table.node_width(10)),
+        Column::left("USER", 0, |_, row, _| {
+            row.of_node(|node| Cell::of(node.holdings.users_text(), |users| users))
+        })
+        .named("user", "user", "users of its devices")
+        .rank(7)
+        .shown_from(OWNERS_WIDTH)
+        .sized(|table, _| table.node_width(table.context.view.extents.users.clamp(5, 12))),
         Column::left("DEVICES", 0, |_, row, place| {
             row.of_node(|node| Cell::Line(Line::new().strip(node.marks.clone(), place.width)))
         })
@@ -292,6 +301,7 @@ impl<'a> FleetTable<'a> {
         Column::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
             .named("note", "note", "problems, and what is idle or free; i explains each")
             .rank(3)
+            .wider(7, |table, room| table.node_width(room.min(MORE_NOTE_WIDTH)))
             .keeps_tone(),
     ];
 
@@ -398,6 +408,23 @@ mod tests {
     }
 
     #[test]
+    fn bars_give_way_to_jobs_and_notes() {
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        let mut view = FleetView::default();
+        view.fleet.jobs = Some(Arc::default());
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let jobs = JobLookup::default();
+        for width in 0..300 {
+            let table = FleetTable::laid_out(context, &jobs, GroupedBy::default(), width);
+            let widths = ["job", "note"].map(|name| table.width_of(name));
+            for bar in ["bar", "membar", "last"] {
+                let is_cut = widths[0] < 10 + MORE_JOB_WIDTH || widths[1] < 14 + MORE_NOTE_WIDTH;
+                assert!(table.width_of(bar) == 0 || !is_cut, "{width} {bar} {widths:?}");
+            }
+        }
+    }
+
+    #[test]
     fn only_the_sorted_column_is_marked() {
         let marked = |names: &[&str], order| {
             let mut line = sorted_titles(names, 400, order);
@@ -443,7 +470,7 @@ mod tests {
         };
         assert_eq!(titles(&["mem", "util", "node", "cpu"], 80), "NODE GiB % CPU");
         assert_eq!(titles(&["note", "mem", "temp"], 80), "NODE NOTE GiB MAX°");
-        assert_eq!(titles(&["user", "job", "age", "power"], 30), "NODE USER JOB");
+        assert_eq!(titles(&["user", "job", "age", "power"], 29), "NODE USER JOB");
         for width in 6..200 {
             titles(&column_specs().iter().map(|spec| spec.name).collect::<Vec<_>>(), width);
         }

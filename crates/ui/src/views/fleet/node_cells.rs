@@ -7,16 +7,6 @@ use gtop_fleet::{JobLookup, NodeHoldings, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_model::{JobId, Watts};
 
-/// Formats the first user of a node and the number of others.
-pub(super) fn users_text(holdings: &NodeHoldings) -> String {
-    let users = holdings.users();
-    match (users.iter().min(), users.len()) {
-        (None, _) => UNKNOWN.to_owned(),
-        (Some(user), 1) => user.to_string(),
-        (Some(user), count) => format!("{user} +{}", count - 1),
-    }
-}
-
 /// Formats the first job, with its name if it fits, and the number of others.
 pub(super) fn jobs_text(jobs: &JobLookup, holdings: &NodeHoldings, width: u16) -> String {
     let ids: Vec<&JobId> = holdings.jobs().iter().map(|known| &known.job).collect();

@@ -124,7 +124,7 @@ fn line(
         name: node.name.to_string(),
         name_tone: status.into(),
         age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
-        note: Line::of_node(&notes),
+        note: Line::of_node_within(&notes, table.width_of("note")),
         ..FleetRow::default()
     };
     if table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
@@ -132,7 +132,10 @@ fn line(
     }
     let Some((values, taken_at)) = values.zip(node.taken_at()) else {
         // Without values, the reason takes the whole line.
-        return table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
+        return table
+            .part_of_row(..1, mark, &row, Fade::None)
+            .gap(gap)
+            .append(Line::of_node(&notes));
     };
     let values = Arc::clone(values);
     // Values that are drawn again are older than those of the node.
@@ -142,7 +145,7 @@ fn line(
         let (front, _) = table.leading(is_in_front);
         let line = table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
         let last = format!(" · last {} ago", row.age);
-        return line.append(row.note).text(last, Tone::Stale);
+        return line.append(Line::of_node(&notes)).text(last, Tone::Stale);
     }
     (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
     table.row(mark, &row, Fade::if_old(!status.is_fresh()))

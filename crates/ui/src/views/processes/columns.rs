@@ -70,7 +70,7 @@ impl<'a> ProcessTable<'a> {
             .named("user", "user", help_of(PROCESS, "user"))
             .rank(2)
             .sized(|table, _| {
-                table.rows.user_width.clamp(4, if table.width >= 110 { 16 } else { 9 })
+                table.rows.user_width.clamp(4, if table.width >= 110 { 16 } else { 12 })
             }),
         Column::right("GPU-MEM", 7, |table, entry, _| {
             Cell::of(entry.used.memory.get(), |bytes| table.units.amount(bytes))

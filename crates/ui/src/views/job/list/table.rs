@@ -92,13 +92,13 @@ impl<'a> JobListTable<'a> {
             .named("jobname", "jobname", "the job's name")
             .sized(|table, _| table.widths[1].clamp(4, 10))
             .rank(3)
-            .wider(8, |table, room| table.widths[1].saturating_sub(10).min(20).min(room)),
+            .wider(7, |table, room| table.widths[1].saturating_sub(10).min(20).min(room)),
         Column::left("USER", 0, |_, cells, _| {
             let tone = if cells.row.is_own { Tone::Accent } else { Tone::Plain };
             Cell::toned(cells.job.user.to_string(), tone)
         })
         .named("jobuser", "jobuser", "whose job it is; yours stand first")
-        .sized(|table, _| table.widths[2].clamp(4, 9))
+        .sized(|table, _| table.widths[2].clamp(4, 12))
         .rank(4),
         Column::left("DEVICES", 7, |table, cells, _| {
             let is_filtered = !table.context.view.filter.is_empty();
