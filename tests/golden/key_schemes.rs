@@ -232,10 +232,42 @@ fn sorting_keys_sort_the_processes_of_the_machine() {
 }
 
 #[test]
-fn space_tags_the_selected_process_and_goes_on() {
-    let mut ui = ui_with(KeyScheme::Nvitop);
-    press(&mut ui, &[KeyCode::Down, KeyCode::Char(' '), KeyCode::Char(' ')]);
-    assert!(screen(&mut ui).contains("2 tagged"), "{}", screen(&mut ui));
+fn space_tags_processes_of_the_machine_and_signals_ask_about_them_there() {
+    for signal in letters("TKkI") {
+        let mut ui = ui_with(KeyScheme::Nvitop);
+        press(&mut ui, &[KeyCode::Down, KeyCode::Char(' '), KeyCode::Char(' ')]);
+        let shown = screen(&mut ui);
+        assert!(shown.contains("2 tagged") && shows_machine(&mut ui), "{shown}");
+        let is_tagged = PIDS.map(|pid| shown.contains(&format!(" *{pid} ")));
+        assert_eq!(is_tagged, [true, true, false], "{shown}");
+        press(&mut ui, &[signal]);
+        let asked = screen(&mut ui);
+        assert!(asked.contains("to 2 processes?"), "{signal:?}: {asked}");
+        // The first Esc closes the question, the next one removes the tags.
+        press(&mut ui, &[KeyCode::Esc]);
+        assert!(screen(&mut ui).contains(" *4101 ") && shows_machine(&mut ui));
+        press(&mut ui, &[KeyCode::Esc]);
+        assert!(!screen(&mut ui).contains(" *4101 ") && shows_machine(&mut ui));
+    }
+}
+
+#[test]
+fn a_process_is_always_selected_as_in_htop_and_nvtop() {
+    for scheme in [KeyScheme::Htop, KeyScheme::Nvtop] {
+        for view in ['3', '4'] {
+            let mut ui = ui_with(scheme);
+            press(&mut ui, &letters(&view.to_string()));
+            press(&mut ui, &[KeyCode::F(9), KeyCode::Char('T')]);
+            let asked = screen(&mut ui);
+            assert!(asked.contains("send TERM to this process?"), "{scheme:?} {view}: {asked}");
+            assert!(asked.contains("4101"), "{scheme:?} {view}: {asked}");
+        }
+        // Esc still leads back.
+        let mut ui = ui_with(scheme);
+        press(&mut ui, &letters("43"));
+        press(&mut ui, &[KeyCode::Esc]);
+        assert!(!shows_machine(&mut ui), "{scheme:?}: {}", screen(&mut ui));
+    }
 }
 
 #[test]

@@ -18,6 +18,11 @@ choices! {
 impl KeyScheme {
     pub const ALL: [Self; 4] = [Self::Gtop, Self::Nvitop, Self::Nvtop, Self::Htop];
 
+    /// Returns true if a process is always selected, as in the monitor that the scheme is named after.
+    pub(crate) const fn always_selects(self) -> bool {
+        matches!(self, Self::Nvtop | Self::Htop)
+    }
+
     /// Returns a column of the process table with the letter that it has in the sort menu of this scheme.
     pub(crate) fn process_sort_column(self, column: SortColumn) -> SortColumn {
         let letters: &[(&str, char)] = if self == Self::Nvitop { NVITOP_LETTERS } else { &[] };

@@ -116,6 +116,12 @@ impl Navigation {
             {
                 self.update_process_view(context, ProcessAction::ClosePage)
             }
+            Action::Rows(RowAction::Back)
+                if self.view == View::Node && self.processes.has_tags() =>
+            {
+                self.processes.tags.clear();
+                Effect::Handled
+            }
             Action::Rows(action) => {
                 let (view, shared) = self.current_mut();
                 view.update(context, shared, action)
@@ -149,26 +155,22 @@ impl Navigation {
         if self.view == View::Processes {
             return self.update_process_view(context, action);
         }
-        let is_signal = matches!(
-            action,
-            ProcessAction::Signals | ProcessAction::Signal(_) | ProcessAction::InterruptSelected
-        );
-        if is_signal && self.view == View::Node && self.processes.has_tags() {
-            // Signals go to tagged processes, which only that view shows.
-            return self.visit_processes(context, |this| this.update_process_view(context, action));
-        }
+        // The panel marks the tagged ones, to which signals go.
+        let has_tags = self.view == View::Node && self.processes.has_tags();
         let Shared { selection, panel } = &mut self.shared;
         let node = selection.node(context.view).map(|node| &**node);
         let signal = match (action, self.view) {
             (ProcessAction::Signals, _) => None,
             (ProcessAction::Signal(signal), _) => Some(signal),
             (ProcessAction::InterruptSelected, View::Node) => {
-                if context.options.is_readonly || panel.signal_target(node).is_err() {
+                let has_target = has_tags || panel.signal_target(node).is_ok();
+                if context.options.is_readonly || !has_target {
                     return Effect::Ignored;
                 }
                 Some(Signal::Interrupt)
             }
-            (ProcessAction::Tag | ProcessAction::Tree | ProcessAction::Environment, View::Node) => {
+            (ProcessAction::Tag, View::Node) => return self.tag_on_node(context),
+            (ProcessAction::Tree | ProcessAction::Environment, View::Node) => {
                 // Only the tree is also of the whole node.
                 let selected = panel.selected_process(node);
                 if let (Err(reason), false) = (selected, action == ProcessAction::Tree) {
@@ -180,6 +182,9 @@ impl Navigation {
             (action, View::Node) => return panel.scroll_commands(node, action),
             _ => return Effect::Ignored,
         };
+        if has_tags {
+            return Effect::signal(context, signal, self.processes.tagged_targets(context));
+        }
         let has_panel = self.view == View::Node || (self.view == View::Job && self.job.is_open());
         let target = if has_panel {
             panel.signal_target(node)
@@ -187,6 +192,25 @@ impl Navigation {
             Err("no process is selected here; view 4 lists processes".to_owned())
         };
         Effect::signal(context, signal, target.map(|target| vec![target]))
+    }
+
+    /// Tags the process under the cursor of a node's tables, or removes its tag, and moves to the next one.
+    fn tag_on_node(&mut self, context: RenderContext<'_>) -> Effect {
+        let Shared { selection, panel } = &mut self.shared;
+        let node =
+            selection.node(context.view).map(|node| context.options.selection.filter_node(node));
+        let target = match panel.signal_target(node.as_deref()) {
+            Ok(target) => target,
+            Err(reason) => return Effect::Message(reason),
+        };
+        if let Some(node) = node {
+            panel.step_past_process(&node);
+        }
+        let effect = self.processes.tag(target);
+        if effect != Effect::Handled {
+            return effect;
+        }
+        Effect::Message(format!("{} tagged", self.processes.tags.len()))
     }
 
     /// Handles an action of the process view in that view.
@@ -230,11 +254,12 @@ impl Navigation {
         effect
     }
 
-    /// Turns the panel to the selected node, and gives it the order of processes.
+    /// Turns the panel to the selected node, and gives it the order of processes and the tagged ones.
     fn sync_panel(&mut self) {
         let Shared { selection, panel } = &mut self.shared;
         panel.follow(selection);
         panel.order = self.processes.order;
+        panel.tags = self.processes.tags.keys().cloned().collect();
     }
 
     /// Returns the columns of the tables of the current view.

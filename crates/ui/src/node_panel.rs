@@ -1,5 +1,6 @@
 //! The panel of one node: title, problems, devices, chart, host and processes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::ProcessAction;
@@ -12,11 +13,11 @@ use crate::process_row::ProcessEntry;
 use crate::process_target::ProcessTarget;
 use crate::selection::SharedSelection;
 use crate::widgets::list::Movement;
-use gtop_fleet::Node;
 use gtop_fleet::insight::{RowId, process_rows};
 use gtop_fleet::query::SortOrder;
+use gtop_fleet::{Node, Process};
 use gtop_local::text::width_of;
-use gtop_model::NodeName;
+use gtop_model::{NodeName, ProcessKey};
 
 pub(crate) mod attributes;
 pub(crate) mod chart;
@@ -49,6 +50,8 @@ pub(crate) struct NodePanel {
     pub(crate) hides_processes: bool,
     /// The order of the processes, that of their own view.
     pub(crate) order: SortOrder,
+    /// The tagged processes, those of their own view.
+    pub(crate) tags: BTreeSet<(NodeName, ProcessKey)>,
     /// Columns by which commands are scrolled to the right.
     shift: usize,
     pub(crate) scroll: PanelScroll,
@@ -84,6 +87,27 @@ impl NodePanel {
         if matches!(self.cursor(node), Some(RowId::Process { .. })) {
             self.cursor = self.process_rows(node).into_iter().next().map(|(_, row_id)| row_id);
         }
+    }
+
+    /// Selects the first process if nothing is selected.
+    pub(crate) fn select_any_process(&mut self, node: &Node) {
+        if self.cursor(node).is_none() && !self.hides_processes {
+            self.cursor = self.process_rows(node).into_iter().next().map(|(_, row_id)| row_id);
+        }
+    }
+
+    /// Moves the cursor down to the next process; one on several devices has several rows.
+    pub(crate) fn step_past_process(&mut self, node: &Node) {
+        let Some(RowId::Process { pid: selected, .. }) = self.cursor(node) else { return };
+        let row_ids = self.row_ids(node).into_iter();
+        let mut below = row_ids.skip(self.cursor_index(node).unwrap_or(0) + 1);
+        let next = below.find(|row| !matches!(row, RowId::Process { pid, .. } if *pid == selected));
+        self.cursor = next.or(self.cursor.take());
+    }
+
+    /// Returns true if a process is tagged.
+    pub(crate) fn is_tagged(&self, node: &Node, process: &Process) -> bool {
+        self.tags.contains(&(node.name.clone(), process.key))
     }
 
     /// Moves the cursor in the tables. Without a cursor, it appears: at the first process when it moves down, at

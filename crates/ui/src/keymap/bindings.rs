@@ -131,7 +131,7 @@ const NODE: &[Binding] = bindings! {
     "node.overview" "o" => Action::Show(View::Fleet),
         "switch to the fleet view";
     "node.tag" "Space" => Action::Processes(ProcessAction::Tag),
-        "tag the process under the cursor, in the list of processes";
+        "tag the process under the cursor, and go to the next one";
     "node.tree" "t" => Action::Processes(ProcessAction::Tree),
         "process tree of the node";
     "node.environment" "e" => Action::Processes(ProcessAction::Environment),

@@ -36,7 +36,7 @@ pub(crate) fn lines(
     let cursor = panel.cursor(node);
     let cursor_index = rows.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
     let selected = cursor_index.and_then(|at| node.uses.get(rows.get(at)?.0));
-    let table = UseTable::laid_out(context, (node, selected), width, panel.shift);
+    let table = UseTable::laid_out(context, (node, selected), width, panel);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
     let is_filtered = !context.view.filter.is_empty();
@@ -77,7 +77,8 @@ pub(crate) fn facts(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> 
     let rows = process_rows(node);
     let found = rows.into_iter().find(|(_, known)| known == row_id);
     let used = found.and_then(|(index, _)| node.uses.get(index));
-    let table = UseTable::laid_out(context, (node, None), u16::MAX, 0);
+    let panel = NodePanel::default();
+    let table = UseTable::laid_out(context, (node, None), u16::MAX, &panel);
     used.map(|used| table.facts(&ProcessEntry::of(node, used))).unwrap_or_default()
 }
 
@@ -118,8 +119,8 @@ struct UseTable<'a> {
     units: Units,
     width: u16,
     has_only_tpus: bool,
-    /// Columns by which commands are scrolled to the right.
-    shift: usize,
+    /// Has the tagged processes, and by how much commands are scrolled.
+    panel: &'a NodePanel,
 }
 
 type Column<'a> = TableColumn<UseTable<'a>, ProcessEntry<'a>>;
@@ -134,10 +135,19 @@ impl<'a> UseTable<'a> {
         Column::right("PID", 0, |table, entry, _| {
             let DeviceUse { pid, device, .. } = entry.used;
             let other = table.selected.filter(|selected| selected.device != *device);
-            let mark = if other.is_some_and(|other| other.pid == *pid) { "=" } else { "" };
+            let is_tagged = |process| table.panel.is_tagged(table.node, process);
+            let mark = match entry.process {
+                Some(process) if is_tagged(process) => "*",
+                _ if other.is_some_and(|other| other.pid == *pid) => "=",
+                _ => "",
+            };
             Cell::toned(format!("{mark}{pid}"), Tone::Strong)
         })
-        .named("pid", "", "process id of the node; = the selected process, on another device")
+        .named(
+            "pid",
+            "",
+            "process id of the node; * tagged; = the selected process, on another device",
+        )
         .sized(|table, _| if table.is_reported(|used| used.pid >= 1_000_000) { 8 } else { 7 }),
         Column::left("USER", 8, |_, entry, _| Cell::of(entry.user(), str::to_owned))
             .named("user", "", help_of(PROCESS, "user"))
@@ -222,7 +232,7 @@ impl<'a> UseTable<'a> {
         })
         .shown_from(100),
         Column::rest("COMMAND", 0, |table, entry, _| {
-            let command = skip_columns(&short_command(command(*entry), false), table.shift);
+            let command = skip_columns(&short_command(command(*entry), false), table.panel.shift);
             match unusual_state(entry.process, entry.unseen) {
                 None => command.into(),
                 Some((state, tone)) if command == UNKNOWN => Cell::toned(state, tone),
@@ -237,12 +247,12 @@ impl<'a> UseTable<'a> {
         context: RenderContext<'a>,
         (node, selected): (&'a Node, Option<&'a DeviceUse>),
         width: u16,
-        shift: usize,
+        panel: &'a NodePanel,
     ) -> Table<'a, Self, ProcessEntry<'a>> {
         let jobs = context.view.fleet.jobs.as_deref();
         let units = context.options.units();
         let has_only_tpus = has_only_tpus(node);
-        let table = Self { node, selected, jobs, units, width, has_only_tpus, shift };
+        let table = Self { node, selected, jobs, units, width, has_only_tpus, panel };
         let gap = if width >= 110 { 2 } else { 1 };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, gap))
     }
@@ -344,7 +354,7 @@ mod tests {
         };
         node.unseen =
             [unseen(3, UnseenReason::Gone, "ada"), unseen(4, UnseenReason::Hidden, "eve")].into();
-        let (jobs, units) = (None, Units::default());
+        let (jobs, units, panel) = (None, Units::default(), NodePanel::default());
         let table = UseTable {
             node: &node,
             selected: node.uses.get(4),
@@ -352,7 +362,7 @@ mod tests {
             units,
             width: 50,
             has_only_tpus: true,
-            shift: 0,
+            panel: &panel,
         };
         let table = Table::fit(&UseTable::COLUMNS, table, &[], TableRoom::new(50, 0, 1));
         let row = |at: usize| {
@@ -374,7 +384,7 @@ mod tests {
     #[test]
     fn processes_on_tpu_chips_have_tpu_titles() {
         let node = tpu_node(Reading::Known(true));
-        let (jobs, units) = (None, Units::default());
+        let (jobs, units, panel) = (None, Units::default(), NodePanel::default());
         let table = UseTable {
             node: &node,
             selected: None,
@@ -382,7 +392,7 @@ mod tests {
             units,
             width: 80,
             has_only_tpus: true,
-            shift: 0,
+            panel: &panel,
         };
         let room = TableRoom::new(80, 0, 1);
         let titles = Table::fit(&UseTable::COLUMNS, table, &[], room).titles().plain_text();

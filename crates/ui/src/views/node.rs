@@ -22,9 +22,12 @@ const MIN_HEIGHT_WITHOUT_CURSOR: usize = 16;
 pub struct State;
 
 impl ViewState for State {
-    fn refresh(&mut self, context: RenderContext<'_>, Shared { selection, .. }: &mut Shared) {
-        if let Some(node) = selection.node(context.view) {
-            selection.keep_selected(&node.name);
+    fn refresh(&mut self, context: RenderContext<'_>, Shared { selection, panel }: &mut Shared) {
+        let Some(node) = selection.node(context.view) else { return };
+        selection.keep_selected(&node.name);
+        if context.options.key_scheme.always_selects() {
+            panel.follow(selection);
+            panel.select_any_process(&context.options.selection.filter_node(node));
         }
     }
 
@@ -39,7 +42,8 @@ impl ViewState for State {
         match (action, node) {
             (RowAction::Move(step), Some(node)) => panel.step(&node, *step),
             (RowAction::Move(_), None) => {}
-            (RowAction::Back, _) if panel.leave() => {}
+            (RowAction::Back, _)
+                if !context.options.key_scheme.always_selects() && panel.leave() => {}
             // Opening a row leads to another view.
             (RowAction::Back | RowAction::Open | RowAction::Click(_), _) => return Effect::Ignored,
         }

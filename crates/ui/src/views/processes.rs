@@ -37,6 +37,10 @@ mod tree;
 impl ViewState for State {
     fn refresh(&mut self, context: RenderContext<'_>, shared: &mut Shared) {
         self.refresh_rows(context, &shared.selection);
+        let is_selecting = context.options.key_scheme.always_selects();
+        if is_selecting && self.find_cursor().is_none() && !self.rows.list.is_empty() {
+            self.select(0);
+        }
     }
 
     fn update(&mut self, context: RenderContext<'_>, _: &mut Shared, action: &RowAction) -> Effect {
@@ -48,7 +52,7 @@ impl ViewState for State {
                 None => self.step(*step),
             },
             RowAction::Open => return self.open(context),
-            RowAction::Back => return self.go_back(),
+            RowAction::Back => return self.go_back(context),
             RowAction::Click(Click::Row(at)) => match self.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.select(*at),
                 Some(Page::Environ(_) | Page::Detail(_)) => return Effect::Ignored,
@@ -160,10 +164,13 @@ impl State {
         Effect::query(request)
     }
 
-    fn go_back(&mut self) -> Effect {
+    fn go_back(&mut self, context: RenderContext<'_>) -> Effect {
         if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
-        } else if self.ends_with_page() || (self.pages.pop().is_none() && !self.cursor.clear()) {
+        } else if self.ends_with_page()
+            || (self.pages.pop().is_none()
+                && (context.options.key_scheme.always_selects() || !self.cursor.clear()))
+        {
             return Effect::Ignored;
         }
         Effect::Handled
@@ -411,11 +418,19 @@ impl State {
     }
 
     /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.
-    /// Tagged ones that the filter hides get none, because users forget what they do not see.
     fn signal_targets(&self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
         if !self.is_on_rows() || self.tags.is_empty() {
             return self.selected(context).map(|target| vec![target].into());
         }
+        self.tagged_targets(context)
+    }
+
+    /// Returns the tagged processes. Those that the filter hides get no signal, because users forget what they do not
+    /// see.
+    pub(crate) fn tagged_targets(
+        &self,
+        context: RenderContext<'_>,
+    ) -> Result<SignalTargets, String> {
         let mut listed: Vec<ProcessTarget> = self.tags.values().cloned().collect();
         listed.retain(|target| !self.is_hidden(target, context.view));
         if listed.is_empty() {

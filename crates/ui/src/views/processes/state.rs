@@ -47,7 +47,7 @@ pub struct State {
     pub(super) shift: usize,
     pub(super) cursor: ListCursor<RowKey>,
     pub(super) width: u16,
-    pub(super) tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
+    pub(crate) tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
     /// Pages in front of the table, the topmost last.
     pub(super) pages: Vec<Page>,
     pub(super) rows: ProcessRows,
@@ -173,7 +173,7 @@ impl State {
         self.select(next.map_or(at, |(index, _)| index));
     }
 
-    pub(super) fn tag(&mut self, target: ProcessTarget) -> Effect {
+    pub(crate) fn tag(&mut self, target: ProcessTarget) -> Effect {
         let tag = target.tag();
         if self.tags.remove(&tag).is_some() {
             return Effect::Handled;
