@@ -25,7 +25,7 @@ pub use crate::transport::attach::AttachedCommand;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::in_process::{InProcessCommand, InProcessNode};
+pub(crate) use crate::transport::in_process::{InProcessCommand, InProcessNode};
 pub use crate::transport::page::PageUrl;
 pub use crate::transport::srun::CLUSTER_CACHE_TTL;
 pub use gtop_local::fault::{Fault, LoginFacts, ScrapeFault, StepCause};
