@@ -9,8 +9,6 @@ use gtop_fleet::Fleet;
 use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, Link};
 use gtop_ui::{Theme, Ui};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{DARK, MEDIUM, Scene, draw, new_ui, press, text};

@@ -10,8 +10,6 @@ use gtop_local::time::Timestamp;
 use gtop_ui::ChartMetric;
 use gtop_ui::{Chart, Density, DisplayOptions, MemoryUnit};
 use gtop_ui::{Keymap, Ui};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{

@@ -3,6 +3,7 @@
 //! A job's name may contain anything, also lines that look like jobs. So a random delimiter separates the fields, and the
 //! name is the last one: it ends with the last line end before the next delimiter.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::command::{random_boundary, run_command};
@@ -17,8 +18,8 @@ use gtop_model::{Allocation, DeviceAllocation, FinishedJob, FinishedJobs, Job, J
 
 /// Maximum number of jobs that are kept; those that ended first are dropped.
 const MAX_FINISHED_JOBS: usize = 1_000;
-/// The states in which jobs have ended: BOOT_FAIL, CANCELLED, COMPLETED, DEADLINE, FAILED, NODE_FAIL, OUT_OF_MEMORY, PREEMPTED,
-/// REVOKED and TIMEOUT.
+/// The states in which jobs have ended, as sacct abbreviates them: `BOOT_FAIL`, `CANCELLED`, `COMPLETED`, `DEADLINE`, `FAILED`,
+/// `NODE_FAIL`, `OUT_OF_MEMORY`, `PREEMPTED`, `REVOKED`, `TIMEOUT`.
 const END_STATES: &str = "--state=BF,CA,CD,DL,F,NF,OOM,PR,RV,TO";
 /// The fields in order; the name is last.
 const FIELDS: [&str; 17] = [
@@ -92,10 +93,10 @@ fn parse(output: &str, delimiter: &str, reservations: &[String]) -> Option<Vec<F
     let mut has_header = false;
     let mut list = Vec::new();
     loop {
-        let fields: Vec<&str> = parts.by_ref().take(FIELDS.len() - 1).collect();
-        let [fields @ .., last] = &*fields else { break };
+        let record: Vec<&str> = parts.by_ref().take(FIELDS.len() - 1).collect();
+        let [fields @ .., rest] = &*record else { break };
         // A line that was cut off has no end, and may lack fields.
-        let Some((name, next_id)) = last.rsplit_once('\n') else { break };
+        let Some((name, next_id)) = rest.rsplit_once('\n') else { break };
         if id == FIELDS[0] {
             has_header = true;
         } else {
@@ -103,7 +104,7 @@ fn parse(output: &str, delimiter: &str, reservations: &[String]) -> Option<Vec<F
         }
         id = next_id;
     }
-    list.sort_by(|one: &FinishedJob, other| other.job.ends_at.cmp(&one.job.ends_at));
+    list.sort_by_key(|finished: &FinishedJob| Reverse(finished.job.ends_at));
     has_header.then_some(list)
 }
 

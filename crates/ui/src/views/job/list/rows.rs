@@ -231,13 +231,12 @@ impl JobRows {
         match row.place {
             JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job),
             JobPlace::Listed(at) => fleet_view.fleet.jobs.as_ref()?.jobs.get(at),
-            JobPlace::Finished(_) => Some(&self.finished_job(fleet_view, row)?.job),
+            JobPlace::Finished(_) => Some(&Self::finished_job(fleet_view, row)?.job),
         }
     }
 
     /// Returns the job of a row if it has ended.
     pub(super) fn finished_job<'a>(
-        &self,
         fleet_view: &'a FleetView,
         row: &JobRow,
     ) -> Option<&'a FinishedJob> {
