@@ -474,7 +474,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::metrics::Metric;
+    use crate::Metric;
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
@@ -576,7 +576,7 @@ mod tests {
         let uuid = text("GPU-beef");
         let fault = Fault::new(FaultKind::Refused, "10.20.30.40").with_what("ask alice");
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::from_secs(60));
-        node.history.record(&uuid, Metric::UTILIZATION, Timestamp::default(), 0.0);
+        node.history.record(&uuid, Metric::Utilization, Timestamp::default(), 0.0);
         node.last_fault = Some(fault.clone());
         node.link = Link::Down { fault, retry_at: None };
         node.hello = Some(Arc::new(hello()));
@@ -724,7 +724,7 @@ mod tests {
         assert_eq!(node.statics_of(8).unwrap().user, known("user2"));
         assert_eq!(node.processes[0].statics.command, Reading::Unknown(Reason::Withheld));
         let history = &node.history;
-        let points = history.last("device1", Metric::UTILIZATION, Timestamp::default(), 1);
+        let points = history.last("device1", Metric::Utilization, Timestamp::default(), 1);
         assert_eq!(points, [Some(0.0)]);
         let job = &first.jobs.as_ref().unwrap().jobs[0];
         assert_eq!((job.id.as_str(), &*job.shown_id, &*job.user), ("job1", "job1", "user1"));

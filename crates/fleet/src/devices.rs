@@ -5,8 +5,8 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::charted::Metric;
 use crate::lasting_update::update_lasting;
-use crate::metrics::unsorted_charts;
 use crate::missing::{MissingDevices, device_event, is_told_gone, keep_indices};
 use crate::node::Node;
 use crate::rates::update_rates;
@@ -89,10 +89,10 @@ fn apply_devices(
 fn record_charts(node: &mut Node, source: &Source, at: Timestamp) {
     let devices = node.devices.iter().zip(&*node.device_sources);
     let devices = devices.filter(|(device, owner)| *owner == source && device.fault.is_none());
-    for chart in unsorted_charts() {
+    for metric in Metric::OF_DEVICES {
         for (device, _) in devices.clone() {
-            if let Some(share) = chart.share(device) {
-                node.history.record(&device.uuid, chart.series(), at, share);
+            if let Some(share) = metric.of_device(device) {
+                node.history.record(&device.uuid, metric, at, share);
             }
         }
     }

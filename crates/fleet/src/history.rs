@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metrics::Metric;
+use crate::charted::Metric;
 use gtop_local::time::Timestamp;
 
 /// Points per series in a chunk.
@@ -261,20 +261,24 @@ fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> A
 /// of whole numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
 fn point_of(metric: Metric, value: f32) -> u8 {
-    let point = match metric {
-        Metric::Share(_) => (value.clamp(0.0, 100.0) * 2.0 + 0.001).floor(),
-        Metric::Rate(_) if value < LOWEST_RATE => 0.0,
-        Metric::Rate(_) => (value / LOWEST_RATE).log2() * RATE_STEPS + 1.0,
+    let point = if !metric.is_rate() {
+        (value.clamp(0.0, 100.0) * 2.0 + 0.001).floor()
+    } else if value < LOWEST_RATE {
+        0.0
+    } else {
+        ((value / LOWEST_RATE).log2() * RATE_STEPS + 1.0).round()
     };
-    (point.round() as u8).min(CONSTANT - 1)
+    (point as u8).min(CONSTANT - 1)
 }
 
 /// Returns the value of a point.
 fn value_of(metric: Metric, point: u8) -> f32 {
-    match metric {
-        Metric::Share(_) => f32::from(point) / 2.0,
-        Metric::Rate(_) if point == 0 => 0.0,
-        Metric::Rate(_) => LOWEST_RATE * (f32::from(point - 1) / RATE_STEPS).exp2(),
+    if !metric.is_rate() {
+        f32::from(point) / 2.0
+    } else if point == 0 {
+        0.0
+    } else {
+        LOWEST_RATE * (f32::from(point - 1) / RATE_STEPS).exp2()
     }
 }
 
@@ -295,7 +299,7 @@ mod tests {
         let mut history = History::new(Duration::from_secs(keep));
         let subject: Arc<str> = "GPU-1".into();
         for second in seconds {
-            history.record(&subject, Metric::UTILIZATION, at(second), percent(second));
+            history.record(&subject, Metric::Utilization, at(second), percent(second));
         }
         history
     }
@@ -303,9 +307,9 @@ mod tests {
     #[test]
     fn one_point_is_kept_per_second() {
         let history = history_with(1000..1010, 300);
-        let last = history.last("GPU-1", Metric::UTILIZATION, at(1009), 3);
+        let last = history.last("GPU-1", Metric::Utilization, at(1009), 3);
         assert_eq!(last, [Some(7.0), Some(8.0), Some(9.0)]);
-        assert_eq!(history.last("GPU-1", Metric::UTILIZATION, at(1009), 3), last);
+        assert_eq!(history.last("GPU-1", Metric::Utilization, at(1009), 3), last);
     }
 
     #[test]
@@ -321,8 +325,8 @@ mod tests {
         ] {
             let mut history = History::new(Duration::ZERO);
             let subject = "GPU-1".into();
-            history.record(&subject, Metric::MEMORY, at(5), share);
-            assert_eq!(history.last("GPU-1", Metric::MEMORY, at(5), 1), [Some(expected)]);
+            history.record(&subject, Metric::Memory, at(5), share);
+            assert_eq!(history.last("GPU-1", Metric::Memory, at(5), 1), [Some(expected)]);
         }
     }
 
@@ -330,8 +334,8 @@ mod tests {
     fn rates_are_kept_in_steps_of_nine_percent() {
         let mut history = History::new(Duration::ZERO);
         for rate in [0.0, 1_023.0, 1_024.0, 43e6, 1e9, 93e9, 1e13] {
-            history.record(&"".into(), Metric::NETWORK_IN, at(5), rate);
-            let kept = history.last("", Metric::NETWORK_IN, at(5), 1)[0].unwrap();
+            history.record(&"".into(), Metric::NetworkIn, at(5), rate);
+            let kept = history.last("", Metric::NetworkIn, at(5), 1)[0].unwrap();
             let expected = if rate < LOWEST_RATE { 0.0 } else { rate.min(3e12) };
             assert!((kept - expected).abs() <= expected * 0.05, "{rate}: {kept}");
         }
@@ -340,8 +344,8 @@ mod tests {
     #[test]
     fn a_gap_stays_a_gap() {
         let mut history = history_with(1000..1003, 300);
-        history.record(&"GPU-1".into(), Metric::UTILIZATION, at(1100), percent(7));
-        let last = history.last("GPU-1", Metric::UTILIZATION, at(1101), 101);
+        history.record(&"GPU-1".into(), Metric::Utilization, at(1100), percent(7));
+        let last = history.last("GPU-1", Metric::Utilization, at(1101), 101);
         assert_eq!(last[..3], [Some(1.0), Some(2.0), None]);
         assert_eq!(last[98..], [None, Some(7.0), None]);
     }
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn old_points_are_dropped_in_whole_chunks() {
         let history = history_with(0..1000, 300);
-        let last = history.last("GPU-1", Metric::UTILIZATION, at(999), 1000);
+        let last = history.last("GPU-1", Metric::Utilization, at(999), 1000);
         let known = last.iter().flatten().count();
         assert!((300..=420).contains(&known), "{known}");
         assert_eq!(last[999], Some(99.0));
@@ -357,18 +361,18 @@ mod tests {
 
     #[test]
     fn an_unknown_device_has_no_points() {
-        assert_eq!(history_with(0..9, 60).last("GPU-2", Metric::MEMORY, at(9), 2), [None, None]);
+        assert_eq!(history_with(0..9, 60).last("GPU-2", Metric::Memory, at(9), 2), [None, None]);
     }
 
     #[test]
     fn removing_a_device_drops_only_its_own_points() {
         let mut history = history_with(0..100, 300);
-        history.record(&"GPU-2".into(), Metric::UTILIZATION, at(99), percent(2));
-        history.record(&"".into(), Metric::CPU, at(99), percent(3));
+        history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
+        history.record(&"".into(), Metric::Cpu, at(99), percent(3));
         history.drop_series(&["GPU-1".into()]);
-        assert_eq!(history.last("GPU-1", Metric::UTILIZATION, at(99), 1), [None]);
-        assert_eq!(history.last("GPU-2", Metric::UTILIZATION, at(99), 2), [None, Some(2.0)]);
-        assert_eq!(history.last("", Metric::CPU, at(99), 1), [Some(3.0)]);
+        assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
+        assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
+        assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
     }
 
     #[test]
@@ -383,7 +387,7 @@ mod tests {
                     2 if second == 30 => 7,
                     _ => 50,
                 };
-                history.record(subject, Metric::MEMORY, at(second), percent(share));
+                history.record(subject, Metric::Memory, at(second), percent(share));
             }
         }
         let lengths: Vec<usize> = history.frozen.iter().map(|chunk| chunk.len()).collect();
@@ -392,7 +396,7 @@ mod tests {
             [2 + CHUNK_POINTS + 2, 2 + CHUNK_POINTS + CHUNK_POINTS, 2 + CHUNK_POINTS + 2]
         );
         let known =
-            |history: &History, subject: &str| history.last(subject, Metric::MEMORY, at(80), 81);
+            |history: &History, subject: &str| history.last(subject, Metric::Memory, at(80), 81);
         let expected = |share: fn(u8) -> u8| -> Vec<Option<f32>> {
             (0..80).map(|second| Some(share(second).into())).chain([None]).collect()
         };
@@ -414,17 +418,17 @@ mod tests {
         let moment = |step: u32| at(100).plus(CLOSE_UP_STEP * step);
         for step in 0..2000 {
             let share = percent(step.into());
-            history.record(&subject, Metric::UTILIZATION, moment(step), share);
+            history.record(&subject, Metric::Utilization, moment(step), share);
         }
         let last = |history: &History, count| {
             let close_up = history.close_up().unwrap();
-            close_up.last("GPU-1", Metric::UTILIZATION, moment(1999), count)
+            close_up.last("GPU-1", Metric::Utilization, moment(1999), count)
         };
         assert_eq!(last(&history, 3), [Some(97.0), Some(98.0), Some(99.0)]);
         let known = last(&history, 2000).into_iter().flatten().count();
         assert!((1200..=1250).contains(&known), "{known}");
         // The seconds go on beside it, with the last value of each.
-        let seconds = history.last("GPU-1", Metric::UTILIZATION, moment(1999), 2);
+        let seconds = history.last("GPU-1", Metric::Utilization, moment(1999), 2);
         assert_eq!(seconds, [Some(79.0), Some(99.0)]);
         history.drop_series(&["GPU-1".into()]);
         assert_eq!(last(&history, 1), [None]);
@@ -435,8 +439,8 @@ mod tests {
     #[test]
     fn a_long_absence_resets_the_history() {
         let mut history = history_with(0..100, 60);
-        history.record(&"GPU-1".into(), Metric::UTILIZATION, at(1_000_000), percent(1));
-        let last = history.last("GPU-1", Metric::UTILIZATION, at(1_000_000), 60);
+        history.record(&"GPU-1".into(), Metric::Utilization, at(1_000_000), percent(1));
+        let last = history.last("GPU-1", Metric::Utilization, at(1_000_000), 60);
         assert_eq!(last.iter().flatten().count(), 1);
     }
 }

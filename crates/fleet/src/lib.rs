@@ -5,6 +5,7 @@
 //! A part of gtop: its interface changes with it.
 
 pub use anonymizer::Anonymizer;
+pub use charted::Metric;
 pub use event_record::EventRecord;
 pub use headline::{DeviceCount, NodeCount};
 pub use health::{Health, HealthReason};
@@ -37,6 +38,7 @@ use gtop_model::{
 };
 
 mod anonymizer;
+mod charted;
 mod declare;
 mod device_list;
 mod devices;

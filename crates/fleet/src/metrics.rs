@@ -13,15 +13,14 @@ use gtop_model::{
     Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
 };
 
-pub use chart::{
-    DeviceChart, Metric, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization,
-};
+pub use crate::charted::{bandwidth_share, nvlink_rates, pcie_rates};
+pub use chart::{DeviceChart, charts, utilization};
 pub use device::{DEVICE, DEVICE_AMD, DEVICE_DETAIL, DEVICE_TPU, DeviceMetric};
 pub use host::{HOST, HostMetric, is_slow_host_metric};
 pub use job::{JOB, JobAt, JobMetric};
 pub use process::{PROCESS, ProcessMetric, Usage, is_driver_metric};
 
-pub(crate) use chart::{MetricChart, host_values, unsorted_charts};
+pub(crate) use chart::MetricChart;
 
 mod chart;
 mod device;
@@ -431,11 +430,12 @@ pub mod made_up {
     use std::cell::Cell;
 
     use super::{Device, Field, MetricChart, Value, ValueKind};
+    use crate::Metric;
 
     const FIELDS: &[Field<Device>] =
         &[Field::new(ValueKind::Number, "wobble_celsius", "wobble", "a made-up metric", read)
             .column(("WOBBLE", "wobble"), (6, 30))
-            .chart(MetricChart::new(30, 'w', "made up"))
+            .chart(MetricChart::new(30, 'w', "made up", Metric::Temperature))
             .order('o', "wobble", "by wobble")];
 
     fn read(device: &Device) -> Value {

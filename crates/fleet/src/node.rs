@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::charted::Metric;
 use crate::device_list::DeviceList;
 use crate::event_record::EventRecord;
 use crate::health::NodeHealth;
@@ -112,6 +113,31 @@ pub struct Host {
     pub infiniband: Arc<[Traffic]>,
     /// Bytes per second of each disk.
     pub disks: Arc<[Traffic]>,
+}
+
+impl Host {
+    /// Returns what the history records of it, with its current values.
+    pub(crate) fn charted(&self) -> [(Metric, Option<f32>); 5] {
+        let fast = &self.fast;
+        let (inward, outward) = Traffic::sum(&self.network).unzip();
+        [
+            (Metric::Cpu, self.cpu.get().map(Percent::get)),
+            (Metric::HostMemory, used_share(fast.memory_total, fast.memory_available)),
+            (Metric::Swap, used_share(fast.swap_total, fast.swap_free)),
+            (Metric::NetworkIn, inward.map(number)),
+            (Metric::NetworkOut, outward.map(number)),
+        ]
+    }
+}
+
+fn used_share(total: Reading<Bytes>, free: Reading<Bytes>) -> Option<f32> {
+    let (total, free) = total.zip(free).get()?;
+    Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is drawn")]
+const fn number(bytes: Bytes) -> f32 {
+    bytes.0 as f32
 }
 
 /// Bytes per second, in and out (or read and written).

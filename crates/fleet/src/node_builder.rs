@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::devices::{apply_backend, apply_xids};
 use crate::hidden::count_hidden;
 use crate::holdings::NodeHoldings;
-use crate::metrics::host_values;
 use crate::missing::MissingDevices;
 use crate::node::{Host, Node, Process};
 use crate::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
@@ -401,7 +400,7 @@ impl NodeBuilder {
         update_boot_time(&mut node.host.fast.booted_at, host.booted_at);
         host.complete_from(&node.host.fast);
         node.host.fast = host;
-        for (metric, value) in host_values(&node.host) {
+        for (metric, value) in node.host.charted() {
             if let Some(value) = value {
                 node.history.record(&self.host_subject, metric, at, value);
             }
@@ -605,8 +604,7 @@ fn update_boot_time(known: &mut Reading<Timestamp>, mut newer: Reading<Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Health;
-    use crate::metrics::{Metric, charts};
+    use crate::{Health, Metric};
     use gtop_model::{
         BackendReading, BackendState, Celsius, DeviceCounters, DeviceFault, DevicesReading,
         EventKind, Fault, FaultKind, Freshness, HostFacts, KernelLine, SourceFault, TransportKind,
@@ -784,14 +782,12 @@ mod tests {
         }
         let node = builder.node();
         let last = |subject, metric| node.history.last(subject, metric, at(2_000), 3);
-        let charts = charts();
-        let temperature = charts.iter().find(|chart| chart.alias == "temp").unwrap().series();
-        assert_eq!(last("GPU-0", temperature), [Some(60.0); 3]);
-        assert_eq!(last("GPU-0", Metric::MEMORY), [None; 3], "it is not reported");
-        assert_eq!(last("", Metric::HOST_MEMORY), [Some(25.0); 3]);
-        assert_eq!(last("", Metric::SWAP), [None; 3]);
+        assert_eq!(last("GPU-0", Metric::Temperature), [Some(60.0); 3]);
+        assert_eq!(last("GPU-0", Metric::Memory), [None; 3], "it is not reported");
+        assert_eq!(last("", Metric::HostMemory), [Some(25.0); 3]);
+        assert_eq!(last("", Metric::Swap), [None; 3]);
         let received = [8.0, 16.0].map(|mebibytes| Some(mebibytes * 1_048_576.0));
-        assert_eq!(last("", Metric::NETWORK_IN), [None, received[0], received[1]]);
+        assert_eq!(last("", Metric::NetworkIn), [None, received[0], received[1]]);
     }
 
     #[test]
@@ -802,7 +798,7 @@ mod tests {
         other.backends[0].source = Source::new("amd");
         builder.on_sample(other);
         let node = builder.node();
-        let last = |subject| node.history.last(subject, Metric::UTILIZATION, at(1_000), 2);
+        let last = |subject| node.history.last(subject, Metric::Utilization, at(1_000), 2);
         assert_eq!((last("GPU-0"), last("GPU-1")), (vec![Some(7.0), None], vec![None, Some(9.0)]));
     }
 

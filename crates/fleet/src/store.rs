@@ -452,8 +452,7 @@ impl Urgency {
 mod tests {
     use super::*;
     use crate::history::History;
-    use crate::metrics::Metric;
-    use crate::{Totals, User};
+    use crate::{Metric, Totals, User};
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
@@ -636,7 +635,7 @@ mod tests {
             node.history = History::new(Duration::from_secs(60));
             for second in 0..10 {
                 let at = Timestamp::from_micros(second * 1_000_000);
-                node.history.record(&"GPU-1".into(), Metric::UTILIZATION, at, 0.0);
+                node.history.record(&"GPU-1".into(), Metric::Utilization, at, 0.0);
             }
             Arc::new(node)
         });

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::charted::Metric;
 use crate::holdings::{Claim, Evidence};
 use crate::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
 use crate::job_lookup::JobLookup;
-use crate::metrics::Metric;
 use crate::node::{Node, SourceState};
 use crate::user::User;
 use gtop_local::time::Timestamp;
@@ -228,7 +228,7 @@ fn first_start(node: &Node, device: &Device, claim: &Claim) -> Option<Timestamp>
 fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration, bool) {
     let held_seconds = held.held_since.map_or(0, |since| held.at.since(since).as_secs() + 1);
     let count = usize::try_from(held_seconds).unwrap_or(usize::MAX).min(MAX_SEED_SECONDS);
-    let points = node.history.last(&held.device.uuid, Metric::UTILIZATION, held.at, count);
+    let points = node.history.last(&held.device.uuid, Metric::Utilization, held.at, count);
     let max_watched = stale_after(held.source.interval).as_secs();
     let max_gap = Waste::MAX_GAP.as_secs();
     let reaches_further = held.held_since.is_none() || count == MAX_SEED_SECONDS;
@@ -432,7 +432,7 @@ mod tests {
         points.sort_by_key(|(second, _)| *second);
         let mut node = node(points.last().unwrap().0, [0.0, 90.0]);
         for (second, share) in points {
-            node.history.record(&"GPU-0".into(), Metric::UTILIZATION, at(second), share);
+            node.history.record(&"GPU-0".into(), Metric::Utilization, at(second), share);
         }
         Arc::new(node)
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::metrics::chart::{
-    MetricChart, bandwidth_share, clock_share, nvlink_rates, pcie_rates, throttled_share,
-    utilization,
-};
+use crate::Metric;
+use crate::charted::{nvlink_rates, pcie_rates};
+use crate::metrics::chart::MetricChart;
 use crate::metrics::{Field, Value, ValueKind, metrics};
-use gtop_model::{Device, Percent, Reading, xid_meaning};
+use gtop_model::{Device, Reading, xid_meaning};
 
 metrics! {
     /// A metric of a device.
@@ -22,15 +21,14 @@ metrics! {
         UtilizationPercent = Share("utilization_percent", "util",
             "share of time in which the device was executing work; in MIG mode, by hardware counters",
             |device| device.load().into())
-            .chart(MetricChart::new(1, 'u', "utilization").share(utilization));
+            .chart(MetricChart::new(1, 'u', "utilization", Metric::Utilization));
         MemoryUtilizationPercent = Share("memory_utilization_percent", "membw",
             "share of time in which device memory was read or written",
             memory_utilization)
-            .chart(MetricChart::new(5, 'b', "share of time the memory is busy")
-                .share(|device: &Device| bandwidth_share(device).get().map(Percent::get)));
+            .chart(MetricChart::new(5, 'b', "share of time the memory is busy", Metric::Bandwidth));
         MemoryUsedBytes = Integer("memory_used_bytes", "mem", "device memory in use", memory_used)
-            .chart(MetricChart::new(2, 'm', "memory in use")
-                .share(|device: &Device| device.memory_share().map(Percent::get)));
+            .chart(MetricChart::new(2, 'm', "memory in use", Metric::Memory)
+                .of(DeviceMetric::MemoryTotalBytes.reader()));
         MemoryTotalBytes = Integer("memory_total_bytes", "memtotal", "total device memory", memory_total);
         MemoryFreeBytes = Integer("memory_free_bytes", "memfree", "free device memory", memory_free);
         MemoryReservedBytes = Integer("memory_reserved_bytes", "memreserved",
@@ -43,27 +41,28 @@ metrics! {
         HiddenMemoryBytes = Integer("hidden_memory_bytes", "hiddenmem",
             "device memory in use that belongs to no visible process; part of it is the driver's", hidden_memory);
         TemperatureCelsius = Number("temperature_celsius", "temp", "core temperature", temperature)
-            .chart(MetricChart::new(4, 't', "temperature, to 100 °C"))
+            .chart(MetricChart::new(4, 't', "temperature, to 100 °C", Metric::Temperature)
+                .of(|_| Value::Number(100.0)))
             .order('t', "hottest device", "by the highest device temperature");
         MemoryTemperatureCelsius = Number("memory_temperature_celsius", "memtemp",
             "memory temperature", memory_temperature)
             .column(("MEMTEMP", "memtemp"), (7, 4));
         PowerWatts = Number("power_watts", "power", "power draw", power)
-            .chart(MetricChart::new(3, 'p', "power, of its limit")
-                .share(|device: &Device| device.power_share().map(Percent::get)));
+            .chart(MetricChart::new(3, 'p', "power, of its limit", Metric::Power)
+                .of(DeviceMetric::PowerLimitWatts.reader()));
         PowerLimitWatts = Number("power_limit_watts", "limit", "power limit in force", power_limit);
         SmClockMegahertz = Integer("sm_clock_megahertz", "smclock", "SM clock", sm_clock)
-            .chart(MetricChart::new(6, 'c', "SM clock, of the highest")
-                .share(|device: &Device| clock_share(device, device.sm_clock, |known| known.sm_clock_max)));
+            .chart(MetricChart::new(6, 'c', "SM clock, of the highest", Metric::SmClock)
+                .of(DeviceMetric::SmClockMaxMegahertz.reader()));
         MemoryClockMegahertz = Integer("memory_clock_megahertz", "memclock", "memory clock", memory_clock)
-            .chart(MetricChart::new(7, 'l', "memory clock, of the highest")
-                .share(|device: &Device| clock_share(device, device.memory_clock, |known| known.memory_clock_max)));
+            .chart(MetricChart::new(7, 'l', "memory clock, of the highest", Metric::MemoryClock)
+                .of(DeviceMetric::MemoryClockMaxMegahertz.reader()));
         SmClockMaxMegahertz = Integer("sm_clock_max_megahertz", "smclockmax",
             "maximum SM clock", statics?.sm_clock_max);
         MemoryClockMaxMegahertz = Integer("memory_clock_max_megahertz", "memclockmax",
             "maximum memory clock", statics?.memory_clock_max);
         FanPercent = Number("fan_percent", "fan", "intended fan speed; may exceed 100", fan)
-            .chart(MetricChart::new(8, 'f', "fan speed"));
+            .chart(MetricChart::new(8, 'f', "fan speed", Metric::Fan));
         PerformanceState = Integer("performance_state", "pstate",
             "performance state, 0 (fastest) to 15", performance_state);
         ThrottleBits = Integer("throttle_bits", "throttlebits", "clock throttle reasons, as NVML's bit mask",
@@ -88,9 +87,9 @@ metrics! {
     /// Metrics beyond the common ones.
     DEVICE_DETAIL {
         EncoderPercent = Share("encoder_percent", "enc", "utilization of the video encoder", details?.encoder)
-            .chart(MetricChart::new(9, 'e', "load of the video encoder"));
+            .chart(MetricChart::new(9, 'e', "load of the video encoder", Metric::Encoder));
         DecoderPercent = Share("decoder_percent", "dec", "utilization of the video decoder", details?.decoder)
-            .chart(MetricChart::new(10, 'd', "load of the video decoder"));
+            .chart(MetricChart::new(10, 'd', "load of the video decoder", Metric::Decoder));
         JpegPercent = Share("jpeg_percent", "jpeg", "utilization of the JPEG engine", details?.jpeg);
         OpticalFlowPercent = Share("optical_flow_percent", "ofa",
             "utilization of the optical flow engine", details?.optical_flow);
@@ -124,7 +123,7 @@ metrics! {
             "shutdown temperature", statics?.shutdown_temperature);
         ThrottleReasons = Text("throttle_reasons", "throttled", "clock throttle reasons, in words",
             throttle => |bits| Arc::<str>::from(bits.text()))
-            .chart(MetricChart::new(12, 'h', "share of time throttled").share(throttled_share));
+            .chart(MetricChart::new(12, 'h', "share of time throttled", Metric::Throttled));
         ThrottledPowerPercent = Share("throttled_power_percent", "capped",
             "share of time throttled by the power limit", rates?.power_throttled);
         ThrottledThermalPercent = Share("throttled_thermal_percent", "thermal",

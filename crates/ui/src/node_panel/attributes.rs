@@ -173,19 +173,14 @@ pub(crate) fn chart_text(chart: &DeviceChart, context: AttributeContext<'_>) -> 
 /// Bytes per GiB.
 const GIB: f32 = 1_073_741_824.0;
 
-/// Formats the value at the top of a chart: what its share is of, in the unit of the value, in at most 6 columns.
-pub(crate) fn chart_end_text(chart: &DeviceChart, context: AttributeContext<'_>) -> String {
-    let field = chart.field.filter(|field| field.kind != ValueKind::Text);
-    let share = chart.share(context.device).filter(|share| *share >= 1.0);
-    let whole = field.zip(share).and_then(|(field, share)| {
-        Some((field.number_of(context.device)? / share * 100.0, field.unit()))
-    });
-    match whole {
-        Some((celsius, "°C")) => context.units.temperature_text(celsius),
-        Some((bytes, "B")) => context.units.amount_of_gib(bytes / GIB),
-        Some((watts, "W")) => format!("{watts:.0}W"),
-        Some((clock, "MHz")) => format!("{:.1}GHz", clock / 1_000.0),
-        Some(_) | None => "100%".to_owned(),
+/// Formats the value at the end of a chart's scale: what shares are of, in the unit of the value, in at most 6 columns.
+pub(crate) fn chart_end_text(chart: &DeviceChart, whole: Option<f32>, units: Units) -> String {
+    match (whole, chart.field.map_or("", Field::unit)) {
+        (Some(celsius), "°C") => units.temperature_text(celsius),
+        (Some(bytes), "B") => units.amount_of_gib(bytes / GIB),
+        (Some(watts), "W") => format!("{watts:.0}W"),
+        (Some(clock), "MHz") => format!("{:.1}GHz", clock / 1_000.0),
+        _ => "100%".to_owned(),
     }
 }
 
@@ -432,6 +427,7 @@ mod tests {
     fn a_metric_of_one_entry_is_a_column_and_a_chart() {
         let node = Node::new(NodeName::new("gpu01").unwrap(), std::time::Duration::ZERO);
         let device = Device {
+            temperature: Reading::checked(Celsius::new(90.0)),
             memory_temperature: Reading::checked(Celsius::new(90.0)),
             ..Device::default()
         };

@@ -8,7 +8,7 @@ use crate::node_panel::attributes::{AttributeContext, chart_end_text, chart_text
 use crate::node_panel::close_up::{chart_step, metric_points};
 use crate::node_panel::host::newest_label;
 use crate::render_context::RenderContext;
-use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
+use crate::widgets::graph::{Graph, SCALE_WIDTH};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::menu::Menu;
 use crate::widgets::table::Fade;
@@ -18,8 +18,8 @@ use gtop_fleet::metrics::{self, DeviceChart};
 use gtop_local::text::width_of;
 use gtop_model::Device;
 
-/// Width of a graph's label: device, metric and value.
-const LABEL_WIDTH: u16 = 15;
+/// Width of a value in front of a graph.
+const VALUE_WIDTH: u16 = 7;
 /// Minimum width of a graph with its label and scale.
 const MIN_WIDTH: u16 = 40;
 /// Height limit of one graph, in rows.
@@ -121,27 +121,28 @@ pub(crate) fn lines(
     let grid = ChartGrid::fit(devices.len(), charted.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let column_width = (width + 2) / columns;
+    let all = metrics::charts();
+    let shown = charted.iter().take(grid.metrics);
+    let shown = shown.filter_map(|metric| all.iter().find(|chart| chart.alias == metric.alias()));
+    let shown: Vec<_> = shown.map(|chart| ScaledChart::of(chart, &devices)).collect();
+    let label = LabelWidths::of(node, &shown, grid.height);
     let graph = Graph {
-        width: column_width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH + 2),
+        width: column_width.saturating_sub(label.whole + SCALE_WIDTH + 2),
         height: grid.height,
         grows_down: false,
         is_reversed: context.options.chart.is_reversed,
         step: chart_step(node),
     };
-    let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
-    let pane = Pane { context, node, graph, label: widest.unwrap_or(1).min(4) };
+    let pane = Pane { context, node, graph, label };
     // Graphs that do not fit scroll with the device table.
     let visible = grid.columns * grid.rows;
     let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
     let mut lines = Vec::new();
-    let all = metrics::charts();
-    let shown = charted.iter().take(grid.metrics);
-    let shown = shown.filter_map(|metric| all.iter().find(|chart| chart.alias == metric.alias()));
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        for metric in shown.clone() {
+        for chart in &shown {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (index, device)) in (0..).zip(row) {
-                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, metric)) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, *chart)) {
                     *line = std::mem::take(line).append_at(column_width * column, part);
                 }
             }
@@ -156,7 +157,7 @@ pub(crate) fn lines(
         }
         let axis = graph.time_axis(&newest_label(node, node.taken_at(), context.view.now));
         for column in 0..columns {
-            let start = column_width * column + LABEL_WIDTH + SCALE_WIDTH;
+            let start = column_width * column + label.whole + SCALE_WIDTH;
             ticks = ticks.append_at(start, axis.clone());
         }
         lines.push(ticks);
@@ -165,17 +166,59 @@ pub(crate) fn lines(
     lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
+/// A chart with the end of its scale, which is that of all devices.
+#[derive(Clone, Copy)]
+struct ScaledChart<'a> {
+    chart: &'a DeviceChart,
+    /// The most that a share is of; `None` if shares are percentages.
+    end: Option<f32>,
+}
+
+impl<'a> ScaledChart<'a> {
+    fn of(chart: &'a DeviceChart, devices: &[(usize, &Device)]) -> Self {
+        let wholes = devices.iter().filter_map(|(_, device)| chart.whole(device));
+        Self { chart, end: wholes.max_by(f32::total_cmp) }
+    }
+
+    /// Returns what a share of a device is multiplied by to be on the scale.
+    fn factor(&self, device: &Device) -> f32 {
+        let whole_and_end = self.chart.whole(device).zip(self.end.filter(|end| *end > 0.0));
+        whole_and_end.map_or(1.0, |(whole, end)| whole / end)
+    }
+}
+
+/// The widths of the labels in front of graphs.
+#[derive(Clone, Copy)]
+struct LabelWidths {
+    device: u16,
+    alias: u16,
+    /// With the value, which is in a row of its own if there is one.
+    whole: u16,
+}
+
+impl LabelWidths {
+    fn of(node: &Node, charts: &[ScaledChart<'_>], height: u16) -> Self {
+        let devices = node.devices.iter().map(|device| width_of(&device_label(node, device)));
+        let device = devices.max().unwrap_or(1).min(4);
+        let alias = charts.iter().map(|shown| width_of(shown.chart.alias)).max().unwrap_or(0);
+        let names = device + 1 + alias;
+        let whole = if height > 1 { names.max(VALUE_WIDTH) } else { names + VALUE_WIDTH };
+        Self { device, alias, whole }
+    }
+}
+
 struct Pane<'a> {
     context: RenderContext<'a>,
     node: &'a Node,
     graph: Graph,
-    label: u16,
+    label: LabelWidths,
 }
 
 impl Pane<'_> {
-    /// Draws the graph of one metric of one device, with its label in front.
-    fn graph_of(&self, index: usize, device: &Device, chart: &DeviceChart) -> Vec<Line> {
-        let Self { context, node, graph, .. } = *self;
+    /// Draws the graph of one metric of one device behind its label.
+    fn graph_of(&self, index: usize, device: &Device, shown: ScaledChart<'_>) -> Vec<Line> {
+        let Self { context, node, graph, label } = *self;
+        let chart = shown.chart;
         let now = context.view.now;
         let count = graph.visible_points(now);
         let source = node.device_sources.get(index);
@@ -183,34 +226,37 @@ impl Pane<'_> {
         let taken_at = source.and_then(|source| node.source(source)?.taken_at);
         // What is no longer measured keeps its last graph.
         let now = taken_at.filter(|_| fade == Fade::All).unwrap_or(now);
-        let points = metric_points(node, (&device.uuid, chart.series()), source, now, count);
+        let mut points =
+            metric_points(node, (&device.uuid, chart.metric.series), source, now, count);
+        for share in points.iter_mut().flatten() {
+            *share *= shown.factor(device);
+        }
         let units = context.options.units();
-        let attributes = AttributeContext { node, device, units };
-        let end = chart_end_text(chart, attributes);
+        let value = chart_text(chart, AttributeContext { node, device, units });
+        let end = chart_end_text(chart, shown.end, units);
         let tone = context.options.device.tone(chart.share(device));
-        let first = Line::new()
-            .right_aligned(&device_label(node, device), self.label, Tone::Strong)
+        let names = Line::new()
+            .right_aligned(&device_label(node, device), label.device, Tone::Strong)
             .gap(1)
-            .left_aligned(chart.alias, 5, Tone::Faint)
-            .right_aligned(
-                &chart_text(chart, attributes),
-                LABEL_WIDTH.saturating_sub(self.label + 7),
-                Tone::Plain,
-            )
-            .gap(1);
-        let height = usize::from(graph.height);
-        let rows = graph.rows(&points, tone).into_iter().enumerate();
-        rows.map(|(row, line)| {
-            let label = if row == 0 { first.clone() } else { Line::new().gap(LABEL_WIDTH) };
-            fade.applied_to(label.append(scale(&end, (row, height))).append(line))
-        })
-        .collect()
+            .left_aligned(chart.alias, label.alias, Tone::Faint);
+        let right = |line: Line| {
+            let room = label.whole.saturating_sub(line.width());
+            line.right_aligned(&value, room, Tone::Plain)
+        };
+        let labels =
+            if graph.height > 1 { vec![names, right(Line::new())] } else { vec![right(names)] };
+        let labels = labels.into_iter().chain(std::iter::repeat_with(Line::new));
+        let rows = graph.scaled_rows(&points, tone, ("0", &end)).into_iter();
+        rows.zip(labels)
+            .map(|(row, labels)| fade.applied_to(labels.append_at(label.whole, row)))
+            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gtop_model::{Reading, Watts};
 
     #[test]
     fn one_to_four_metrics_are_charted() {
@@ -228,6 +274,26 @@ mod tests {
         let different: std::collections::BTreeSet<_> = letters.iter().collect();
         assert_eq!(different.len(), letters.len());
         assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+    }
+
+    #[test]
+    fn devices_with_different_limits_are_drawn_to_one_scale() {
+        let device = |limit: f32| Device {
+            power: Reading::checked(Watts::new(200.0)),
+            power_limit: Reading::checked(Watts::new(limit)),
+            ..Device::default()
+        };
+        let devices = [device(400.0), device(800.0), Device::default()];
+        let charts = metrics::charts();
+        let power = charts.iter().find(|chart| chart.alias == "power").unwrap();
+        let numbered: Vec<(usize, &Device)> = devices.iter().enumerate().collect();
+        let shown = ScaledChart::of(power, &numbered);
+        assert_eq!(shown.end, Some(800.0));
+        // A share is of the device's own limit: 50 % of 400 W is as high as 25 % of 800 W.
+        let factors: Vec<f32> = devices.iter().map(|device| shown.factor(device)).collect();
+        assert_eq!(factors, [0.5, 1.0, 1.0]);
+        let util = ScaledChart::of(&charts[0], &numbered);
+        assert_eq!((util.end, Some(util.factor(&devices[0]))), (None, Some(1.0)));
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::node_panel::host::{history_points, hold_time, repeated};
-use gtop_fleet::metrics::Metric;
-use gtop_fleet::{CLOSE_UP_STEP, Node};
+use gtop_fleet::{CLOSE_UP_STEP, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::Source;
 
@@ -64,7 +63,7 @@ mod tests {
     }
 
     fn points(node: &Node, now: Timestamp, count: usize) -> Vec<Option<f32>> {
-        let series = (DEVICE, Metric::UTILIZATION);
+        let series = (DEVICE, Metric::Utilization);
         metric_points(node, series, Some(&Source::new("nvml")), now, count)
     }
 

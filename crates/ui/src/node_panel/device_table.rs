@@ -15,9 +15,9 @@ use crate::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::RowId;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::{device_label, model_name};
-use gtop_fleet::metrics::{DEVICE, Metric, bandwidth_share, help_of, utilization};
+use gtop_fleet::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use gtop_fleet::settings::ColumnSpec;
-use gtop_fleet::{Node, StateReason, Totals};
+use gtop_fleet::{Metric, Node, StateReason, Totals};
 use gtop_local::text::{UNKNOWN, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, Percent, Reason, Throttle, Watts};
@@ -225,9 +225,9 @@ impl<'a> DeviceTable<'a> {
 
     /// The columns behind the attributes.
     const LAST: [Column<'a>; 2] = [
-        Column::left("LAST", 6, |table, row, place| {
+        Column::right("LAST", 6, |table, row, place| {
             row.of_device(|index, device| {
-                let series = (&*device.uuid, Metric::UTILIZATION);
+                let series = (&*device.uuid, Metric::Utilization);
                 let source = table.node.device_sources.get(index);
                 let count = usize::from(place.width);
                 let until = shown_until(table.node, table.now);

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use crate::render_context::{RenderContext, Size};
-use crate::widgets::graph::Graph;
+use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::number_format::{
-    Units, gib, mark_host, percent, percent_value, rate, share_of, used_percent,
+    Units, gib, mark_host, or_unknown, percent, percent_value, rate, share_of, used_percent,
 };
 use crate::widgets::series::Means;
 use gtop_fleet::insight::node_status::NodeStatus;
-use gtop_fleet::metrics::Metric;
-use gtop_fleet::{Node, Totals, Traffic, measured_parts};
+use gtop_fleet::{Metric, Node, Totals, Traffic, measured_parts};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
@@ -27,10 +26,12 @@ const FULL_PERCENT: f32 = 90.0;
 pub(crate) const FULL_HEIGHT: usize = 13;
 /// Rows of each graph.
 const GRAPH_ROWS: u16 = 5;
-/// The width of a scale of percentages, without the gap behind it.
-const PERCENT_WIDTH: u16 = 4;
-/// Minimum width of a graph; below twice this width only one fits in a row.
-const MIN_GRAPH_WIDTH: u16 = 36;
+/// From these widths on, two and three graphs are side by side; in three, no title is cut.
+const SIDE_BY_SIDE: [u16; 2] = [72, 144];
+/// The columns between two graphs.
+const GRAPH_GAP: u16 = 3;
+/// The end of the scale of rates that are lower still, in bytes per second.
+const MIN_RATE_SCALE: f32 = 1_000.0;
 
 /// Draws the host in at most `max_lines` lines; empty before the first sample.
 pub(crate) fn lines(context: RenderContext<'_>, node: &Node, size: Size) -> Vec<Line> {
@@ -50,8 +51,8 @@ fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>
     if is_old { lines().into_iter().map(Line::dimmed).collect() } else { lines() }
 }
 
-/// Draws the host as graphs: CPU over memory and swap on the left, device memory over device load on the
-/// right, other items below.
+/// Draws the host as graphs: CPU over memory and swap, device memory over device load, and what the network receives over
+/// what it sends, as many as fit side by side; other items below.
 pub(crate) fn graph_lines(
     context: RenderContext<'_>,
     node: &Node,
@@ -60,10 +61,13 @@ pub(crate) fn graph_lines(
     let now = context.view.now;
     let units = context.options.units();
     faded_if_stale(node, now, || {
-        let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
-        let graph_width = if is_double { (width - 3) / 2 } else { width };
+        let (has_devices, has_network) = (!node.devices.is_empty(), has_network(node));
+        let wanted = 1 + u16::from(has_devices) + u16::from(has_network);
+        let wide_enough = SIDE_BY_SIDE.iter().filter(|min_width| width >= **min_width);
+        let columns = wanted.min(wide_enough.fold(1, |columns, _| columns + 1));
+        let column_width = (width + GRAPH_GAP) / columns;
         let graph = Graph {
-            width: graph_width.saturating_sub(PERCENT_WIDTH + 1),
+            width: column_width.saturating_sub(SCALE_WIDTH + GRAPH_GAP),
             height: GRAPH_ROWS,
             grows_down: false,
             is_reversed: context.options.chart.is_reversed,
@@ -72,16 +76,26 @@ pub(crate) fn graph_lines(
         let until = shown_until(node, now);
         let graphs = HostGraphs { context, node, graph, until, count: graph.visible_points(until) };
         let mut lines = graphs.of_host();
-        if is_double {
-            for (left, right) in lines.iter_mut().zip(graphs.of_devices()) {
-                *left = std::mem::take(left).append_at(graph_width + 3, right);
+        let others =
+            [has_devices.then(|| graphs.of_devices()), has_network.then(|| graphs.of_network())];
+        let others = others.into_iter().flatten();
+        for (column, other) in (1..columns).zip(others) {
+            for (line, part) in lines.iter_mut().zip(other) {
+                *line = std::mem::take(line).append_at(column_width * column, part);
             }
         }
-        let items = other_items(node, units);
+        let has_network_graph = has_network && columns == wanted;
+        let mut items = if has_network_graph { Vec::new() } else { network_items(node) };
+        items.extend(other_items(node, units));
         lines.extend(flow(items, 3, width, max_lines.saturating_sub(lines.len())));
         lines.truncate(max_lines);
         lines.into_iter().map(|line| line.truncated(width)).collect()
     })
+}
+
+/// Returns true if the traffic of network interfaces is measured.
+fn has_network(node: &Node) -> bool {
+    !node.host.fast.network.is_empty()
 }
 
 /// Returns the label of the newest end of a time axis: now, or the age of the last values.
@@ -99,16 +113,6 @@ pub(crate) fn shown_until(node: &Node, now: Timestamp) -> Timestamp {
     last.unwrap_or(now)
 }
 
-fn scale_label(text: &str) -> Line {
-    Line::new().right_aligned(text, PERCENT_WIDTH, Tone::Faint).gap(1)
-}
-
-/// Puts the scale in front of the rows of a graph; that at `end` reaches to the end of the scale.
-fn with_scale(rows: Vec<Line>, end: usize) -> impl Iterator<Item = Line> {
-    let rows = rows.into_iter().enumerate();
-    rows.map(move |(row, line)| scale_label(if row == end { "100%" } else { "" }).append(line))
-}
-
 /// The graphs of a host.
 struct HostGraphs<'a> {
     context: RenderContext<'a>,
@@ -119,15 +123,13 @@ struct HostGraphs<'a> {
     count: usize,
 }
 
-/// A graph of shares, with its title.
-type TitledGraph = (Line, Vec<Option<f32>>, Tone);
+/// The title and the rows of a graph.
+type TitledRows = (Line, Vec<Line>);
 
 impl HostGraphs<'_> {
     fn of_host(&self) -> Vec<Line> {
-        let Self { context, node, graph, until, count } = *self;
+        let Self { context, node, .. } = *self;
         let (units, fast) = (context.options.units(), &node.host.fast);
-        let [cpu, memory, swap] = [Metric::CPU, Metric::HOST_MEMORY, Metric::SWAP]
-            .map(|metric| history_points(node, ("", metric), Some(&Source::host()), until, count));
         let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
         let usage = units.usage_with_unit(used_host_memory(node), fast.memory_total.get());
         let mut lower_title =
@@ -139,20 +141,19 @@ impl HostGraphs<'_> {
             let swap = labelled_share("SWAP", swap_share).text(" ", Tone::Faint);
             lower_title = lower_title.gap(3).append(swap.text(usage, Tone::Plain));
         }
-        let upper_title = cpu_item(node, until, 0).gap(3).append(load_item(node));
-        let mut lines = self.stacked(
-            (upper_title, cpu, context.options.load.tone(percent_value(node.host.cpu))),
-            (lower_title, memory, context.options.memory.tone(share)),
-        );
-        // Swap, if any is used, replaces the last row of the memory graph.
-        if swap_share.is_some_and(|share| share > 0.0) {
-            let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
-            let index = lines.len().saturating_sub(2);
-            if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
-                *slot = std::mem::take(slot).truncated(PERCENT_WIDTH + 1).append(row);
-            }
+        let upper_title = cpu_item(node, self.until, 0).gap(3).append(load_item(node));
+        let cpu_tone = context.options.load.tone(percent_value(node.host.cpu));
+        let upper = self.upper_rows(&self.points(Metric::Cpu), cpu_tone, "100%");
+        // Swap, if any is used, has the last row.
+        let has_swap = swap_share.is_some_and(|share| share > 0.0);
+        let graph = Graph { height: GRAPH_ROWS - u16::from(has_swap), ..self.lower() };
+        let tone = context.options.memory.tone(share);
+        let mut lower = graph.scaled_rows(&self.points(Metric::HostMemory), tone, ("", "100%"));
+        if has_swap {
+            let graph = Graph { height: 1, ..self.graph };
+            lower.extend(graph.scaled_rows(&self.points(Metric::Swap), Tone::Warn, ("", "SWAP")));
         }
-        lines
+        self.stacked((upper_title, upper), (lower_title, lower))
     }
 
     fn of_devices(&self) -> Vec<Line> {
@@ -166,28 +167,68 @@ impl HostGraphs<'_> {
         let upper_title = labelled_share("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
         let count_text = format!(" mean of {}", totals.utilization_devices);
         let lower_title = labelled_share("DEVICE UTIL", load).text(count_text, Tone::Faint);
-        let [upper, lower] = [Metric::MEMORY, Metric::UTILIZATION]
+        let [upper, lower] = [Metric::Memory, Metric::Utilization]
             .map(|metric| device_mean((self.node, positions), metric, self.until, self.count));
         self.stacked(
-            (upper_title, upper, options.memory.tone(memory)),
-            (lower_title, lower, options.load.tone(load)),
+            (upper_title, self.upper_rows(&upper, options.memory.tone(memory), "100%")),
+            (lower_title, self.lower_rows(&lower, options.load.tone(load), "100%")),
         )
     }
 
-    /// Stacks two graphs, the lower one filled from the top, with the time axis between them and a scale in front.
-    fn stacked(&self, upper: TitledGraph, lower: TitledGraph) -> Vec<Line> {
+    /// Draws both directions to the same scale, which ends at the highest rate of either.
+    fn of_network(&self) -> Vec<Line> {
+        let rates = [Metric::NetworkIn, Metric::NetworkOut].map(|metric| self.points(metric));
+        let highest = rates.iter().flatten().flatten().copied().fold(MIN_RATE_SCALE, f32::max);
+        let [inward, outward] = rates.map(|rates| -> Vec<Option<f32>> {
+            rates.into_iter().map(|rate| Some(rate? / highest * 100.0)).collect()
+        });
+        let now = Traffic::sum(&self.node.host.network);
+        let title = |sign, rate_now: Option<Bytes>| {
+            let text = or_unknown(rate_now, |bytes| format!("{sign}{:>4}/s", rate(bytes.0)));
+            labelled("NET").text(text, Tone::Plain)
+        };
+        let end = format!("{}/s", rate(whole_bytes(highest)));
+        self.stacked(
+            (title("↓", now.map(|(rate, _)| rate)), self.upper_rows(&inward, Tone::Mid, &end)),
+            (title("↑", now.map(|(_, rate)| rate)), self.lower_rows(&outward, Tone::Mid, &end)),
+        )
+    }
+
+    /// Returns the points of a metric of the host.
+    fn points(&self, metric: Metric) -> Vec<Option<f32>> {
+        history_points(self.node, ("", metric), Some(&Source::host()), self.until, self.count)
+    }
+
+    fn upper_rows(&self, points: &[Option<f32>], tone: Tone, end: &str) -> Vec<Line> {
+        self.graph.scaled_rows(points, tone, ("", end))
+    }
+
+    fn lower_rows(&self, points: &[Option<f32>], tone: Tone, end: &str) -> Vec<Line> {
+        self.lower().scaled_rows(points, tone, ("", end))
+    }
+
+    /// Returns the graph below the time axis, which is filled from the top.
+    const fn lower(&self) -> Graph {
+        Graph { grows_down: true, ..self.graph }
+    }
+
+    /// Stacks two graphs, with the time axis between them.
+    fn stacked(&self, upper: TitledRows, lower: TitledRows) -> Vec<Line> {
         let (node, graph) = (self.node, self.graph);
-        let inverted = Graph { grows_down: true, ..graph };
-        let last = usize::from(graph.height).saturating_sub(1);
-        let width = graph.width + PERCENT_WIDTH + 1;
+        let width = graph.width + SCALE_WIDTH;
         let newest = newest_label(node, node.taken_at(), self.context.view.now);
         let mut lines = vec![upper.0.truncated(width)];
-        lines.extend(with_scale(graph.rows(&upper.1, upper.2), 0));
-        lines.push(scale_label("0%").append(graph.time_axis(&newest)));
-        lines.extend(with_scale(inverted.rows(&lower.1, lower.2), last));
+        lines.extend(upper.1);
+        lines.push(scale("0").append(graph.time_axis(&newest)));
+        lines.extend(lower.1);
         lines.push(lower.0.truncated(width));
         lines
     }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+const fn whole_bytes(rate: f32) -> u64 {
+    rate as u64
 }
 
 /// Returns the mean over the devices at these positions, or all, per second; memory is weighted by its size.
@@ -198,7 +239,7 @@ fn device_mean(
     count: usize,
 ) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    let is_memory = metric == Metric::MEMORY;
+    let is_memory = metric == Metric::Memory;
     let parts = measured_parts(node, positions, |device| {
         if is_memory { device.memory_share().is_some() } else { device.load().get().is_some() }
     });
@@ -229,17 +270,19 @@ fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
         labelled("MEM").text(memory, Tone::Plain),
     ];
     items.extend(swap_item(node, units));
+    items.extend(network_items(node));
     items.extend(other_items(node, units));
     items
 }
 
+fn network_items(node: &Node) -> Vec<Line> {
+    traffic_item("NET", &node.host.network, ["↓", "↑"]).into_iter().collect()
+}
+
 /// Returns the items that have no graph.
 fn other_items(node: &Node, units: Units) -> Vec<Line> {
-    let groups = [
-        ("NET", &node.host.network, ["↓", "↑"]),
-        ("IB", &node.host.infiniband, ["↓", "↑"]),
-        ("DISK", &node.host.disks, ["r", "w"]),
-    ];
+    let groups =
+        [("IB", &node.host.infiniband, ["↓", "↑"]), ("DISK", &node.host.disks, ["r", "w"])];
     let traffic =
         groups.iter().filter_map(|(label, list, signs)| traffic_item(label, list, *signs));
     let mut items: Vec<Line> = traffic.collect();
@@ -268,7 +311,7 @@ fn cpu_item(node: &Node, now: Timestamp, points: u16) -> Line {
     if points > 0 {
         let (source, until) = (Source::host(), shown_until(node, now));
         let count = usize::from(points);
-        let history = history_points(node, ("", Metric::CPU), Some(&source), until, count);
+        let history = history_points(node, ("", Metric::Cpu), Some(&source), until, count);
         line = line.gap(1).sparkline(history, Tone::Mid);
     }
     match node.hello.as_ref().map(|hello| hello.host.cpus) {

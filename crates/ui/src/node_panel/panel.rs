@@ -11,12 +11,11 @@ use crate::render_context::{RenderContext, Size};
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Tone, truncate, truncate_distinct, truncate_middle, wrap};
 use crate::widgets::series::mean;
-use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::{
     NodeStatus, model_name, node_advice, shown_id, status_notes,
 };
 use gtop_fleet::insight::{FleetView, RowId, process_rows};
-use gtop_fleet::metrics::Metric;
+use gtop_fleet::{Metric, Node};
 use gtop_local::text::width_of;
 use gtop_local::time::format_age;
 use gtop_model::{SudoState, TransportKind};
@@ -382,7 +381,7 @@ pub(crate) fn detail(
     let line = match &row_id {
         RowId::Device(uuid) => {
             let device = node.device(uuid)?;
-            let minute = node.history.last(uuid, Metric::THROTTLED, context.view.now, MINUTE);
+            let minute = node.history.last(uuid, Metric::Throttled, context.view.now, MINUTE);
             device_table::detail(node, device, mean(minute.into_iter().flatten()), context.options)
         }
         RowId::Process { .. } => {

@@ -26,18 +26,13 @@ pub(crate) struct Graph {
     pub(crate) step: Duration,
 }
 
-/// The width of a scale, gap included.
+/// The width of a scale, axis included.
 pub(crate) const SCALE_WIDTH: u16 = 7;
 
-/// Draws one row of the scale beside a graph of `rows` rows that is filled from the bottom: its end at the top, 0 at the
-/// bottom if that is another row.
-pub(crate) fn scale(end: &str, (row, rows): (usize, usize)) -> Line {
-    let text = match row {
-        0 => end,
-        _ if row + 1 == rows => "0",
-        _ => "",
-    };
-    Line::new().right_aligned(text, SCALE_WIDTH - 1, Tone::Faint).gap(1)
+/// Draws one row of the scale in front of a graph: the axis, with a label if it is not empty.
+pub(crate) fn scale(label: &str) -> Line {
+    let axis = if label.is_empty() { "│" } else { "┤" };
+    Line::new().right_aligned(label, SCALE_WIDTH - 1, Tone::Faint).text(axis, Tone::Faint)
 }
 
 impl Graph {
@@ -63,6 +58,25 @@ impl Graph {
             Line::new().graph(parts.collect(), self.grows_down, tone)
         });
         if self.grows_down { rows.collect() } else { rows.rev().collect() }
+    }
+
+    /// Returns the rows behind their scale, from `base` to `end`; in a single row, only the end is labelled.
+    pub(crate) fn scaled_rows(
+        self,
+        points: &[Option<f32>],
+        tone: Tone,
+        (base, end): (&str, &str),
+    ) -> Vec<Line> {
+        let rows = self.rows(points, tone);
+        let last = rows.len().saturating_sub(1);
+        let (first, end_row) = if self.grows_down { (0, last) } else { (last, 0) };
+        let label = |row| match row {
+            _ if row == end_row => end,
+            _ if row == first => base,
+            _ => "",
+        };
+        let rows = rows.into_iter().enumerate();
+        rows.map(|(row, line)| scale(label(row)).append(line)).collect()
     }
 
     /// Returns the steps a point fills, at least one if it is known, so that only gaps are empty.
@@ -132,6 +146,17 @@ mod tests {
         // The second that has not come yet is empty.
         assert_eq!(filled(UP, &points[1..])[1], [1, 4, 4, 0]);
         assert_eq!(UP.rows(&[], Tone::Mid).len(), 2);
+    }
+
+    #[test]
+    fn the_ends_of_a_scale_are_labelled_at_the_axis() {
+        let scales = |graph: Graph| -> Vec<String> {
+            let rows = graph.scaled_rows(&[], Tone::Mid, ("0", "700W"));
+            rows.iter().map(|row| row.plain_text().chars().take(7).collect()).collect()
+        };
+        assert_eq!(scales(Graph { height: 3, ..UP }), ["  700W┤", "      │", "     0┤"]);
+        assert_eq!(scales(Graph { grows_down: true, ..UP }), ["     0┤", "  700W┤"]);
+        assert_eq!(scales(Graph { height: 1, ..UP }), ["  700W┤"]);
     }
 
     #[test]

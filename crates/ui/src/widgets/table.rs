@@ -110,6 +110,7 @@ impl<C, R> TableColumn<C, R> {
         }
     }
 
+    /// Declares a column of right-aligned text, or of graphs over time, whose newest end is on the right.
     pub(crate) const fn right(title: &'static str, width: u16, cell: CellOf<C, R>) -> Self {
         Self { alignment: Alignment::Right, ..Self::left(title, width, cell) }
     }

@@ -233,7 +233,7 @@ impl<'a> FleetTable<'a> {
         Column::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
-        Column::left("LAST 60s", 0, |table, row, _| {
+        Column::right("LAST 60s", 0, |table, row, _| {
             row.of_node(|node| {
                 Cell::Line(Line::new().sparkline(node.series.clone(), table.load_tone(row)))
             })

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::widgets::number_format::percent_value;
 use gtop_fleet::insight::FleetView;
-use gtop_fleet::metrics::Metric;
-use gtop_fleet::{Node, Waste, is_held, is_idle};
+use gtop_fleet::{Metric, Node, Waste, is_held, is_idle};
 use gtop_local::time::Timestamp;
 
 /// A held device that is idle for this long is marked.
@@ -32,7 +31,7 @@ pub(super) fn time_below(
     let device = node.devices.get(position)?;
     percent_value(device.load()).filter(|now| *now < limit)?;
     let count = usize::try_from(lookback.as_secs()).unwrap_or(0);
-    let points = node.history.last(&device.uuid, Metric::UTILIZATION, now, count);
+    let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
     let (mut lasted, mut gap, mut is_lower_bound) = (0, 0, true);
     for (ago, point) in (1_u64..).zip(points.iter().rev()) {
         match point {
@@ -100,7 +99,7 @@ mod tests {
             for (device, points) in node.devices.iter().zip(loads) {
                 let point = points.len().checked_sub(ago + 1).and_then(|index| points[index]);
                 if let Some(share) = point {
-                    node.history.record(&device.uuid, Metric::UTILIZATION, at, share);
+                    node.history.record(&device.uuid, Metric::Utilization, at, share);
                 }
             }
         }

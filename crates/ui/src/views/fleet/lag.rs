@@ -12,8 +12,7 @@ use crate::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::widgets::number_format::percent_value;
 use crate::widgets::series::{mean, median};
 use gtop_fleet::insight::node_status::model_name;
-use gtop_fleet::metrics::Metric;
-use gtop_fleet::{ACTIVE_PERCENT, Node};
+use gtop_fleet::{ACTIVE_PERCENT, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, JobId, Megahertz, Throttle, Watts};
 
@@ -117,7 +116,7 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
 
 /// Returns the utilization of a device in all windows.
 fn series(node: &Node, device: &Device, now: Timestamp) -> Vec<Option<f32>> {
-    node.history.last(&device.uuid, Metric::UTILIZATION, now, WINDOW * WINDOWS)
+    node.history.last(&device.uuid, Metric::Utilization, now, WINDOW * WINDOWS)
 }
 
 /// Returns true if a value is far below those of the peers.
@@ -273,7 +272,7 @@ mod tests {
             for device in 0..scenario.devices {
                 let uuid = format!("GPU-{device}").into();
                 let share = (scenario.load)(device, ago);
-                node.history.record(&uuid, Metric::UTILIZATION, at, share);
+                node.history.record(&uuid, Metric::Utilization, at, share);
             }
         }
         let device = |device: i64| {
@@ -362,7 +361,7 @@ mod tests {
             node.history.drop_series(&["GPU-7".into()]);
             for ago in (0..SECONDS).step_by(2) {
                 let at = Timestamp::from_micros(NOW.as_micros() - (SECONDS - ago) * 1_000_000);
-                node.history.record(&"GPU-7".into(), Metric::UTILIZATION, at, 30.0);
+                node.history.record(&"GPU-7".into(), Metric::Utilization, at, 30.0);
             }
         };
         for (name, scenario) in [

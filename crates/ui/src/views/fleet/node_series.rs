@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::views::fleet::group::GroupMember;
 use crate::widgets::series::Means;
-use gtop_fleet::Node;
-use gtop_fleet::metrics::Metric;
+use gtop_fleet::{Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
@@ -39,7 +38,7 @@ pub(super) fn node_series(
     let end = Timestamp::from_micros(((step + 1) * i64::from(SPARKLINE.1) - 1) * 1_000_000);
     let mut means = Means::new(usize::from(SPARKLINE.0));
     for device in member.device_indices(node).iter().filter_map(|at| node.devices.get(*at)) {
-        let points = node.history.last(&device.uuid, Metric::UTILIZATION, end, seconds);
+        let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
         for (second, point) in points.into_iter().enumerate() {
             means.add(second / usize::from(SPARKLINE.1), point, 1.0);
         }

@@ -184,7 +184,7 @@ fn distribution_lines(
     if points > 0 {
         let minutes = (usize::from(points) * seconds_per_point).min(KEPT_SECONDS) / 60;
         let caption = format!("mean, last {minutes} min");
-        title = title.gap(2).left_aligned(&caption, points, Tone::Faint);
+        title = title.gap(2).right_aligned(&caption, points, Tone::Faint);
     }
     let mut lines = vec![title.truncated(width)];
     for (metric, label) in [

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::views::job::summary::JobSummary;
 use crate::widgets::series::Means;
-use gtop_fleet::metrics::Metric;
-use gtop_fleet::{Fleet, Node};
+use gtop_fleet::{Fleet, Metric, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
@@ -92,7 +91,7 @@ impl MeanSeries {
 fn means(devices: &[(&Node, &Arc<str>)], now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
     for (node, uuid) in devices {
-        let points = node.history.last(uuid, Metric::UTILIZATION, now, count);
+        let points = node.history.last(uuid, Metric::Utilization, now, count);
         for (at, point) in points.into_iter().enumerate() {
             means.add(at, point, 1.0);
         }
@@ -122,9 +121,9 @@ mod tests {
         for now in 900..=second {
             for (uuid, share) in [("GPU-1", 90.0), ("GPU-2", if now < 1_000 { 70.0 } else { 10.0 })]
             {
-                node.history.record(&uuid.into(), Metric::UTILIZATION, at(now), share);
+                node.history.record(&uuid.into(), Metric::Utilization, at(now), share);
             }
-            node.history.record(&"GPU-3".into(), Metric::UTILIZATION, at(now), 1.0);
+            node.history.record(&"GPU-3".into(), Metric::Utilization, at(now), 1.0);
         }
         let devices = DeviceAllocation::Indices([0, 1].into());
         let allocation = Allocation { node: node.name.clone(), devices };

@@ -131,7 +131,7 @@ impl<'a> JobListTable<'a> {
         })
         .named("util", "util", "mean utilization of its devices now")
         .rank(1),
-        Column::left("5 MIN", 0, |table, cells, place| {
+        Column::right("5 MIN", 0, |table, cells, place| {
             let series = table.series.get(&cells.job.shown_id);
             let count = usize::from(place.width);
             let points = series.map(|series| series.columns(count).0).unwrap_or_default();
