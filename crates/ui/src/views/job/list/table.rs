@@ -246,7 +246,8 @@ fn finished_text(finished: &FinishedJob, RenderContext { view, .. }: RenderConte
     let nodes = job.allocations.iter().map(|allocation| allocation.node.as_str());
     let parts = [
         job.ends_at.map(|end| format!("{} ago", format_age(view.now.since(end)))),
-        job.run_time.map(|time| format!("ran {}", format_duration(time))),
+        // One that was cancelled while it waited has not run.
+        job.starts_at.and(job.run_time).map(|time| format!("ran {}", format_duration(time))),
         (!job.allocations.is_empty()).then(|| nodeset::fold(nodes)),
     ];
     let line = Line::styled(finished.outcome_text(), tone);
