@@ -150,8 +150,7 @@ fn readings_of_devices_are_plausible() {
             for device in devices.iter().filter(|device| device.fault.is_none()) {
                 let total = device.memory_total.get().unwrap().0;
                 let parts = [device.memory_used, device.memory_free, device.memory_reserved];
-                let parts: u64 =
-                    parts.iter().filter_map(gtop_model::Reading::get).map(|part| part.0).sum();
+                let parts: u64 = parts.iter().filter_map(Reading::get).map(|part| part.0).sum();
                 assert_eq!(parts, total);
                 if device.parent.is_some() {
                     assert_eq!(device.power, Reading::Unknown(Reason::NotSupported));

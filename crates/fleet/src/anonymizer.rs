@@ -478,7 +478,7 @@ mod tests {
     use gtop_local::time::Timestamp;
     use gtop_model::{
         Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
-        JobDeviceFiles, JobOutcome, KernelLine, ProcessKey, SchedulerErrorKind, Source,
+        JobDeviceFiles, JobOutcome, JobState, KernelLine, ProcessKey, SchedulerErrorKind, Source,
         SourceFaultKind, UnseenReason,
     };
 
@@ -680,6 +680,16 @@ mod tests {
     }
 
     fn fleet() -> Fleet {
+        let finished = FinishedJob {
+            job: Job { state: JobState::Ended, ..job() },
+            outcome: JobOutcome::Cancelled,
+            exit_code: Some(0),
+            signal: None,
+            cancelled_by: Some(text("alice")),
+            devices: None,
+        };
+        let error = Some(text("sacct does not answer alice"));
+        let finished = FinishedJobs { list: vec![finished], error, ..FinishedJobs::default() };
         let names = ["alice@gpu01", "gpu01", "10.20.30.40:2222", "acme.gpu01"];
         let nodes = names.map(|name| Arc::new(node(name)));
         let jobs = JobList {
@@ -693,6 +703,7 @@ mod tests {
             filter_text: text("of alice"),
             awaiting_outcome: vec![job()],
             ended: [(JobId::new("4711").unwrap(), JobOutcome::Failed)].into(),
+            finished: finished.into(),
             nodes: Arc::new(scheduler_nodes()),
             ..JobList::default()
         };

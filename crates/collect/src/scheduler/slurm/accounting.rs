@@ -18,8 +18,7 @@ use gtop_model::{Allocation, DeviceAllocation, FinishedJob, FinishedJobs, Job, J
 
 /// Maximum number of jobs that are kept; those that ended first are dropped.
 const MAX_FINISHED_JOBS: usize = 1_000;
-/// The states in which jobs have ended, as sacct abbreviates them: `BOOT_FAIL`, `CANCELLED`, `COMPLETED`, `DEADLINE`, `FAILED`,
-/// `NODE_FAIL`, `OUT_OF_MEMORY`, `PREEMPTED`, `REVOKED`, `TIMEOUT`.
+/// The states in which jobs have ended, by the short names that all versions know.
 const END_STATES: &str = "--state=BF,CA,CD,DL,F,NF,OOM,PR,RV,TO";
 /// The fields in order; the name is last.
 const FIELDS: [&str; 17] = [
@@ -91,7 +90,7 @@ fn parse(output: &str, delimiter: &str, reservations: &[String]) -> Option<Vec<F
     let first = parts.next()?;
     let mut id = first.rsplit_once('\n').map_or(first, |(_, id)| id);
     let mut has_header = false;
-    let mut list = Vec::new();
+    let mut jobs = Vec::new();
     loop {
         let record: Vec<&str> = parts.by_ref().take(FIELDS.len() - 1).collect();
         let [fields @ .., rest] = &*record else { break };
@@ -100,12 +99,12 @@ fn parse(output: &str, delimiter: &str, reservations: &[String]) -> Option<Vec<F
         if id == FIELDS[0] {
             has_header = true;
         } else {
-            list.extend(parse_job(id, fields, name, reservations));
+            jobs.extend(parse_job(id, fields, name, reservations));
         }
         id = next_id;
     }
-    list.sort_by_key(|finished: &FinishedJob| Reverse(finished.job.ends_at));
-    has_header.then_some(list)
+    jobs.sort_by_key(|finished: &FinishedJob| Reverse(finished.job.ends_at));
+    has_header.then_some(jobs)
 }
 
 /// Parses the fields between the id and the name of a job.

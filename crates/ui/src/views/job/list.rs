@@ -104,7 +104,7 @@ impl JobListState {
             |at| {
                 let row = rows.list.get(at)?;
                 let job = rows.job(context.view, row)?;
-                let finished = JobRows::finished_job(context.view, row);
+                let finished = row.finished_job(context.view);
                 Some(table::row(&table, job, row, finished).clickable_line(Click::Row(at)))
             },
         );
@@ -148,7 +148,7 @@ impl JobListState {
         let at = self.position(context, selection);
         let row = self.rows.list.get(at).ok_or(None)?;
         let job = self.rows.job(context.view, row).ok_or(None)?;
-        if let Some(finished) = JobRows::finished_job(context.view, row) {
+        if let Some(finished) = row.finished_job(context.view) {
             return Err(Some(format!(
                 "job {} has ended: {}",
                 job.shown_id,

@@ -231,17 +231,8 @@ impl JobRows {
         match row.place {
             JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job),
             JobPlace::Listed(at) => fleet_view.fleet.jobs.as_ref()?.jobs.get(at),
-            JobPlace::Finished(_) => Some(&Self::finished_job(fleet_view, row)?.job),
+            JobPlace::Finished(_) => Some(&row.finished_job(fleet_view)?.job),
         }
-    }
-
-    /// Returns the job of a row if it has ended.
-    pub(super) fn finished_job<'a>(
-        fleet_view: &'a FleetView,
-        row: &JobRow,
-    ) -> Option<&'a FinishedJob> {
-        let JobPlace::Finished(at) = row.place else { return None };
-        fleet_view.fleet.jobs.as_ref()?.finished.list.get(at)
     }
 
     pub(super) fn has_id(&self, fleet_view: &FleetView, row: &JobRow, id: &Arc<str>) -> bool {
@@ -385,6 +376,12 @@ impl JobRow {
         let problems = self.load.iter().flat_map(JobLoad::problems);
         let notes = problems.map(|(count, word, severity)| (format!("{count} {word}"), severity));
         Line::of_notes(&notes.collect::<Vec<_>>())
+    }
+
+    /// Returns the job if it has ended.
+    pub(super) fn finished_job<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a FinishedJob> {
+        let JobPlace::Finished(at) = self.place else { return None };
+        fleet_view.fleet.jobs.as_ref()?.finished.list.get(at)
     }
 
     /// Returns true while the job waits for nodes.
