@@ -123,10 +123,10 @@ fn a_device_that_is_cut_into_slices_has_a_cell_for_each() {
     let mut ui = new_ui(fleets::accelerators(), DARK);
     press(&mut ui, &keys_of("1"));
     let list = text(&draw(&mut ui, 80, 24)).join("\n");
-    assert!(list.contains("dave       ▂▄▂ "), "{list}");
+    assert!(list.contains("dave  ▂▄▂ "), "{list}");
     press(&mut ui, &keys_of("m"));
-    let map = text(&draw(&mut ui, 80, 24)).join("\n");
-    assert!(map.contains("gpu02 ▂▄▂ "), "{map}");
+    let map = text(&draw(&mut ui, 60, 9)).join("\n");
+    assert!(map.contains("gpu02 ▂▂▂ ▄▄▄ ▂▂▂"), "{map}");
     let mut ui = new_ui(fleets::accelerators(), DARK);
     press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
     let node = text(&draw(&mut ui, 120, 40)).join("\n");
