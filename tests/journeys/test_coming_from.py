@@ -61,8 +61,8 @@ class ForeignKeys(Journey):
         screen = self.demo()
         self.press_each(screen, [
             ("4", r"by node and device$"), ("Home", r"^34768 ada on gpu01 "), ("Down", r"^34769 "), ("M-k", r"^34768 "),
-            ("M-j", r"^34769 "), ("End", r"^\d+ \w+ on gpu(?!01)"), ("Home", r"^34768 "), ("]", r"^\d+ \w+ on gpu(?!01)"),
-            ("[", r"^34768 "), ("M-J", r"^\d+ \w+ on gpu(?!01)"), ("M-K", r"^34768 "),
+            ("M-j", r"^34769 "), ("End", r"^\d+ \w+ on (?!gpu01)"), ("Home", r"^34768 "), ("]", r"^\d+ \w+ on (?!gpu01)"),
+            ("[", r"^34768 "), ("M-J", r"^\d+ \w+ on (?!gpu01)"), ("M-K", r"^34768 "),
             ("Right", r"^ gpu01 .* 8421 +retrain"), ("Left", r"^ gpu01 .* 8421 +python pretrain"),
             ("M-l", r"^ gpu01 .* 8421 +retrain"), ("^", r"^ gpu01 .* 8421 +python pretrain"),
             ("C-e", r"^ gpu01 .* 8421 +(?!python)\S"), ("C-a", r"^ gpu01 .* 8421 +python pretrain"),
@@ -72,8 +72,8 @@ class ForeignKeys(Journey):
         screen.until_gone(r"tagged")
         self.press_each(screen, [
             ("Home", r"^34768 ada on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 ada on gpu01 "),
-            ("t", r"^tree +gpu01"), ("t", r"^ NODE↑ +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE↑ +GPU"),
-            ("c", r"density: compact|^ NODE↑ +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
+            ("t", r"^tree +gpu01"), ("t", r"^ NODE↑ +(?:GPU|DEV)"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE↑ +(?:GPU|DEV)"),
+            ("c", r"density: compact|^ NODE↑ +(?:GPU|DEV) +PID USER +(?:GPU|DEV)-MEM +%(?:SM|DEV) +COMMAND"), ("C-c", r"send INT to this process\?"),
             ("Escape", r"^s scope"), ("I", r"send INT to"), ("Escape", r"^s scope"), ("h", r"^Signs and colours in Processes"), ("Escape", r"^s scope"),
             ("q", r"^ended 0$"),
         ])  # fmt: skip

@@ -10,6 +10,7 @@ class Problems(Journey):
         """Copies the node set of the first problem; returns the screen and the node set."""
         screen = self.open("--demo")
         screen.tmux("set-option", "-s", "set-clipboard", set_clipboard)
+        screen.until(r"^m map", "the screen, which then echoes no key")
         screen.press("7")
         screen.until(r"^✗ connection refused: port \d+ \+ +1 ", "the first problem")
         screen.press("y")

@@ -10,14 +10,22 @@ pub(crate) enum CountForm {
     WithZeros,
     Words,
     ShortWords,
+    /// Short words, and the number of all without one.
+    BareTotal,
     Letters,
     /// Letters without a separator.
     Dense,
 }
 
 impl CountForm {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::WithZeros, Self::Words, Self::ShortWords, Self::Letters, Self::Dense];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::WithZeros,
+        Self::Words,
+        Self::ShortWords,
+        Self::BareTotal,
+        Self::Letters,
+        Self::Dense,
+    ];
 }
 
 /// Returns the counts in this form: all that are not zero, so that they add up to the number of devices.
@@ -44,7 +52,7 @@ fn device_counts(totals: &Totals, form: CountForm) -> Line {
         }
         let (gap, word) = match form {
             CountForm::WithZeros | CountForm::Words => (" ", state.word()),
-            CountForm::ShortWords => (" ", short),
+            CountForm::ShortWords | CountForm::BareTotal => (" ", short),
             CountForm::Letters | CountForm::Dense => ("", letter),
         };
         let number = if count == 0 { Tone::Faint } else { alarm.unwrap_or(Tone::Plain) };
@@ -73,7 +81,9 @@ pub(crate) fn with_device_counts(line: Line, totals: &Totals, form: CountForm) -
 /// Returns a line to which another count can be appended.
 pub(crate) fn joined(line: Line, form: CountForm) -> Line {
     let separator = match form {
-        CountForm::WithZeros | CountForm::Words | CountForm::ShortWords => " · ",
+        CountForm::WithZeros | CountForm::Words | CountForm::ShortWords | CountForm::BareTotal => {
+            " · "
+        }
         CountForm::Letters => " ",
         CountForm::Dense => "",
     };

@@ -216,14 +216,14 @@ fn counted_devices(
             (Some(all), CountForm::ShortWords) => {
                 Line::styled(format!("{} of {all} match", totals.devices), Tone::Accent)
             }
-            (Some(all), CountForm::Letters | CountForm::Dense) => {
+            (Some(all), CountForm::BareTotal | CountForm::Letters | CountForm::Dense) => {
                 Line::styled(format!("{}/{all}", totals.devices), Tone::Accent)
             }
             (None, form) => {
                 let words = if totals.devices == 1 { " device" } else { " devices" };
                 let word = match form {
                     CountForm::WithZeros | CountForm::Words | CountForm::ShortWords => words,
-                    CountForm::Letters => "",
+                    CountForm::BareTotal | CountForm::Letters => "",
                     CountForm::Dense => " ",
                 };
                 Line::styled(totals.devices.to_string(), Tone::Plain).text(word, Tone::Faint)
@@ -486,6 +486,8 @@ mod tests {
         assert_eq!(text(92), whole.replace("idle-held", "held"));
         // What does not fit in any case shortens nothing.
         assert_eq!(text(86), whole);
+        let bare = whole.replace(" devices", "").replace("idle-held", "held");
+        assert_eq!(text(72), bare);
     }
 
     #[test]
