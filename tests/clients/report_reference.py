@@ -421,6 +421,8 @@ class Node:
                 device.since = at if device.since is None else device.since
                 allocated = self.allocated(device, jobs)
                 state = self.state(device, bool(allocated))
+                if state == "free" and self.is_unproved(device, jobs):
+                    state = "unknown"
                 owners = allocated or self.users(device)
                 values = device.values(state, *self.part(device))
                 energy = checked(device.keys.get("energy"), 0, 1 << 62)
@@ -524,6 +526,12 @@ class Node:
                     if is_known and device in [numbers[index] for index in allocation["indices"]]:
                         found.add((shown(job["user"], 1000), job["id"]))
         return found
+
+    def is_unproved(self, device, jobs):
+        """Returns true if a job has devices of the node, and nothing proves that this is none of them."""
+        numbered = any(one.kind in ["nvml", "nvidia-smi"] or "minor" in one.keys for one in self.whole())
+        allocations = [one for job in jobs for one in job.get("allocations", []) if one["node"] == self.name]
+        return not numbered and "tpu" not in device.keys and any(one.get("indices") for one in allocations)
 
     def users(self, device):
         """Returns the users and jobs whose processes use a device; little memory counts only where nobody has more."""

@@ -431,11 +431,14 @@ class Numbers(Case):
         path = record()
         found = report(path)
         expected = self.assert_equals_reference(found, path)
-        self.assertEqual((found["schema"], found["source"]["kind"], found["source"]["notes"]), (1, "recording", []))
+        self.assertEqual((found["schema"], found["source"]["kind"]), (1, "recording"))
+        # Nothing proves how the scheduler numbers AMD's devices.
+        [note] = found["source"]["notes"]
+        self.assertRegex(note, r"^\d\.\d+ of \d\.\d+ device-hours are only likely: ")
         self.assertEqual(found["source"]["files"], ["demo.gtop"])
         self.assertGreater(expected["totals"]["device_hours"]["active"], 0.05)
         self.assertGreater(expected["totals"]["device_hours"]["faulty"], 0)
-        self.assertEqual(sorted(row["user"] for row in found["users"]), ["ada", "edsger"])
+        self.assertEqual(sorted(row["user"] for row in found["users"]), ["ada", "edsger", "katherine"])
         # The table and the text have the same numbers.
         folder = rig.folder()
         for ending in ["csv", "md"]:
