@@ -497,7 +497,8 @@ mod tests {
         assert_eq!(line(80), "12 of 496 devices match · 0 busy · 12 idle-held · 0 free");
         assert_eq!(line(40), "12 of 496 devices match · 12 idle-held");
         assert_eq!(line(30), "12 of 496 match · 12 held");
-        assert_eq!(line(16), "12/496 12h");
+        assert_eq!(line(16), "12/496 · 12 held");
+        assert_eq!(line(15), "12/496 12h");
         let none = Totals::default();
         let text = counted_devices(&none, Some(496), &[], 80).plain_text();
         assert_eq!(text, "0 of 496 devices match");
