@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,11 @@ class Picture(Journey):
             subprocess.run(command, check=True)
             with open(path, encoding="utf-8") as file:
                 self.assertRegex(text_of(file.read()), r"^gtop \d")
+
+    def test_only_what_is_underlined_is_underlined(self):
+        drawn = picture.svg("\x1b[1;4m2 down\x1b[0m   every 1s", (30, 1), picture.DARK)
+        widths = re.findall(r'textLength="(\d+)">(2 down|every 1s)<', drawn)
+        self.assertEqual(widths, [("48", "2 down"), ("64", "every 1s")])
 
     def test_hostile_text_stays_text(self):
         hostile = (
