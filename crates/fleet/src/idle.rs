@@ -155,9 +155,14 @@ pub fn is_held(node: &Node, device: &Device) -> bool {
     node.holdings.device(&device.uuid).is_allocated() == Some(true) || is_in_use(node, device)
 }
 
-/// Returns true if a device is idle and allocated or in use.
+/// Returns true if a sound device is idle and allocated or in use.
 pub(crate) fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
-    if is_in_use(node, device) { is_idle(device) } else { is_allocated && is_known_idle(device) }
+    let is_idle_and_held = if is_in_use(node, device) {
+        is_idle(device)
+    } else {
+        is_allocated && is_known_idle(device)
+    };
+    is_idle_and_held && node.health(device) != Health::Faulty
 }
 
 #[cfg(test)]

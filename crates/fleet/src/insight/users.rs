@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
-use crate::{Fleet, IdleSpan, Node, User, is_busy, is_idle_held};
+use crate::{DeviceState, Fleet, IdleSpan, Node, User, is_idle_held};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, JobId, NodeName};
 
@@ -117,13 +117,18 @@ struct NodeUsers {
 
 impl NodeUsers {
     /// Adds a user of a device, and returns the user's usage of the node.
-    fn add(&mut self, user: &User, device: &Arc<str>, job: Option<&JobId>) -> &mut NodeUsage {
+    fn usage(&mut self, user: &User) -> &mut NodeUsage {
         let (node_index, is_fresh) = (self.node_index, self.is_fresh);
         let new = NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
-        let usage = self.usages.entry(user.clone()).or_insert(new);
+        self.usages.entry(user.clone()).or_insert(new)
+    }
+
+    fn add(&mut self, user: &User, device: &Arc<str>, job: Option<&JobId>) -> &mut NodeUsage {
         let of_device = self.holders.entry(Arc::clone(device)).or_default();
-        usage.devices += usize::from(!of_device.contains_key(user));
+        let is_new = !of_device.contains_key(user);
         of_device.entry(user.clone()).or_insert_with(|| job.cloned());
+        let usage = self.usage(user);
+        usage.devices += usize::from(is_new);
         usage
     }
 }
@@ -168,6 +173,7 @@ impl Users {
         let (holders, usages) = (BTreeMap::new(), BTreeMap::new());
         let mut node_users = NodeUsers { node_index, is_fresh, holders, usages };
         for (user, job, devices) in allocated {
+            node_users.usage(&user);
             for device in &devices {
                 node_users.add(&user, device, Some(&job));
             }
@@ -205,8 +211,7 @@ impl Users {
             user_usage.nodes.push(node_usage);
         }
         if is_fresh {
-            let devices = matching.into_iter().map(|(_, device)| device);
-            let of_node = (node_index, node, devices);
+            let of_node = (node_index, node, matching);
             self.count_devices(users, fleet_view, of_node, &node_users.holders);
         }
     }
@@ -216,10 +221,10 @@ impl Users {
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
         fleet_view: &FleetView,
-        (node_index, node, devices): (usize, &Node, impl Iterator<Item = &'a Device>),
+        (node_index, node, devices): (usize, &'a Node, Vec<(usize, &'a Device)>),
         holders: &BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>,
     ) {
-        for device in devices {
+        for (position, device) in devices {
             self.devices += 1;
             let Some(holders) = holders.get(&device.uuid) else { continue };
             let power = node.unit_power(device);
@@ -227,7 +232,7 @@ impl Users {
                 self.power = Some(self.power.unwrap_or_default() + power);
             }
             self.held += 1;
-            let is_busy = is_busy(device);
+            let is_busy = DeviceState::of(node, position, device) == DeviceState::Busy;
             let idle = IdleDevice::of(&fleet_view.fleet, (node_index, node), device, None);
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for (user, job) in holders {
@@ -295,7 +300,8 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
             let Some((index, node)) = job_node.node_index.zip(job_node.node(fleet_view)) else {
                 continue;
             };
-            if !job_node.holdings.is_known() {
+            // Of a node that is down, only the job may be known.
+            if !job_node.holdings.is_known() && NodeStatus::of(node, fleet_view.now).is_fresh() {
                 continue;
             }
             let devices = job_node.devices(node).map(|(_, device)| Arc::clone(&device.uuid));
@@ -331,8 +337,9 @@ mod tests {
     use super::*;
     use crate::{JobLookup, Process, SourceState, Waste};
     use gtop_model::{
-        Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
-        ProcessStatics, Reading, Reason, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
+        Allocation, DeviceAllocation, DeviceFault, DeviceUse, Job, JobList, Link, Percent,
+        ProcessKey, ProcessStatics, Reading, Reason, Source, TpuDetails, UnseenProcess,
+        UnseenReason, Watts,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -481,6 +488,37 @@ mod tests {
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
         assert_eq!((bob.fresh_nodes, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+
+    #[test]
+    fn a_faulty_device_is_neither_busy_nor_idle_held() {
+        let fault = Some(DeviceFault::Lost);
+        let devices = [("GPU-1", 90.0), ("GPU-2", 0.0), ("GPU-3", 90.0), ("GPU-4", 0.0)];
+        let mut node = node("a", devices.map(|(uuid, share)| device(uuid, share)).into(), NOW);
+        for at in 0..4 {
+            let uuid = Arc::clone(&node.devices[at].uuid);
+            add_use(&mut node, &uuid, 1);
+        }
+        add_process(&mut node, 1, owned_by("bob"));
+        for at in 2..4 {
+            node.devices[at].fault.clone_from(&fault);
+        }
+        assert_eq!(counts(&usage(vec![node], None), "bob"), (4, 1, 1));
+    }
+
+    #[test]
+    fn a_node_that_is_down_counts_for_the_user_whose_job_is_there() {
+        let up = node("a", vec![device("GPU-1", 90.0)], NOW);
+        let down = Node { link: Link::Idle, ..node("b", vec![], NOW) };
+        let allocation = |node: &Node| Allocation {
+            node: node.name.clone(),
+            devices: DeviceAllocation::Indices([0].into()),
+        };
+        let job = Job { allocations: [&up, &down].map(allocation).into(), ..Job::example("7") };
+        let jobs = JobList { jobs: vec![job], ..JobList::default() };
+        let usage = usage(vec![up, down], Some(jobs));
+        let alice = usage.usage_of(&User::Named("alice".into())).unwrap();
+        assert_eq!((alice.fresh_nodes, alice.nodes.len(), alice.devices), (1, 2, 1));
     }
 
     #[test]
