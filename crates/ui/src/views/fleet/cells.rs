@@ -62,6 +62,8 @@ pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
 pub(super) const UNAVAILABLE: (Symbol, Tone) = (Symbol::Char('/'), Tone::Warn);
 /// Reports no values, or its node is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
+/// A level of a device that works less well than it could, such as a throttled one.
+pub(super) const WARNED: (Symbol, Tone) = (Symbol::Level(90.0), Tone::Warn);
 /// Hidden by the filter.
 pub(super) const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 

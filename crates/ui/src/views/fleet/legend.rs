@@ -3,7 +3,7 @@
 use crate::render_context::{RenderContext, Size};
 use crate::views::fleet::cells::{
     FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, UNAVAILABLE, UNUSED,
-    degrees_of,
+    WARNED, degrees_of,
 };
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_sort::{is_rising, sort_columns};
@@ -108,7 +108,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                 }
             }
             entries.push(entry(&[STALE], "stale"));
-            entries.push(entry(&[FAULTY], "fault"));
+            entries.push(entry(&[FAULTY], "fault").gap(2).append(entry(&[WARNED], "warning")));
         }
     }
     entries
