@@ -325,7 +325,7 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let parts = [
         (with_nodes > 0, jobs, tone),
         (pending > 0, format!("{pending}{more} pending"), Tone::Plain),
-        (own > 0, format!("{own} yours"), Tone::Accent),
+        (own > 0, format!("{own} yours on top"), Tone::Accent),
         (idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn),
         (outliers > 0, counted(outliers, "outlier"), Tone::Warn),
         (finished > 0, format!("{finished}{more_finished} finished"), Tone::Faint),
