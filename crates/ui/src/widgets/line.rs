@@ -338,6 +338,7 @@ impl Line {
     /// Cuts the line to `width` columns.
     #[must_use]
     pub fn truncated(mut self, width: u16) -> Self {
+        let is_cut = self.width_without_trailing_blanks() > width;
         let mut room = width;
         for span in &mut self.spans {
             if span.width > room {
@@ -349,7 +350,27 @@ impl Line {
             room -= span.width;
         }
         self.spans.retain(|span| span.width > 0);
+        let last = self.spans.last_mut().filter(|_| is_cut);
+        if let Some(Span { content: SpanContent::Text(text), width, .. }) = last
+            && !text.ends_with('…')
+        {
+            // What was cut off began with another span.
+            *text = truncate(&format!("{text:0$} ", usize::from(*width)), *width);
+        }
         self
+    }
+
+    fn width_without_trailing_blanks(&self) -> u16 {
+        let mut blanks = 0;
+        for span in self.spans.iter().rev() {
+            let SpanContent::Text(text) = &span.content else { break };
+            let kept = width_of(text.trim_end_matches(' ')).min(span.width);
+            blanks += span.width - kept;
+            if kept > 0 {
+                break;
+            }
+        }
+        self.width().saturating_sub(blanks)
     }
 
     /// Removes trailing blanks.
@@ -560,6 +581,19 @@ fn shared_start(text: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_cut_off_between_two_parts_is_marked() {
+        let line =
+            Line::styled("ended", Tone::Plain).text(" · ", Tone::Faint).text("late", Tone::Bad);
+        let cut = |width| line.clone().truncated(width).plain_text();
+        assert_eq!(
+            [12, 11, 8, 5, 4].map(cut),
+            ["ended · late", "ended · la…", "ended ·…", "ende…", "end…"]
+        );
+        let blanks = Line::styled("ended", Tone::Plain).gap(9);
+        assert_eq!(blanks.truncated(6).plain_text(), "ended ");
+    }
 
     #[test]
     fn notes_that_do_not_fit_whole_are_counted() {
