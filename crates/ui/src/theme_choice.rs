@@ -23,7 +23,7 @@ impl ScreenSettings {
         let term = variable("TERM").unwrap_or_default();
         let is_light = self.is_light().or_else(|| told_background(&term, variable("COLORFGBG")));
         let has_colour = match self.color {
-            ColourUse::Auto => term != "dumb",
+            ColourUse::Auto => !is_colourless(&term),
             ColourUse::Always => true,
             ColourUse::Never => false,
         };
@@ -49,6 +49,13 @@ impl ScreenSettings {
         };
         theme.for_background(is_light)
     }
+}
+
+/// Returns true for terminals without colours: as terminfo has them, those of DEC among them.
+fn is_colourless(term: &str) -> bool {
+    let is_dec =
+        term.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_dec || term == "dumb" || ["-m", "-mono"].iter().any(|end| term.ends_with(end))
 }
 
 /// Returns true for a light background, false for a dark one, `None` if the environment does not tell.
@@ -109,6 +116,7 @@ mod tests {
             ),
             (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
             (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![utf8, ("TERM", "vt220")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Unicode),
         ] {
             let lookup = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
