@@ -86,8 +86,13 @@ fn simulate_with(
 ) -> io::Result<(Discovery, String)> {
     let demo = Demo::start(nodes, seed, has_ssh)?;
     let plural = if nodes == 1 { "" } else { "s" };
-    let way = if has_ssh { "" } else { ", without SSH" };
-    let title = format!("demo, {} simulated node{plural}{way}", demo.targets.len());
+    let count = demo.targets.len();
+    // It is cut at its end where there is little room.
+    let title = if has_ssh {
+        format!("demo, {count} simulated node{plural}")
+    } else {
+        format!("demo without SSH, {count} nodes")
+    };
     let (targets, started_at) = (demo.targets.clone(), clock.now());
     // The jobs have the nodes, too: they end with the discovery, which is dropped after the sessions.
     let discovery = Discovery::simulated(targets, move || demo.jobs(started_at, clock.now()));
@@ -127,7 +132,7 @@ mod tests {
         let transport = Transport::new(Options::of_this_process());
         let options = MonitorOptions::default();
         let watcher = Watcher::start(transport, discovery, title, options, clock).unwrap();
-        assert_eq!(&**watcher.title(), "demo, 12 simulated nodes, without SSH");
+        assert_eq!(&**watcher.title(), "demo without SSH, 12 nodes");
         watcher.wait_until_complete(LIMIT).await;
         let fleet = watcher.fleet();
         let (up, down): (Vec<_>, Vec<_>) =
