@@ -233,20 +233,18 @@ impl CellContext<'_> {
         if !fleet_view.matches_device(self.node, self.position) {
             return FILTERED_OUT;
         }
-        if self.node.health(self.device) == Health::Faulty {
-            return FAULTY;
-        }
+        let is_faulty = self.node.health(self.device) == Health::Faulty;
+        let known = if is_faulty { FAULTY } else { self.value_cell(metric, percent, level) };
         if style == StaleStyle::Unchanged {
-            return self.value_cell(metric, percent, level);
+            return known;
         }
         if NodeStatus::of(self.node, fleet_view.now) == NodeStatus::Down {
             return FAULTY;
         }
-        let value_cell = self.value_cell(metric, percent, level);
         if self.node.device_freshness(self.position, fleet_view.now).is_fresh() {
-            return value_cell;
+            return known;
         }
-        match value_cell {
+        match known {
             (Symbol::Letter(letter, _), _) => (Symbol::Char(letter), Tone::Stale),
             (symbol, _) => (symbol, Tone::Stale),
         }

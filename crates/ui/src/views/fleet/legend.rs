@@ -96,7 +96,12 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
         | MapMetric::Memory
         | MapMetric::Power
         | MapMetric::Temperature) => {
-            entries.push(scale(context, metric));
+            let is_tall = state.heights.grid.size.lines > 1;
+            entries.push(if is_tall {
+                height_scale(context, metric)
+            } else {
+                scale(context, metric)
+            });
             if metric == MapMetric::Utilization {
                 let held = entry(&[IDLE_HELD], "idle-held");
                 entries.push(entry(&[UNUSED], "free").gap(2).append(held));
@@ -124,6 +129,17 @@ fn entry(symbols: &[(Symbol, Tone)], text: &str) -> Line {
 fn label(state: &State, name: &str) -> String {
     let job = gtop_model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
     job.map_or_else(|| name.to_owned(), |job| state.jobs.name(&job))
+}
+
+/// Says what the height of a cell of several lines means, as wide as the levels of one line.
+fn height_scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
+    let units = context.options.units();
+    let is_heat = metric == MapMetric::Temperature;
+    let [low, high] = [0.0, 100.0]
+        .map(|share| if is_heat { units.convert_celsius(degrees_of(share)) } else { share });
+    let unit = if is_heat { units.temperature_unit() } else { "%" };
+    let text = format!("height={low:.0} to {high:.0} {unit}");
+    Line::new().left_aligned(&text, scale(context, metric).width(), Tone::Faint)
 }
 
 /// Draws the levels with the shares at which they begin.
