@@ -111,7 +111,7 @@ impl ViewState for State {
             return vec![empty_message(fleet_view).truncated(width)].into();
         };
         let heights = &self.heights;
-        let listed = heights.listed.iter().filter_map(|at| fleet_view.problems.get(*at));
+        let listed = heights.listed.iter().filter_map(|at| fleet_view.shown_problems().get(*at));
         let listed: Vec<&FleetProblem> = listed.collect();
         let problems = problem_lines::lines(&listed, width, heights.problems);
         let mut lines = match self.layout {

@@ -31,7 +31,7 @@ impl State {
             // Besides the problems, there are the titles and the line of the selected node.
             self.nodes_with_notes(context, (width, height.saturating_sub(max_problems + 2)))
         };
-        let problems = fleet_view.problems.iter().enumerate();
+        let problems = fleet_view.shown_problems().iter().enumerate();
         let listed = problems
             .filter(|(_, problem)| problem.members.iter().any(|node| !noted.contains(&node.index)));
         let listed: Vec<usize> = listed.map(|(at, _)| at).collect();
