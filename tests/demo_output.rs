@@ -154,7 +154,7 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
     let mut text = render_text(&report(context, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
-    write_jobs(&mut jobs, fleet, &DisplaySelection::default(), now).unwrap();
+    write_jobs(&mut jobs, fleet, &DisplaySelection::default(), now, None).unwrap();
     text.push('\n');
     text + &String::from_utf8(jobs).unwrap()
 }

@@ -17,9 +17,10 @@ use crate::export::{
 };
 use crate::setting_table::{IntervalSettings, OutputSettings};
 use crate::watch::{Monitor, is_complete};
+use gtop_fleet::Fleet;
+use gtop_fleet::advice::{self, Reader};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{DisplaySelection, Filter};
-use gtop_fleet::{Fleet, advice};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, Link, SchedulerWords};
 use gtop_ui::{
@@ -163,15 +164,21 @@ impl<'a> Printer<'a> {
         } else if options.json {
             write_chosen_json(&mut text, &self.shown(fleet, now), now, zone, self.source, fields)?;
         } else if options.problems {
-            let fleet_view =
-                FleetView::printed(self.shown(fleet, now), now, &self.display.selection);
+            let is_anonymous = self.env.privacy.is_anonymous();
+            let reader = if is_anonymous { Reader::Stranger } else { Reader::Print };
+            let shown = self.shown(fleet, now);
+            let fleet_view = FleetView::printed_for(reader, shown, now, &self.display.selection);
             write_problems(&mut text, &fleet_view)?;
         } else {
             let is_reduced = self.env.privacy.is_anonymous() || !self.filter.is_empty();
-            let fleet = if is_reduced { self.shown(fleet, now) } else { fleet.clone() };
-            self.write_table(&mut text, &fleet, now)?;
+            let mut shown = if is_reduced { self.shown(fleet, now) } else { fleet.clone() };
+            // What is known of a shown job or node does not depend on the filter.
+            let mut whole = self.env.privacy.apply(fleet.clone());
+            std::mem::swap(&mut shown.jobs, &mut whole.jobs);
+            self.write_table(&mut text, &shown, now)?;
             let mut jobs = Vec::new();
-            write_jobs(&mut jobs, &fleet, &self.display.selection, now)?;
+            let columns = io::stdout().is_terminal().then(|| self.page().width);
+            write_jobs(&mut jobs, &whole, &self.display.selection, now, columns)?;
             if !jobs.is_empty() {
                 text.push(b'\n');
                 text.extend(jobs);
@@ -185,15 +192,19 @@ impl<'a> Printer<'a> {
         self.env.privacy.apply(FleetView::part_of(fleet, now, &self.selection, &self.filter))
     }
 
+    fn page(&self) -> PageFormat {
+        let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+        // With always, escape sequences are printed to pipes and files too.
+        let is_styled = self.env.settings.read::<ScreenSettings>().color == ColourUse::Always;
+        PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled)
+    }
+
     /// Writes a snapshot as a table, as wide as the terminal.
     fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         if fleet.nodes.is_empty() && !self.filter.is_empty() {
             return writeln!(out, "no node matches the filter");
         }
-        let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-        // With always, escape sequences are printed to pipes and files too.
-        let is_styled = self.env.settings.read::<ScreenSettings>().color == ColourUse::Always;
-        let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
+        let page = self.page();
         let fleet_view = FleetView::printed(fleet.clone(), now, &self.display.selection);
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &self.zone };
         let title = if self.filter.is_empty() || self.env.privacy.is_anonymous() {

@@ -11,13 +11,17 @@ use gtop_model::{Allocation, Job, JobState, nodeset};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
+/// Between the parts of a line.
+const GAP: &str = "  ";
 
-/// Writes the state of the job list and the jobs; writes nothing when no scheduler is queried.
+/// Writes the state of the job list and the jobs, folded to the columns of a terminal; writes nothing when no scheduler is
+/// queried.
 pub fn write_jobs(
     out: &mut impl Write,
     fleet: &Fleet,
     selection: &DisplaySelection,
     now: Timestamp,
+    columns: Option<u16>,
 ) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
     if let Some(sentence) = selection.no_jobs_message(list) {
@@ -33,37 +37,55 @@ pub fn write_jobs(
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
-        let elapsed = job.elapsed(now).map(|span| format!("  for {}", format_duration(span)));
-        let left = job.time_left(now).map(|left| format!("  {} left", format_duration(left)));
-        let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
-        let left = left
-            .or(start.map(|start| format!("  starts in {}", format_duration(start.since(now)))));
-        let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
-        let line = format!(
-            "job {:<width$}  {:<9} {} {}{}{}{}  {}",
+        let head = format!(
+            "job {:<width$}  {:<9} {} {}",
             job.shown_id,
             job.state_text(),
             job.user,
-            job.name,
-            reason.unwrap_or_default(),
-            elapsed.unwrap_or_default(),
-            left.unwrap_or_default(),
-            allocations_text(job, fleet),
+            job.name
         );
-        writeln!(out, "{}", line.trim_end())?;
+        let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
+        let left = job.time_left(now).map(|left| format!("{} left", format_duration(left)));
+        let start = start.map(|start| format!("starts in {}", format_duration(start.since(now))));
+        let times = [
+            job.reason.as_ref().map(ToString::to_string),
+            job.elapsed(now).map(|span| format!("for {}", format_duration(span))),
+            left.or(start),
+        ];
+        let parts = times.into_iter().flatten().chain(allocation_texts(job, fleet));
+        writeln!(out, "{}", folded(head, parts, columns))?;
     }
     Ok(())
 }
 
-fn allocations_text(job: &Job, fleet: &Fleet) -> String {
+/// Appends parts to a line, as many as there is room for; the others stand on further lines, which are indented.
+fn folded(head: String, parts: impl Iterator<Item = String>, columns: Option<u16>) -> String {
+    let columns = columns.map_or(usize::MAX, usize::from);
+    let mut used = head.chars().count();
+    let mut text = head;
+    for part in parts {
+        let part_width = part.chars().count();
+        let has_room = used + GAP.len() + part_width <= columns;
+        let before = if has_room { GAP.to_owned() } else { format!("\n{GAP}{GAP}") };
+        used = if has_room { used + GAP.len() } else { 2 * GAP.len() } + part_width;
+        text += &(before + &part);
+    }
+    text
+}
+
+/// Returns the devices of a job on each of its nodes.
+fn allocation_texts(job: &Job, fleet: &Fleet) -> Vec<String> {
+    if job.allocations.is_empty() {
+        return Vec::new();
+    }
     if job.allocations.len() > MAX_LISTED_NODES {
-        return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
+        return vec![nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()))];
     }
     let texts = job
         .allocations
         .iter()
         .map(|allocation| format!("{}: {}", allocation.node, devices_text(job, allocation, fleet)));
-    texts.collect::<Vec<_>>().join("  ")
+    texts.collect()
 }
 
 /// Returns the devices of a job on a node by the driver's numbers, and how sure they are.
@@ -101,11 +123,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_is_folded_between_its_parts() {
+        let line = |columns| {
+            let parts = ["for 4h", "gpu01: devices 0,1", "gpu02: device 3"];
+            folded("job 7  running".to_owned(), parts.map(str::to_owned).into_iter(), columns)
+        };
+        assert_eq!(line(None), "job 7  running  for 4h  gpu01: devices 0,1  gpu02: device 3");
+        assert_eq!(
+            line(Some(42)),
+            "job 7  running  for 4h  gpu01: devices 0,1\n    gpu02: device 3"
+        );
+        assert_eq!(line(Some(10)).lines().count(), 4);
+    }
+
+    #[test]
     fn a_disputed_allocation_is_marked() {
         let text = |fleet: &Fleet| {
             let mut out = Vec::new();
-            write_jobs(&mut out, fleet, &DisplaySelection::default(), Timestamp::default())
-                .unwrap();
+            let selection = DisplaySelection::default();
+            write_jobs(&mut out, fleet, &selection, Timestamp::default(), None).unwrap();
             String::from_utf8(out).unwrap()
         };
         let matching = text(&Fleet::example_used_by("11"));

@@ -1,5 +1,6 @@
 //! The problems as text: a block per kind, each line of which begins with what it is.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use gtop_fleet::insight::{FleetProblem, FleetView, no_problem_text};
@@ -10,8 +11,12 @@ use gtop_model::nodeset;
 /// Writes the problems of a snapshot, failures first, or that there is none; then the nodes of which nothing is known.
 pub fn write_problems(out: &mut impl Write, fleet_view: &FleetView) -> io::Result<()> {
     let FleetView { fleet, now, problems, .. } = fleet_view;
+    let mut drained = BTreeSet::new();
     for problem in problems.iter() {
         write_problem(out, problem, fleet, *now)?;
+        if let Some(command) = new_drain(problem, &mut drained) {
+            writeln!(out, "drain: {command}")?;
+        }
         writeln!(out)?;
     }
     if problems.is_empty() {
@@ -23,6 +28,14 @@ pub fn write_problems(out: &mut impl Write, fleet_view: &FleetView) -> io::Resul
         .map(|node| node.name.label());
     let unknown = nodeset::fold(unknown);
     if unknown.is_empty() { Ok(()) } else { writeln!(out, "unknown: {unknown}") }
+}
+
+/// Returns the command that drains the nodes, unless those before drain all of them: a second reason would replace the first.
+fn new_drain<'a>(problem: &'a FleetProblem, drained: &mut BTreeSet<usize>) -> Option<&'a str> {
+    let command = problem.drain.as_deref()?;
+    let count = drained.len();
+    drained.extend(problem.members.iter().map(|member| member.index));
+    (drained.len() > count).then_some(command)
 }
 
 fn write_problem(
@@ -47,9 +60,6 @@ fn write_problem(
     }
     for line in problem.advice.text().lines() {
         writeln!(out, "remedy: {line}")?;
-    }
-    if let Some(command) = &problem.drain {
-        writeln!(out, "drain: {command}")?;
     }
     Ok(())
 }

@@ -124,7 +124,17 @@ impl FleetView {
 
     /// Makes a view to be printed, without the devices that `only` hides.
     pub fn printed(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
-        let empty = Self { reader: Reader::Print, ..Self::default() };
+        Self::printed_for(Reader::Print, fleet, now, selection)
+    }
+
+    /// Makes a view to be printed for this reader.
+    pub fn printed_for(
+        reader: Reader,
+        fleet: Fleet,
+        now: Timestamp,
+        selection: &DisplaySelection,
+    ) -> Self {
+        let empty = Self { reader, ..Self::default() };
         empty.updated(fleet, now, Filter::default(), selection)
     }
 

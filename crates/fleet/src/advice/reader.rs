@@ -10,6 +10,8 @@ pub enum Reader {
     Program,
     /// Whoever reads what gtop has printed before it ended.
     Print,
+    /// Whoever is given what gtop has printed, in which all names are made up.
+    Stranger,
 }
 
 impl Reader {

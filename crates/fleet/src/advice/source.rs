@@ -42,7 +42,7 @@ pub const CLOCK: &str = "ages are still shown correctly; check timedatectl on bo
 pub(crate) const fn of_stale(reader: Reader) -> &'static str {
     match reader {
         Reader::Screen | Reader::Program => "check the node; gtop reconnects automatically",
-        Reader::Print => "check the node",
+        Reader::Print | Reader::Stranger => "check the node",
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::advice::{self, Advice, Known};
+use crate::advice::{self, Advice, Known, Reader};
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{NodeStatus, device_label, device_line, status_notes};
 use crate::insight::note::Note;
@@ -14,7 +14,7 @@ use crate::{EventRecord, Fleet, Health, HealthReason, Node, NodeCount};
 use gtop_local::text::{counted, excerpt_line};
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::nodeset;
-use gtop_model::{Device, FaultKind, NodeName, Source};
+use gtop_model::{Device, Fault, FaultKind, NodeName, Source};
 
 /// A problem of one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +146,13 @@ impl Since {
 }
 
 impl ProblemKind {
+    fn of_fault(fault: &Fault) -> Self {
+        // The port and how the connection ended may differ between nodes with the same problem.
+        let has_one_kind = matches!(fault.kind, FaultKind::Refused | FaultKind::NoBanner);
+        let detail = if has_one_kind { Arc::default() } else { Arc::clone(&fault.detail) };
+        Self::Down(fault.kind, detail)
+    }
+
     fn sentence(&self) -> String {
         match self {
             Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
@@ -280,7 +287,10 @@ impl FleetView {
             Some((_, fault)) => advice::of_alike(fault, &nodes, self.reader),
             None => found.remedy.into(),
         };
-        let drain = drain_command(fleet, &alike, &found.drain_reason);
+        // A made-up name may be that of another node of the reader's.
+        let has_real_names = self.reader != Reader::Stranger;
+        let drain = has_real_names.then(|| drain_command(fleet, &alike, &found.drain_reason));
+        let drain = drain.flatten();
         let advice = advice.then(drain.as_deref().map(advice::scheduler::until_repaired));
         let FoundProblem { kind, rank: (severity, _), .. } = found;
         FleetProblem { kind, severity, nodes, members, advice, drain }
@@ -309,7 +319,7 @@ fn problems_of(
         if node.reported().is_some() && !is_login {
             return Vec::new();
         }
-        let kind = ProblemKind::Down(fault.kind, Arc::clone(&fault.detail));
+        let kind = ProblemKind::of_fault(fault);
         // It has been silent or down since its last values.
         let began = node.sources.iter().filter_map(|state| state.taken_at).max();
         return vec![FoundProblem::failure(kind, began, "")];
@@ -436,7 +446,7 @@ mod tests {
     use crate::SourceState;
     use crate::query::{DisplaySelection, Filter};
     use gtop_model::{
-        Celsius, DeviceFault, Event, EventKind, Fault, JobList, Link, NodeState, Reading, Reason,
+        Celsius, DeviceFault, Event, EventKind, JobList, Link, NodeState, Reading, Reason,
         SchedulerNode, SchedulerProfile, SourceFault, SourceFaultKind,
     };
 
@@ -604,6 +614,16 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_refuse_connections_have_one_problem_whatever_the_port() {
+        let refused = |name, port| down(name, FaultKind::Refused, port);
+        let view = view_of(vec![refused("gpu01", "port 22"), refused("gpu02", "port 2222")]);
+        let [problem] = &*view.problems else { panic!("{:?}", view.problems) };
+        assert_eq!((problem.sentence(), problem.count()), ("connection refused".to_owned(), 2));
+        let evidence = problem.evidence(&view.fleet, at(1_000)).unwrap();
+        assert!(evidence.contains("port 22"), "{evidence}");
+    }
+
+    #[test]
     fn failures_come_before_what_is_slower_on_more_nodes() {
         let slow = |name| up(name, break_fan);
         let lost = up("gpu09", |node| node.devices[0].fault = Some(DeviceFault::Lost));
@@ -717,7 +737,15 @@ mod tests {
                 scheduler: SchedulerProfile::example(),
                 ..JobList::default()
             }));
-            FleetView::new(fleet, at(1_000)).problems[0].drain.clone()
+            let view = |reader| {
+                let shown = DisplaySelection::default();
+                FleetView::printed_for(reader, fleet.clone(), at(1_000), &shown)
+            };
+            // Where names are made up, a command would mean another node.
+            let [of_stranger, of_user] = [Reader::Stranger, Reader::Print].map(view);
+            assert_eq!(of_stranger.problems[0].drain, None);
+            assert!(!of_stranger.problems[0].advice.text().contains("drain"));
+            of_user.problems[0].drain.clone()
         };
         let (idle, drained) = (NodeState::Idle, NodeState::Drained);
         let lost = || Some(DeviceFault::Lost);
