@@ -12,7 +12,7 @@ class Problems(Journey):
         screen.tmux("set-option", "-s", "set-clipboard", set_clipboard)
         screen.until(r"^m map", "the screen, which then echoes no key")
         screen.press("7")
-        screen.until(r"^✗ connection refused: port \d+ \+ +1 ", "the first problem")
+        screen.until(r"^✗ connection refused \+ +1 ", "the first problem")
         screen.press("y")
         screen.until(r"^ n the nodes +gpu12", "what can be copied")
         screen.press("n")
@@ -30,6 +30,15 @@ class Problems(Journey):
         self.assertEqual(screen.tmux("list-buffers"), "")
         screen.press("q")
         screen.until(rf"^copied the nodes:\n{nodes}\nended 0$", "the text, once the screen is left")
+
+    def test_with_a_filter_the_list_names_the_problems_of_its_nodes_only(self):
+        screen = self.open("--demo", "--filter", "node=gpu01")
+        screen.until(r"1 of 12 nodes match|1/12 nodes|of 1 node", "the node that matches")
+        screen.press("7")
+        screen.until(r"^no problem on the 1 of 12 nodes that match the filter", "that it has no problem")
+        screen.press("1")
+        screen.until(r"^m map", "the list")
+        self.assertNotIn("connection refused", screen.text())
 
 
 if __name__ == "__main__":

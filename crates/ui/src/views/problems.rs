@@ -320,6 +320,9 @@ fn sign(row: ProblemRow<'_>) -> Line {
     Line::styled(sign, severity).gap(1)
 }
 
+/// The width of the columns beside the problem and its node set.
+const OTHER_COLUMNS_WIDTH: u16 = 28;
+
 /// What cells are drawn from, apart from their row.
 struct ProblemTable<'a> {
     context: RenderContext<'a>,
@@ -364,10 +367,14 @@ impl<'a> ProblemTable<'a> {
         unfolded: Option<&'a ProblemKind>,
         width: u16,
     ) -> Table<'a, Self, ProblemRow<'a>> {
-        let problems = context.view.shown_problems().iter();
-        let widest = problems.map(|problem| width_of(&problem.sentence())).max().unwrap_or(0);
-        let widest = widest.saturating_add(3).max(20);
-        let problem_width = widest.min(width.saturating_sub(24) / 3 * 2).max(width / 3);
+        let problems = context.view.shown_problems();
+        let widest = |text_of: fn(&FleetProblem) -> u16| problems.iter().map(text_of).max();
+        let sentence = widest(|problem| width_of(&problem.sentence())).unwrap_or(0) + 3;
+        let set = widest(|problem| width_of(&problem.nodes)).unwrap_or(0);
+        // Both have what they need, or else what they can share; what shows a problem on its nodes needs more.
+        let room = width.saturating_sub(OTHER_COLUMNS_WIDTH);
+        let least = if unfolded.is_some() { width / 3 } else { 20 };
+        let problem_width = sentence.max(least).min(room.saturating_sub(set.min(room / 3))).max(20);
         let table = Self { context, unfolded, problem_width };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 2, 1))
     }
