@@ -1,5 +1,6 @@
 //! The command line: options, hosts and subcommands, and which of them conflict.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use crate::config::{SettingSources, Settings};
 use crate::setting_table;
 use crate::setting_table::{JobSettings, NodeSettings, TransportChoice};
 use gtop_collect::scheduler::SchedulerKind;
+use gtop_fleet::settings::SettingValue;
 use gtop_local::text::sanitize;
 
 mod args;
@@ -125,7 +127,7 @@ pub(crate) enum CliCommand {
     /// Log in to nodes that ask for a password or a one-time code, and keep the connections open
     ///
     /// Each node that needs it is logged in to with the ssh program, which asks here, and so are the gateways in front
-    /// of it, once. Later gtop uses these connections without a login. A node called login is watched by gtop -- login.
+    /// of it, once. Afterwards gtop uses these connections without a login. To watch a node called login, use gtop -- login.
     Login(Box<LoginOptions>),
     /// Diagnose nodes step by step: findings, timings and remedies
     Doctor(DoctorOptions),
@@ -139,7 +141,7 @@ pub(crate) enum CliCommand {
     Report(Box<ReportOptions>),
     /// Write the samples of recordings as a table, for notebooks and databases
     Export(Box<ExportOptions>),
-    /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
+    /// Pick free devices on all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on them
     Pick(Box<PickOptions>),
     /// Serve metrics to Prometheus, and snapshots as JSON, over HTTP
     ///
@@ -221,13 +223,25 @@ impl Cli {
         cli.split_recordings();
         cli.lift_pick_options();
         cli.lift_runs_options();
-        let args = cli.settings.values.clone();
+        let args = cli.given_settings();
         cli.apply_settings(&setting_table::merge(
             SettingSources { args, ..SettingSources::default() },
             |_| None,
         ));
         cli.check()?;
         Ok(cli)
+    }
+
+    /// Returns the settings given on the command line, also those that have an option of their own.
+    pub(crate) fn given_settings(&self) -> BTreeMap<&'static str, SettingValue> {
+        let mut values = self.settings.values.clone();
+        if !self.nodes.exclude.is_empty() {
+            values.insert("exclude", SettingValue::List(self.nodes.exclude.clone()));
+        }
+        if self.jobs.slurm {
+            values.insert("slurm", SettingValue::Switch(true));
+        }
+        values
     }
 
     /// Applies the merged settings.
@@ -267,6 +281,9 @@ impl Cli {
         self.check_serve()?;
         if let Some(message) = self.output.missing_option() {
             return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
+        }
+        if let Some(message) = self.jobs.foreign_id() {
+            return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         match self.conflict() {
             Some(message) => Err(Self::command().error(ErrorKind::ArgumentConflict, message)),

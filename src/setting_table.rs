@@ -111,7 +111,7 @@ settings! {
             .page("General")
             .steps(&["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"]),
         pub redraw: Given<Duration> = seconds(0.02, 3600.0)
-            .label("time between redraws, at least")
+            .label("minimum time between redraws")
             .help(
                 "Minimum seconds between redraws for new data, 0.02 to 3600; unless set, few nodes that are sampled \
                  more often than every 0.25 s are drawn with each sample",

@@ -81,7 +81,7 @@ fn a_node_in_every_state() {
         (7, "lost"),
         (8, "connecting"),
         (9, "no-devices"),
-        (10, "stuck"),
+        (10, "no answer for"),
         (11, "starting"),
         (12, "waiting"),
         (15, "twice"),
@@ -224,7 +224,7 @@ fn a_focus_ends_by_itself_and_when_its_node_is_left() {
     press_key(&mut ui, KeyCode::Char('1'));
     press_key(&mut ui, KeyCode::Char('j'));
     assert_eq!(focused(&ui), None);
-    assert!(screen(&mut ui).contains("focus on gpu01 ended: it is not shown"));
+    assert!(screen(&mut ui).contains("focus on gpu01 ended: the node is hidden"));
     press_key(&mut ui, KeyCode::Char('k'));
     for leave in [KeyCode::Char('w'), KeyCode::Char('5')] {
         press_key(&mut ui, KeyCode::Char('1'));

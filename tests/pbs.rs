@@ -209,7 +209,7 @@ fn doctor_examines_the_server_the_jobs_and_the_nodes() {
     let found = doctor(&well, &nodes);
     for (mark, step, finding) in [
         ("ok", "server", "pbsserver is Active; PBS 23.06.06"),
-        ("note", "jobs", "no running job of anybody"),
+        ("note", "jobs", "no running job of any user"),
         ("ok", "job visibility", "you can see the jobs of all users"),
         ("ok", "nodes", "0 used by your jobs"),
     ] {

@@ -65,7 +65,7 @@ fn nodes_that_match_a_filter_and_have_no_problem_are_said_to_have_none() {
     assert_eq!(text(&output).matches("problem: ").count(), 1, "{output:?}");
 }
 
-const NO_PROBLEM: &str = "no problem: every node answers, and no device has a fault\n";
+const NO_PROBLEM: &str = "no problems: every node answers, and no device has a fault\n";
 
 #[test]
 fn the_status_tells_that_no_node_answered() {

@@ -297,7 +297,7 @@ if sys.argv[-1] not in ('config', 'node'):
         let (out, notice) = gtop_until_deadline(&programs, &[unanswered]);
         assert_eq!(out["roster"]["unanswered"], serde_json::json!([unanswered]));
         let sentence = format!(
-            "gtop: Slurm did not tell {text} within SECONDS s; --deadline SECONDS waits longer\n"
+            "gtop: Slurm did not report {text} within SECONDS s; --deadline SECONDS waits longer\n"
         );
         assert_eq!(notice, sentence);
         let places = &out["jobs"][0]["allocations"][0]["places"];
@@ -327,7 +327,7 @@ fn a_squeue_that_fails_at_once_delays_nothing_and_the_rest_is_awaited() {
     let programs = [("squeue", fails), ("sinfo", HANGS), ("scontrol", fails)];
     let (out, notice) = gtop_until_deadline(&programs, &["node_states"]);
     assert_eq!(out["roster"]["unanswered"], serde_json::json!(["node_states"]));
-    assert!(notice.contains("did not tell the states of the nodes within SECONDS s"), "{notice}");
+    assert!(notice.contains("did not report the states of the nodes within SECONDS s"), "{notice}");
 }
 
 /// Runs `gtop --all-users` as a user who may not see all jobs, with this answer to `scontrol show config`; returns what
@@ -589,7 +589,7 @@ fn a_hanging_squeue_delays_nothing_and_is_killed() {
     let (status, out, notice) = run_with_stderr(folder.path(), &words);
     assert_eq!(status, 1);
     assert!(out.contains("\n\nasking Slurm which jobs run"), "{out}");
-    assert!(notice.contains("Slurm did not tell which jobs there are within 3 s"), "{notice}");
+    assert!(notice.contains("Slurm did not report which jobs there are within 3 s"), "{notice}");
     let pid = std::fs::read_to_string(&pid).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
     let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
@@ -629,7 +629,7 @@ fn too_many_jobs_are_truncated_with_a_note() {
     assert_eq!(out["jobs"].as_array().unwrap().len(), 20_000);
     assert_eq!(
         out["roster"]["notes"][0],
-        "only the first 20000 jobs are shown; narrow the list with --partition or --account"
+        "only the first 20000 jobs are shown; narrow the list down with --partition or --account"
     );
 }
 

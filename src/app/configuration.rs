@@ -54,7 +54,7 @@ pub(super) fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings)
     let sources = SettingSources {
         file: paths.as_ref().map(|paths| paths.read_config(DECLARED)).unwrap_or_default(),
         setup: paths.as_ref().map(|paths| paths.read_setup(DECLARED)).unwrap_or_default(),
-        args: cli.settings.values.clone(),
+        args: cli.given_settings(),
         arg_hints: cli.settings.hints.clone(),
     };
     let settings = setting_table::merge(sources, variable);

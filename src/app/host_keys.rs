@@ -218,7 +218,7 @@ impl HostKeyScan {
         if let Some(asked) = asked {
             if asked.fingerprint != first.fingerprint {
                 let why = format!(
-                    "it shows another key than {}, and both are {} in known_hosts",
+                    "its key differs from that of {}, and known_hosts has both as {}",
                     asked.host, asked.name
                 );
                 return self.refused.push((node, why, advice::of_shared_name()));

@@ -50,7 +50,7 @@ enum LoginError {
     #[error("no node given; use gtop login NODES, or gtop -- login to watch a node called login")]
     NoNode,
     #[error(
-        "there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
+        "there is no terminal to ask on; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
     )]
     NobodyToAsk,
     #[error(

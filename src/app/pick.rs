@@ -64,7 +64,7 @@ pub(super) enum PickError {
     #[error("the command does not run: {node}: {fault}; gtop doctor {node} says more")]
     NotOnNode { node: String, fault: Box<Fault> },
     #[error(
-        "{node} is reached inside a job only, where no command of yours runs over gtop; start gtop pick with srun"
+        "{node} is reached only through a job step, in which gtop cannot run commands; start gtop pick with srun"
     )]
     InStep { node: String },
     #[error("the connection to {node} ended before the command, which may still run: {fault}")]

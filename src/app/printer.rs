@@ -108,7 +108,7 @@ impl<'a> Printer<'a> {
         if !missing.is_empty() {
             let deadline = self.env.settings.read::<OutputSettings>().deadline.as_secs_f64();
             self.notices.push(format!(
-                "{} did not tell {} within {deadline} s; --deadline SECONDS waits longer",
+                "{} did not report {} within {deadline} s; --deadline SECONDS waits longer",
                 words.name,
                 missing.join(", ")
             ));

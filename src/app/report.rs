@@ -42,7 +42,7 @@ const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
-    #[error("{0}: none of these jobs is there: {1}")]
+    #[error("{0}: none of these jobs exists: {1}")]
     NothingToWatch(String, String),
     #[error(
         "{0}: no node appeared in the time watched; gtop --once with the same options says what there is"

@@ -15,7 +15,7 @@ use gtop_ui::{TimeContext, parse_time};
 pub(super) enum SpanError {
     #[error("{0} {1:?}: {2}")]
     NoTime(&'static str, String, &'static str),
-    #[error("{0} {1:?}: that is not recorded; the recording is {2}")]
+    #[error("{0} {1:?} is outside the recording, which covers {2}")]
     NotRecorded(&'static str, String, String),
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),

@@ -78,8 +78,10 @@ impl TmuxWindows {
         };
         match run_program(call).await {
             Ok(answer) if answer.succeeded => Ok(()),
-            Ok(answer) => Err(format!("tmux opens no window: {}", sanitize(&answer.stderr, 200))),
-            Err(ProgramError::NotFound) => Err("tmux is not found".to_owned()),
+            Ok(answer) => {
+                Err(format!("tmux cannot open a window: {}", sanitize(&answer.stderr, 200)))
+            }
+            Err(ProgramError::NotFound) => Err("tmux was not found".to_owned()),
             Err(ProgramError::NotStarted(reason)) => Err(format!("tmux: {reason}")),
             Err(ProgramError::TimedOut(_)) => Err("tmux does not answer".to_owned()),
         }

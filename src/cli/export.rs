@@ -30,7 +30,7 @@ pub(crate) struct ExportOptions {
     pub fields: Vec<String>,
     #[command(flatten)]
     pub span: SpanOptions,
-    /// Write at most one sample per device in this time: 10s, 1m; default: each sample
+    /// Write at most one sample per device and this time: 10s, 1m; default: each sample
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub every: Option<Duration>,
     /// Write times as spreadsheets read them, in this machine's time zone: 2026-11-24 14:05:00.123

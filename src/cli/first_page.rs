@@ -40,7 +40,7 @@ Options:
       --problems          print what is wrong, where, since when, and what to do
       --json, --csv       print one snapshot as JSON or CSV; --watch goes on
       --filter FILTER     show only what matches: 'util<10 user=ada'
-      --record FILE       record meanwhile; the screen can go back in it
+      --record FILE       record as well; the screen can go back in it
       --theme THEME       auto, hot, colour-blind, mono
       --keys SCHEME       keys of gtop, nvitop, nvtop or htop
 

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::setting_table::JOBS;
 use gtop_collect::scheduler::{SchedulerKind, slurm};
 use gtop_fleet::settings::check;
-use gtop_model::{IdForm, JobId, SchedulerWords};
+use gtop_model::{IdForm, JobId, SchedulerProfile, SchedulerWords};
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
@@ -92,7 +92,7 @@ pub(crate) struct JobOptions {
     /// Only jobs in these partitions
     #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub partition: Vec<String>,
-    /// Watch all nodes of the partitions, also those without a job of yours; default: of all partitions
+    /// Watch all nodes of the partitions (default: all partitions), even those without a job of yours
     #[arg(long, conflicts_with = "demo")]
     pub all_nodes: bool,
     /// Only jobs of these accounts
@@ -146,6 +146,15 @@ impl JobOptions {
         self.slurm.then_some(SchedulerKind::Slurm).or(self.scheduler)
     }
 
+    /// Returns an error message if an id is one of another scheduler than the named one.
+    pub(super) fn foreign_id(&self) -> Option<String> {
+        let SchedulerProfile { words, claims, .. } = self.named_scheduler()?.profile();
+        let is_served = claims.variables.as_ref()?.form == IdForm::AtServer;
+        let id = self.job.iter().find(|id| is_served && !is_at_server(id))?;
+        let SchedulerWords { name, job_ids, .. } = words;
+        Some(format!("{id} is not a job ID of {name}, which look like {job_ids}"))
+    }
+
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub(crate) fn is_requested(&self) -> bool {
         let Self { user, job, partition, account, qos, reservation, nodelist, .. } = self;
@@ -183,14 +192,16 @@ impl NodeOptions {
     }
 }
 
+/// Returns true for an id of a scheduler that adds its server, which may be left out.
+fn is_at_server(id: &str) -> bool {
+    [id, &format!("{id}.server")].iter().any(|id| IdForm::AtServer.matches(id))
+}
+
 fn parse_job_id(text: &str) -> Result<String, String> {
     let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
     let is_task =
         text.len() <= 32 && [first, second].iter().all(|part| IdForm::Number.matches(part));
-    // Some schedulers add their server, which may be left out.
-    let is_of_server =
-        [text, &format!("{text}.server")].iter().any(|id| IdForm::AtServer.matches(id));
-    if is_task || (is_of_server && JobId::new(text).is_some()) {
+    if is_task || (is_at_server(text) && JobId::new(text).is_some()) {
         return Ok(text.to_owned());
     }
     let forms = SchedulerKind::ALL.map(|kind| {

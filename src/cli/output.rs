@@ -22,7 +22,7 @@ pub(crate) struct PrintOptions {
     /// Print as CSV (RFC 4180), a row per device
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Print what is wrong: each kind once, with its nodes, since when, what to do, and the command that drains the nodes
+    /// Print each problem once: its nodes, since when, what to do, and the command that drains the nodes
     #[arg(long, conflicts_with_all = ["once", "json", "csv"])]
     pub problems: bool,
     /// Print times as spreadsheets read them, with --csv: 2026-11-24 14:05:00.123
@@ -31,7 +31,7 @@ pub(crate) struct PrintOptions {
     /// Print only these fields of each device, with --csv or --json; gtop fields lists them
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
     pub fields: Vec<OutputField>,
-    /// Show only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'; docs/filter.md has it
+    /// Show only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'; see docs/filter.md
     #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
     pub filter: Filter,
     /// Print command lines too, which may hold secrets, with --csv or --fields
@@ -55,13 +55,13 @@ pub(crate) struct OutputOptions {
     /// Keep printing, one snapshot per interval, with --json or --csv
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
-    /// Print to each program that connects to the socket on standard input, and end with the last of them
+    /// Print to each program that connects to the socket on standard input; end when the last one disconnects
     #[arg(long, hide = true, requires = "watch", requires = "json")]
     pub feed: bool,
-    /// Append utilization and memory of every device to FILE, in the format of rntop, whatever else is shown
+    /// Also append utilization and memory of every device to FILE, in the format of rntop
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write to the file of --output at every Nth refresh, beginning with the first
+    /// Write to the --output file at every Nth refresh, beginning with the first
     #[arg(
         long,
         value_name = "N",
@@ -70,7 +70,7 @@ pub(crate) struct OutputOptions {
         requires = "output"
     )]
     pub output_every: u32,
-    /// Record to FILE meanwhile; the screen can go back in it
+    /// Record to FILE as well; the screen can go back in it
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub record: Option<PathBuf>,
     /// What is kept

@@ -80,7 +80,7 @@ struct LimitOptions {
     /// Pick devices with at most this memory bandwidth utilization, in percent
     #[arg(short = 'M', long, value_name = "RATE")]
     max_memory_utilization: Option<u32>,
-    /// Loosen the limits by this percentage where devices within them are too few
+    /// Loosen the limits by this percentage if too few devices are within them
     #[arg(long, visible_alias = "tol", value_name = "TOL", default_value_t = 0)]
     tolerance: u32,
     /// Pick, after all others, also devices that are slower or less reliable than they should be
@@ -105,8 +105,8 @@ struct SharingOptions {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = parse_duration)]
     #[expect(clippy::option_option, reason = "given, and with a value")]
     wait: Option<Option<Duration>>,
-    /// Keep other picks on this machine from what is printed, for TIME; with COMMAND, which does so anyway, until it
-    /// ends; default: 2m, at most 10m
+    /// Reserve the printed devices against other picks on this machine for TIME, at most 10m (default: 2m); with
+    /// COMMAND, they are always reserved until it ends
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = parse_lock)]
     #[expect(clippy::option_option, reason = "given, and with a value")]
     lock: Option<Option<Duration>>,

@@ -175,7 +175,7 @@ impl Cli {
         }
         let message = match options.places.first() {
             Some(word) => format!(
-                "no folder is given: {word} is no folder here, so it is taken for a host; name a folder as ./{word}, \
+                "no folder is given: {word} is not a folder here, so it is taken as a host; name a folder as ./{word}, \
                  a path, or HOST:FOLDER"
             ),
             None => {

@@ -10,7 +10,7 @@ use gtop_collect::collect::Handshake;
 use gtop_collect::wire::{Body, Decoder};
 use gtop_fleet::advice::{self, Known, device, source};
 use gtop_fleet::metrics::{DEVICE, Value};
-use gtop_local::text::sanitize;
+use gtop_local::text::{counted, sanitize};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_model::{
     BackendState, Device, DeviceFault, NodeUpdate, Reading, Reason, Sample, Source, SourceFault,
@@ -181,14 +181,15 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
         let status =
             if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
         let call = sanitize(&fault.call, 100);
-        let duration = if kind.is_duration() {
-            format!(" for {} s", fault.duration.as_secs())
+        let duration = format!("{} s", fault.duration.as_secs());
+        let text = if kind.is_duration() {
+            kind.text(&state.source, Some(&duration))
         } else {
-            String::new()
+            kind.label().to_owned()
         };
         let message = sanitize(&fault.message, 200);
         let message = if message.is_empty() { message } else { format!(": {message}") };
-        let finding = format!("{}{duration} ({call}){message}", kind.label());
+        let finding = format!("{text} ({call}){message}");
         return StepResult::new(&name, status, finding)
             .with_duration(took)
             .with_remedy(source::of_source(kind));
@@ -233,7 +234,7 @@ fn summarize_devices(devices: &[Device]) -> String {
     let models = models.iter().map(|(model, count)| format!("{count} {model}"));
     let mut parts: Vec<String> = models.take(8).collect();
     if slices > 0 {
-        parts.push(format!("{slices} slices"));
+        parts.push(counted(slices, "slice"));
     }
     parts.extend(drivers.into_iter().take(2).map(|driver| format!("driver {driver}")));
     parts.join(", ")

@@ -31,7 +31,7 @@ pub(super) async fn add_steps(
         Err(fault) => return steps.push(failed(PAGE, fault, known).with_duration(duration)),
     };
     let size = page.text.len().div_ceil(1024);
-    let found = format!("{url} is served, {size} KiB of text; nothing else is asked of the host");
+    let found = format!("{url} is served, {size} KiB of text; gtop asks the host for nothing else");
     steps.push(StepResult::ok(PAGE, found).with_duration(duration));
     steps.push(match excerpt(&page.text, page.served_at) {
         None => {

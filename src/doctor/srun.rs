@@ -129,7 +129,7 @@ async fn preferred_transport(
         Ok(()) => StepResult::ok(
             step,
             format!(
-                "ssh from now on: cluster {cluster} refused it {ago} ago, but {node} accepts it now"
+                "ssh from now on: cluster {cluster} refused it {ago} ago, but {node} now accepts it"
             ),
         ),
         Err(fault) => {

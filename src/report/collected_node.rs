@@ -39,7 +39,7 @@ pub(super) struct CollectedNode {
     /// Why it was down last.
     pub(super) fault: Option<String>,
     /// Why a source of its devices gave no values, at last.
-    pub(super) source_fault: Option<(Timestamp, SourceFaultKind)>,
+    pub(super) source_fault: Option<(Source, SourceFaultKind)>,
     /// Different times of samples.
     pub(super) samples: u64,
     /// The sampling interval, as last known.
@@ -154,10 +154,12 @@ impl CollectedNode {
             .sources
             .iter()
             .filter(|state| !of_host.contains(&state.source) && !state.source.is_processes());
-        let fault =
-            states.find_map(|state| state.fault.as_ref().filter(|fault| fault.is_problem()));
-        if let Some(fault) = fault.filter(|_| (scope.from..scope.to).contains(&at)) {
-            self.source_fault = Some((at, fault.kind));
+        let fault = states.find_map(|state| {
+            let fault = state.fault.as_ref().filter(|fault| fault.is_problem())?;
+            Some((state.source.clone(), fault.kind))
+        });
+        if (scope.from..scope.to).contains(&at) {
+            self.source_fault = fault.or(self.source_fault.take());
         }
     }
 
@@ -281,7 +283,7 @@ impl CollectedNode {
         numbers: &[usize],
         (scope, holders): (&ReportScope, &mut HolderSums),
     ) {
-        self.source_fault = other.source_fault.or(self.source_fault);
+        self.source_fault = other.source_fault.or(self.source_fault.take());
         self.listed.extend(&other.listed);
         self.down.extend(&other.down);
         self.blind.extend(&other.blind);

@@ -25,7 +25,7 @@ pub enum UnmatchedName {
 #[derive(Debug, thiserror::Error)]
 pub enum NothingMatched {
     /// A name is unknown.
-    #[error("{name} is not in what was recorded; there are {known}")]
+    #[error("{name} is not in the recording, which has {known}")]
     Unknown {
         /// It, after what it names.
         name: String,

@@ -170,18 +170,20 @@ fn add_silent_devices(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, si
         })
         .map(|(seconds, _)| seconds)
         .collect();
-    let fault = node.record.source_fault.map(|(_, kind)| kind);
+    let fault = node.record.source_fault.as_ref();
     let longest = unseen.iter().copied().fold(0.0, f64::max);
     let what = match (unseen.len(), fault) {
         (0, Some(_)) if node.devices.is_empty() && node.record.samples > 0 => {
-            "no device was seen".to_owned()
+            "no devices were seen".to_owned()
         }
         (0, _) => return,
         (1, _) => format!("a device gave no values for {}", span_text(longest)),
         (count, _) => format!("{count} devices gave no values for up to {}", span_text(longest)),
     };
-    let why = fault.map_or_else(String::new, |kind| format!(": {}", kind.label()));
-    let remedy = fault.map_or(advice::source::NOT_SEEN, advice::source::of_source);
+    let why =
+        fault.map_or_else(String::new, |(source, kind)| format!(": {}", kind.text(source, None)));
+    let remedy =
+        fault.map_or(advice::source::NOT_SEEN, |(_, kind)| advice::source::of_source(*kind));
     findings.push(ReportFinding {
         node: Some(label.clone()),
         severity: FindingSeverity::Medium,

@@ -160,7 +160,7 @@ pub fn report_rntop_logs(
             .to_owned(),
     );
     if overview.bad_rows > 0 {
-        report.notes.push(format!("{} rows are not valid and left out", overview.bad_rows));
+        report.notes.push(format!("invalid rows left out: {}", overview.bad_rows));
     }
     summarize(&mut report, &collector, &scope, &mut options.names());
     Ok(Some(report))

@@ -96,9 +96,7 @@ pub(super) fn summarize(
 fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     let what = names.free_text(&filter.text());
     if filter.is_of_holders() {
-        return Some(format!(
-            "counted are only devices that were held by {what}, and only that time"
-        ));
+        return Some(format!("only devices held by {what} count, and only while they were held"));
     }
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
 }
@@ -108,7 +106,7 @@ fn assumption_note(collector: &UsageCollector) -> Option<String> {
     let hours = collector.holders.assumed_seconds / 3600.0;
     (hours > 0.0).then(|| {
         format!(
-            "{hours:.2} device-hours before the first values of devices are assumed to be of those who held them then"
+            "{hours:.2} device-hours before the first values of devices are counted for those who held the devices at that moment"
         )
     })
 }
@@ -121,7 +119,7 @@ fn certainty_note(collector: &UsageCollector) -> Option<String> {
     (unsure > 0.0).then(|| {
         let [unsure, all] = [unsure, all].map(|seconds| seconds / 3600.0);
         format!(
-            "{unsure:.2} of {all:.2} device-hours are only likely: it is not certain that these devices were held by those to whom they are counted"
+            "{unsure:.2} of {all:.2} device-hours are only likely: it is not certain that the devices were held by those for whom they are counted"
         )
     })
 }

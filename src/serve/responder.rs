@@ -124,7 +124,8 @@ impl Responder {
     /// Returns why a request is not answered.
     fn refusal<B>(&self, peer: Peer, access: Access, request: &Request<B>) -> Option<HttpResponse> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD work\n");
+            let mut response =
+                text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Some(response);
         }
@@ -133,15 +134,15 @@ impl Responder {
             let header = named.next().filter(|host| !host.is_empty() && named.next().is_none());
             // The name in the address of the target counts more than the header.
             let Some(host) = request.uri().authority().map(Authority::as_str).or(header) else {
-                return Some(text(StatusCode::BAD_REQUEST, "one header Host is needed\n"));
+                return Some(text(StatusCode::BAD_REQUEST, "exactly one Host header is needed\n"));
             };
             if !self.hosts.has(host) {
-                let message = "this name of the machine is not known here; --allow-host adds it\n";
+                let message = "this host name is not allowed; --allow-host adds it\n";
                 return Some(text(StatusCode::MISDIRECTED_REQUEST, message));
             }
         }
         if !access.allows(request.uri().path()) {
-            let mut response = text(StatusCode::UNAUTHORIZED, "the token is needed\n");
+            let mut response = text(StatusCode::UNAUTHORIZED, "a token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Some(response);
         }
@@ -170,7 +171,7 @@ impl Responder {
             // An error means that nothing publishes snapshots any more.
             "/healthz" if self.fleet.has_changed().is_err() => ServedAnswer::Ready(text(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "gtop collects no more\n",
+                "gtop has stopped collecting\n",
             )),
             "/healthz" => ServedAnswer::Ready(text(StatusCode::OK, "ok\n")),
             "/" => ServedAnswer::Ready(text(StatusCode::OK, PATHS)),

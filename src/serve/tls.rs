@@ -83,7 +83,7 @@ impl Tls {
                 Ok(config) => loaded.config = config,
                 Err(error) => {
                     // Fails if an earlier one was not read yet.
-                    notices.try_send(format!("the earlier certificate stays: {error}")).ok();
+                    notices.try_send(format!("the earlier certificate stays in use: {error}")).ok();
                 }
             }
         }

@@ -232,7 +232,7 @@ class Health(serving.Case):
         self.assertEqual({code: finding["severity"] for code, finding in found.items()},
                          {"13": "low", "43": "low", "63": "low", "61": "medium"})
         for code in ("13", "43"):
-            self.assertIn("mostly an error of the program that ran there", found[code]["text"])
+            self.assertIn("usually an error of the program that ran there", found[code]["text"])
 
     def test_only_an_integrated_device_shows_the_memory_of_the_host(self):
         machine = Machine(DRIVER + "gpu 0 total_mib=0 used_mib=0 util=0\ngpu 1 total_mib=0 used_mib=0 util=0 name=NVIDIA GB10\n")
@@ -272,7 +272,7 @@ class Health(serving.Case):
     def test_doctor_says_which_driver_has_the_devices(self):
         if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
             self.skipTest("in a PID namespace, the bus may have devices of others")
-        for driver, words in (("nouveau", "nouveau has it: install and load the driver nvidia"), ("vfio-pci", "to give it to a virtual machine"),
+        for driver, words in (("nouveau", "install and load the driver nvidia"), ("vfio-pci", "for use in a virtual machine"),
                               ("nvidia", "install the tools of their driver")):
             with self.subTest(driver):
                 machine = Machine(DRIVER, LD_LIBRARY_PATH="", PATH="/usr/bin:/bin")
@@ -331,7 +331,7 @@ class Health(serving.Case):
         self.assertEqual([found[(index, "faulty")].endswith("; it has recovered") for index in range(3)], [True, False, False])
         told = [(event["kind"], event["text"].partition(": ")[2]) for event in report["events"]]
         self.assertEqual(told[0], ("source", "no devices found: nvidia-smi"))
-        gone = ("device", "the driver does not list the device any more")
+        gone = ("device", "the driver no longer lists the device")
         self.assertEqual([event for event in told if event[0] == "device"], [gone] * 3)
         self.assertEqual(sorted(kind for kind, _ in told[4:]), ["over", "recovered"])
 

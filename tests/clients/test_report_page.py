@@ -204,7 +204,7 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
     totals = usage(hours * per_node * nodes, 63.4, idle_held=0.12, free=0.1, faulty=0.02, unknown=0.01, not_seen=0.03)
     return {**empty_report(), "title": label("title", 0) or f"demo, {nodes} simulated nodes", "made_at": end + 60,
             "source": {"kind": "recording", "files": [label("file", 0) or "night.gtop", "day.gtop"],
-                       "notes": [label("note", 0) or "night.gtop: the last 17 bytes are not whole: up to 2 s are missing"]},
+                       "notes": [label("note", 0) or "night.gtop: the last 17 bytes are incomplete: up to 2 s are missing"]},
             "from": BEGIN, "to": end, "spans": [[BEGIN, end]],
             "totals": {**totals, "nodes": nodes, "nodes_seen": max(1, nodes - 1), "devices": nodes * per_node, "users": users,
                        "jobs": jobs, "row_mean_percent": None},

@@ -805,7 +805,7 @@ class Program(ScriptCase):
         until("the other run", lambda: "touch x" in tmux("capture-pane", "-p", "-t", ":0"))
         tmux("send-keys", "-t", ":0", "Home")
         tmux("send-keys", "-t", ":0", "o")
-        until("the reason", lambda: "does not tell where its stderr goes" in tmux("capture-pane", "-p", "-t", ":0"))
+        until("the reason", lambda: "does not say where its stderr goes" in tmux("capture-pane", "-p", "-t", ":0"))
 
     def test_tmux_is_needed_for_its_windows(self):
         environment = dict(os.environ)
@@ -836,7 +836,7 @@ class Program(ScriptCase):
     def test_bad_arguments_name_the_remedy(self):
         for words, text in [
             ((), "use gtop runs FOLDER"),
-            (("no_such_folder",), "is no folder here, so it is taken for a host; name a folder as ./no_such_folder"),
+            (("no_such_folder",), "is not a folder here, so it is taken as a host; name a folder as ./no_such_folder"),
             ((self.folder, "--max-cpus", "0"), "not between 0 and"),
         ]:
             done = subprocess.run([rig.GTOP, "runs", *words, "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -358,7 +358,7 @@ class Pages(Case):
         self.pages["/metrics"] = lambda: device_page(300, time.monotonic())
         node, = nodes(f"{self.url}/metrics")
         note, = [note for note in node["notes"] if note["id"] == "devices_left_out"]
-        self.assertEqual((len(node["devices"]), note["text"]), (256, "only 256 devices are read, of at least 300"))
+        self.assertEqual((len(node["devices"]), note["text"]), (256, "only 256 of at least 300 devices are read"))
 
     def test_health_is_unknown_and_devices_are_picked_all_the_same(self):
         self.pages["/metrics"] = lambda: device_page(2, time.monotonic())
@@ -387,7 +387,7 @@ class Pages(Case):
         new, = nodes(f"{self.url}/new")
         self.assertTrue(new["fresh"], new["sources"])
         shown = self.screen("-i", "1", f"{self.url}/still")
-        until("the page to be old", lambda: re.search(r"stale \d+s: an old page", shown()))
+        until("the page to be old", lambda: re.search(r"stale \d+s: old page", shown()))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -139,7 +139,7 @@ fn the_sort_menu_asks_before_it_reverses() {
     let fleet = fleets::every_state();
     let menu = [KeyCode::F(6), KeyCode::Char('u'), KeyCode::F(6)];
     let asked = screen(&fleet, &[&menu[..], &[KeyCode::Char('u')]].concat(), (80, 24));
-    assert!(asked.contains("reverse it? u or Enter again: yes"), "{asked}");
+    assert!(asked.contains("reverse the order? Press u or Enter again"), "{asked}");
     let kept = screen(&fleet, &[&menu[..], &[KeyCode::Char('u'), KeyCode::Esc]].concat(), (80, 24));
     let sorted = screen(&fleet, &menu[..2], (80, 24));
     assert_eq!(kept, sorted);

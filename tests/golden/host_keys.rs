@@ -91,7 +91,7 @@ fn what_is_stored_is_used_even_if_the_question_was_closed() {
         assert_eq!(next, closes.then_some(UiRequest::Refresh));
         if !closes {
             let left = text(&draw(&mut ui, 80, 24)).join("\n");
-            assert!(left.contains("1 host key stored; 1 host is left"), "{left}");
+            assert!(left.contains("1 host key stored; 1 host left"), "{left}");
             assert_eq!(ui.on_key(key(KeyCode::Esc), NOW), LoopEffect::Request(UiRequest::Refresh));
         }
     }

@@ -112,7 +112,7 @@ fn jobs_that_have_ended_stand_below_with_how_they_ended() {
 #[test]
 fn without_accounting_the_list_says_so_where_jobs_would_be_that_have_ended() {
     let rows = screen(fleets::without_accounting(), LIST, (80, 24));
-    let text = "finished jobs are not known: sacct failed: Slurm accounting storage is disabled";
+    let text = "finished jobs are unknown: sacct failed: Slurm accounting storage is disabled";
     assert_eq!(rows.matches(text).count(), 1, "{rows}");
     let rows = screen(fleets::without_accounting(), LIST, (80, 8));
     assert!(!rows.contains(text), "{rows}");
@@ -193,7 +193,7 @@ fn a_filter_tells_how_many_devices_of_a_job_match_in_the_list_and_in_the_job() {
     let typed: Vec<KeyCode> = "/node=gpu02".chars().map(KeyCode::Char).collect();
     let keys = [LIST, &typed, &[KeyCode::Enter]].concat();
     let list = screen(fleets::with_jobs(), &keys, (120, 40));
-    assert!(list.contains("1 of 4 jobs with nodes match") && list.contains(" 8/40 "), "{list}");
+    assert!(list.contains("1 of 4 jobs with nodes matches") && list.contains(" 8/40 "), "{list}");
     let job = screen(fleets::with_jobs(), &[keys, vec![KeyCode::Enter]].concat(), (120, 40));
     assert!(job.contains("8 of 40 devices match") && job.contains("job 1 of 1"), "{job}");
 }

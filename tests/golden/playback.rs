@@ -13,7 +13,7 @@ use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
-const RECORDED: &str = "this is a recording; nothing is sent to nodes";
+const RECORDED: &str = "this is a recording; gtop sends nothing to nodes";
 
 fn mark(ago: u32, kind: MarkKind, text: &str) -> Mark {
     Mark::plain(NOW.minus(MINUTE * ago), kind, text)
@@ -189,7 +189,7 @@ fn keys_are_commands_of_the_player_in_every_view_if_there_is_a_recording() {
             assert_eq!(recorded.on_key(event, NOW), request, "{event:?} in {view:?}");
             assert_eq!(live.on_key(event, NOW), LoopEffect::Handled);
             let shown = draw_at(&mut live, NOW);
-            assert!(shown.contains("gtop --record FILE keeps a recording"), "{shown}");
+            assert!(shown.contains("with gtop --record FILE you can go back"), "{shown}");
         }
     }
     live.on_key(key(KeyCode::Char(':')), NOW);
@@ -381,5 +381,8 @@ fn a_time_outside_of_the_recording_is_refused_with_what_is_recorded() {
     press(&mut replay, &"2026-11-01 03:12".chars().map(KeyCode::Char).collect::<Vec<_>>());
     assert_eq!(replay.on_key(key(KeyCode::Enter), NOW), LoopEffect::Handled);
     let shown = screen(&mut replay);
-    assert!(shown.contains("2026-11-01 03:12:00 is not recorded: that is "), "{shown}");
+    assert!(
+        shown.contains("2026-11-01 03:12:00 is not in the recording, which covers "),
+        "{shown}"
+    );
 }

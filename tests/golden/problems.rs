@@ -107,6 +107,29 @@ fn a_choice_of_the_menu_is_copied() {
 }
 
 #[test]
+fn jobs_users_and_processes_are_copied() {
+    for (view, choice, copied) in [
+        ('2', 'j', "copied the job id: 8421"),
+        ('2', 'n', "copied the nodes: gpu[01-02,05,08,99]"),
+        ('2', 'd', "copied the devices: gpu01 0 GPU-"),
+        ('5', 'u', "copied the user: alice"),
+        ('5', 'j', "copied the job ids: 8421"),
+        ('5', 'd', "copied the devices: gpu01 0 GPU-"),
+        ('4', 'p', "copied the PID: 1000"),
+        ('4', 'w', "copied the PID and its node: 1000 on gpu01"),
+        ('4', 'c', "copied the command line: python"),
+    ] {
+        let mut ui = new_ui(fleets::with_jobs(), DARK);
+        press(&mut ui, &[KeyCode::Char(view)]);
+        let hints = text(&draw(&mut ui, 80, 24)).pop().unwrap();
+        assert!(hints.contains("y copy"), "{view}: {hints}");
+        press(&mut ui, &[KeyCode::Char('y'), KeyCode::Char(choice)]);
+        let shown = text(&draw(&mut ui, 120, 40)).join("\n");
+        assert!(shown.contains(copied), "{view} {choice}: {shown}");
+    }
+}
+
+#[test]
 fn the_cursor_stays_on_its_problem_when_others_come_and_go() {
     let mut ui = new_ui(fleet(), DARK);
     press(&mut ui, &keys_to_lost());

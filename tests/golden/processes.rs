@@ -264,7 +264,8 @@ fn tagged_processes_that_the_filter_hides_get_no_signal() {
     let mut ui = process_ui(DARK, &keys);
     assert!(screen(&mut ui).contains("3 tagged, 2 not shown"), "{}", screen(&mut ui));
     press(&mut ui, &[KeyCode::Char('T')]);
-    let question = "send TERM to this process, not to 2 filtered out?  Enter sends, Esc cancels";
+    let question =
+        "send TERM to this process, leaving out 2 hidden by the filter?  Enter sends, Esc cancels";
     assert!(screen(&mut ui).contains(question), "{}", screen(&mut ui));
     let LoopEffect::Request(UiRequest::SignalProcesses(requests)) =
         ui.on_key(key(KeyCode::Enter), NOW)

@@ -243,7 +243,7 @@ fn random_timeline(random: &mut Random) -> Option<Timeline> {
         0 => timeline.playback.spans = [].into(),
         1 => {
             timeline.playback.loss =
-                Some("the last 12 bytes are not whole: up to 2 s are missing".into());
+                Some("the last 12 bytes are incomplete: up to 2 s are missing".into());
         }
         2 => timeline.playback.marks = [].into(),
         _ => {}

@@ -78,7 +78,7 @@ fn problems_are_printed_in_full() {
     for sentence in [
         "gpu05: authentication refused: offers hostbased, gssapi",
         "gpu[14-15]: host key unknown",
-        "stuck: nvidia-smi",
+        "no answer from nvidia-smi",
     ] {
         assert!(words.contains(sentence), "{sentence}: {text}");
     }

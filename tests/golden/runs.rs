@@ -339,7 +339,7 @@ fn rows_act_on_their_own_run_and_running_ones_are_not_deleted() {
     // The second row below the first run.
     press(&mut ui, &[letter('t'), DOWN, DOWN, letter('c')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
-    assert!(screen.contains("run_1 is not deleted: it is running"), "{screen}");
+    assert!(screen.contains("run_1 was not deleted: it is running"), "{screen}");
     for (down, reason) in [(7, "is not watched; add the host"), (8, "its host does not answer")] {
         let mut ui = self::ui(DARK);
         let keys = [vec![DOWN; down], vec![letter('c')]].concat();

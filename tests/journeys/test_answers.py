@@ -65,7 +65,7 @@ class Answers(Journey):
     def test_how_many_since_when_where_and_what_to_do_takes_one_key(self):
         for screen in self.fleets():
             screen.press("7")
-            screen.until(r"^\d+ kinds · \d+ of 300 nodes with failures", "how many nodes are faulty")
+            screen.until(r"^\d+ problems · \d+ of 300 nodes with failures", "how many nodes are faulty")
             screen.until(r"^✗ device lost \+ +\d+ +<?\d\d:\d\d:\d\d +>?\d+m?\d*s gpu\[?004", "since when, and which nodes")
             screen.press("z")
             screen.until(r"FROZEN", "problems that stay in their rows")

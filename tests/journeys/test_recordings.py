@@ -37,7 +37,7 @@ class Recordings(Journey):
         screen.until(r"not a time: write 14:05, -3m", "what is wrong with the time")
         screen.leave("not a time")
         screen.press("F9")
-        screen.until(r"this is a recording; nothing is sent to nodes", "that nobody gets a signal")
+        screen.until(r"this is a recording; gtop sends nothing to nodes", "that nobody gets a signal")
         screen.press("q")
         screen.until(r"^ended 0", "the end")
 
@@ -69,7 +69,7 @@ class Recordings(Journey):
         screen = self.open("--demo=2", size=(120, 40))
         screen.until(r"2 of 2 nodes|of 2 nodes fresh", "the nodes")
         screen.type("(")
-        screen.until(r"nothing is recorded; gtop --record FILE keeps a recording", "the way to record")
+        screen.until(r"nothing is being recorded; with gtop --record FILE", "the way to record")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ class HostKeys(LabCase):
         self.assertRegex(shown, f"ssh-ed25519 +{re.escape(self.lab.fingerprint('gpu02'))}")
         for answer, note in (
             ("y", "please type yes, no or a fingerprint"),
-            (self.lab.fingerprint("gpu03"), "no key of this host has that fingerprint: nothing is accepted"),
-            (self.lab.fingerprint("gpu02")[:-1], "nothing is accepted"),
+            (self.lab.fingerprint("gpu03"), "no key of this host has that fingerprint; nothing was accepted"),
+            (self.lab.fingerprint("gpu02")[:-1], "nothing was accepted"),
         ):
             self.answer(terminal, answer)
             terminal.until("what is wrong", note)
@@ -74,7 +74,7 @@ class HostKeys(LabCase):
         nodes = [node for node in self.lab.nodes if node != GATEWAY]
         path = self.lab.forget("many", *nodes)
         terminal = self.open("many", "--interval", "5", "gpu[02-65]", down=64, size=(200, 50))
-        terminal.until("the question", "64 hosts are not known: the right machines?")
+        terminal.until("the question", "64 hosts are not known: are they the right machines?")
         seen = ""
         for _ in range(20):
             seen += terminal.text()
@@ -86,7 +86,7 @@ class HostKeys(LabCase):
         terminal.paste(pasted)
         terminal.until("the pasted text", r"fingerprints: .*\(ED25519\)")
         terminal.type("Enter")
-        terminal.until("the rest of the question", "2 host keys stored; 62 hosts are left", CONNECT_TIMEOUT)
+        terminal.until("the rest of the question", "2 host keys stored; 62 hosts left", CONNECT_TIMEOUT)
         self.answer(terminal, "yes")
         terminal.until("the keys are stored", "64 host keys stored; connecting", CONNECT_TIMEOUT)
         terminal.until("all nodes are up", "64 of 64 nodes fresh", CONNECT_TIMEOUT)
@@ -108,7 +108,7 @@ class HostKeys(LabCase):
         wait_for(terminal.text, lambda: "host key unknown" not in terminal.text())
         for keys in (["A"], ["Down", "A"]):
             terminal.type(*keys)
-            terminal.until("no question", "no host key is unknown here|such a key is never accepted here")
+            terminal.until("no question", "no host here has an unknown key|gtop never accepts such a key here")
         self.close(terminal)
         self.assertEqual(self.known(path), {**before, "gpu02": self.key("gpu02")})
 
@@ -154,7 +154,7 @@ class HostKeys(LabCase):
             file.write("Host gpu02 gpu03\n  HostKeyAlias cluster\n")
         terminal = self.open("shared", "gpu[02-03]", down=2)
         shown = terminal.until("the question", "gpu02 is not known: is it the right machine?")
-        self.assertRegex(shown, r"gpu03\n +it shows another key than gpu02, and both are cluster in known_hosts")
+        self.assertRegex(shown, r"gpu03\n +its key differs from that of gpu02, and known_hosts has both as cluster")
         self.answer(terminal, "yes")
         terminal.until("the key is stored", "1 host key stored; connecting")
         terminal.until("the other one", "host key changed")

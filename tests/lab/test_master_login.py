@@ -481,7 +481,7 @@ class MasterLogin(unittest.TestCase):
     def test_without_a_terminal_the_program_of_ssh_askpass_is_asked(self):
         done = self.run_here("gtop", "login", "pw1", "key")
         self.assertEqual((done.returncode, done.stdout), (1, "key: no login needed\n"))
-        self.assertRegex(done.stderr, r"^gtop: there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS")
+        self.assertRegex(done.stderr, r"^gtop: there is no terminal to ask on; run gtop login in one, or set SSH_ASKPASS")
         script = f"""#!/bin/sh
 echo "$SSH_ASKPASS_PROMPT $1" >>/home/ada/asked
 case $1 in *OATH*) echo {self.code()} ;; *assword*) echo {PASSWORD} ;; *) exit 1 ;; esac

@@ -114,7 +114,7 @@ class Pick(SlurmCase):
             self.assertTrue(done.stdout, done.stderr)
             answer = json.loads(done.stdout)
             self.assertEqual(answer["nodes"], [], node)
-            self.assertIn("Slurm does not tell who has it: its commands are not on this machine", answer["refused"][0]["reason"])
+            self.assertIn("Slurm does not say who has it: its commands are not on this machine", answer["refused"][0]["reason"])
 
     def test_bob_may_pick_what_alice_may_not(self):
         done = self.lab.run("srun", "--overlap", "--jobid", self.bobs, GTOP, "pick", "--json", "--deadline", "30", user="bob")
@@ -136,7 +136,7 @@ class Trouble(SlurmCase):
         self.lab("slurm", "controller", "stop")
         done = self.lab.gtop(*words, "-n", "3", timeout=120)
         self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
-        self.assertRegex(done.stderr, r"gtop: gpu\[01-02\]: Slurm does not tell who has it: ")
+        self.assertRegex(done.stderr, r"gtop: gpu\[01-02\]: Slurm does not say who has it: ")
         self.lab("slurm", "controller", "start")
         wait_for("Slurm answers", lambda: self.lab.run("squeue", "-h").returncode == 0)
         self.lab.fault("silent", "gpu02")

@@ -314,7 +314,7 @@ class AcceptedSsh(SrunCase):
         self.write_cluster_cache(f"lab {int(time.time()) - 3 * 24 * 3600}\n", "outdated")
         out = self.doctor(home="outdated")
         self.assertNotIn("FAILED", out)
-        self.assert_step(out, "preferred transport", "ok", r"ssh from now on: cluster lab refused it 3 days ago, but gpu\d+ accepts it now")
+        self.assert_step(out, "preferred transport", "ok", r"ssh from now on: cluster lab refused it 3 days ago, but gpu\d+ now accepts it")
         self.assert_step(out, "login", "ok", "as alice")
         self.assertEqual(self.cluster_cache("outdated"), "")
         self.assertEqual(nodes_by_srun(self.lab.snapshot("--slurm", home="outdated")), [])

@@ -192,7 +192,7 @@ fn after_a_damaged_group_what_stands_alone_is_played() {
         assert_eq!(lost.groups, 1);
         assert!((1..=4).contains(&lost.duration().as_secs()), "{lost:?}");
         let text = lost.text().unwrap();
-        assert!(text.starts_with("a damaged part is passed over: "), "{text}");
+        assert!(text.starts_with("a damaged part is skipped: "), "{text}");
         let (known, all) = recorded.compare(second, &snapshot(&fleet, after(second)));
         // What is not sent again is unknown until the next checkpoint.
         let share = if second > 60 { 100 } else { 40 };

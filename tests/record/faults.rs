@@ -17,7 +17,7 @@ fn a_second_recorder_is_refused_and_the_file_is_private() {
     session.run(4);
     let clock = Clock::fixed(START);
     let error = Recorder::start(&session.path, options(), clock).unwrap_err().to_string();
-    assert!(error.contains("is being recorded to by another gtop; name another file"), "{error}");
+    assert!(error.contains("another gtop is recording to"), "{error}");
     assert_eq!(fs::metadata(&session.path).unwrap().mode() & 0o777, 0o600);
     session.run(4);
     assert_eq!(replayed(&session.path, after(8)).nodes.len(), 1);

@@ -242,15 +242,15 @@ fn a_name_that_nothing_fits_is_an_error_that_lists_what_there_is() {
     let error = |filter| report_in(&path, filter, 1).unwrap_err().to_string();
     assert_eq!(
         error(filter(&["17", "99"], &[], &[])),
-        "job 99 is not in what was recorded; there are the jobs 18, 20, 21, 2_1, 2_2"
+        "job 99 is not in the recording, which has the jobs 18, 20, 21, 2_1, 2_2"
     );
     assert_eq!(
         error(filter(&[], &["eve"], &[])),
-        "user eve is not in what was recorded; there are the users ada, bob, carl, dora"
+        "user eve is not in the recording, which has the users ada, bob, carl, dora"
     );
     assert_eq!(
         error(filter(&[], &[], &["gpu03"])),
-        "node gpu03 is not in what was recorded; there are the nodes gpu01, gpu02"
+        "node gpu03 is not in the recording, which has the nodes gpu01, gpu02"
     );
     assert_eq!(
         error(filter(&["18"], &["ada"], &[])),
@@ -279,7 +279,7 @@ fn what_was_watched_is_reported_if_one_name_fits() {
     let pending = "job 23 is pending; it has had no devices";
     assert_eq!(noted(&path, filter(&["17", "23"], &[], &[])).unwrap(), [pending]);
     let unknown = noted(&path, filter(&["17", "99"], &[], &[])).unwrap();
-    assert!(unknown[0].starts_with("job 99 is not in what was recorded; "), "{unknown:?}");
+    assert!(unknown[0].starts_with("job 99 is not in the recording"), "{unknown:?}");
     let users = noted(&path, filter(&[], &["ada", "emil"], &[])).unwrap();
     assert_eq!(users, ["user emil held no device in this time"]);
     assert_eq!(noted(&path, filter(&["17"], &[], &[])).unwrap(), [""; 0]);

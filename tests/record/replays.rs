@@ -442,7 +442,7 @@ fn what_the_screen_tells_of_is_marked_and_tells_the_same_however_one_gets_there(
     let marks = recordings.marks();
     let told: Vec<_> = marks.iter().map(|mark| (mark.kind, mark.text.to_string())).collect();
     for (kind, text) in [
-        (MarkKind::Source, "gpu01: stuck: nvml"),
+        (MarkKind::Source, "gpu01: no answer from the NVIDIA driver"),
         (MarkKind::Stale, "gpu02: stale: no new samples"),
         (MarkKind::Over, "gpu02: fresh again"),
         (MarkKind::Down, "gpu03: session lost: a cable was pulled"),

@@ -231,7 +231,7 @@ fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
         let report = report(&path, &request).unwrap();
         let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
         assert!(hang.text.contains("2 devices gave no values for up to 7m5"), "{}", hang.text);
-        assert!(hang.text.ends_with(": stuck"), "{}", hang.text);
+        assert!(hang.text.ends_with(": no answer from the NVIDIA driver"), "{}", hang.text);
         assert!(hang.severity == FindingSeverity::High && !hang.remedy.is_empty());
         let about = |summary: &UsageSummary, what: &str| {
             let coverage = summary.coverage_percent().unwrap();
@@ -271,7 +271,7 @@ fn a_hang_that_lasts_to_the_end_counts_for_jobs_that_are_still_listed() {
     assert!(report.totals.coverage_percent().unwrap() < 5.0);
     let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
     assert!(hang.text.contains("gave no values for up to 8m5"), "{}", hang.text);
-    // The same of the job alone, and of the last minutes, in which no device was seen.
+    // The same of the job alone, and of the last minutes, in which no devices were seen.
     let id = report.jobs[0].id.clone();
     let filter = ReportFilter { jobs: vec![id], ..ReportFilter::default() };
     let of_job = |from| {
@@ -303,7 +303,11 @@ fn a_driver_that_hangs_from_the_start_has_no_coverage() {
     assert_eq!(report.totals.coverage_percent(), Some(0.0));
     assert!(report.totals.not_seen_seconds().is_sign_positive());
     let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
-    assert!(hang.text.contains("no device was seen: stuck"), "{}", hang.text);
+    assert!(
+        hang.text.contains("no devices were seen: no answer from the NVIDIA driver"),
+        "{}",
+        hang.text
+    );
 }
 
 #[test]
@@ -333,7 +337,7 @@ fn a_driver_that_hangs_from_the_start_and_recovers_was_not_seen_before() {
             }
             let hang = report.findings.iter().find(|one| one.kind == FindingKind::NotSeen).unwrap();
             assert!(hang.text.contains("gave no values for up to "), "{}", hang.text);
-            let note = "device-hours before the first values of devices are assumed to be of those who held them then";
+            let note = "device-hours before the first values of devices are counted for those who held the devices at that moment";
             assert_eq!(report.notes.iter().filter(|one| one.ends_with(note)).count(), 1);
         }
     }

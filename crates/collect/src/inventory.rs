@@ -82,7 +82,7 @@ pub enum EntryError {
     )]
     EmptyArgument(String),
     /// An address of a page of metrics that is none.
-    #[error("{text:?} is no address of a page of metrics: {error}")]
+    #[error("{text:?} is not the address of a page of metrics: {error}")]
     Page {
         /// The address.
         text: String,
@@ -91,7 +91,7 @@ pub enum EntryError {
     },
     /// A page that is only served encrypted.
     #[error(
-        "{0:?} is not read: gtop reads pages of metrics over http:// only; forward its port, as by `ssh -L`, if the exporter speaks HTTP on its host, or give the host itself, to watch it over SSH"
+        "{0:?} is not read: gtop reads pages of metrics over http:// only; forward its port, as with `ssh -L`, if the exporter speaks HTTP on its host, or give the host itself, to watch it over SSH"
     )]
     Https(String),
     /// A target without a host, or with an empty user.

@@ -230,7 +230,7 @@ impl Transport {
             return Ok(Channel::Program(Box::new(opening.await?)));
         }
         if self.0.options.mode == TransportMode::Srun {
-            let why = "a single command needs ssh; srun only runs the probe";
+            let why = "a single command needs ssh; srun runs only the probe";
             return Err(bad_configuration(why).into());
         }
         self.open_configured(target, ssh, command, on_phase).await

@@ -41,7 +41,7 @@ kinds! {
         /// The values that show how sound it is have not arrived, or the driver cannot read them.
         NotRead(why: Reason) = (Health::Unknown, "not_read", unread_meaning(*why)),
         /// The driver does not list it any more, since this time.
-        Gone(since: Timestamp) = (Health::Faulty, "gone", "the driver listed the device before, and does not any more"),
+        Gone(since: Timestamp) = (Health::Faulty, "gone", "the driver used to list the device, and no longer does"),
         /// The driver's own words.
         Driver(words: Arc<str>) = (Health::Faulty, "driver", "the driver reports a fault of the device"),
         /// What the driver recommends to make it work again; never [`RecoveryAction::None`].
@@ -49,19 +49,19 @@ kinds! {
             "the driver recommends this to make the device work again"),
         /// A failed row of its memory has no spare row left.
         RemapFailed = (Health::Faulty, "remap_failed",
-            "a row of its memory failed and no spare one is left: it is to be replaced"),
+            "a row of its memory failed and no spare row is left: the device must be replaced"),
         /// Rows of its memory are replaced at the next reset.
         RemapPending = (Health::Degraded, "remap_pending", SPARE_MEMORY),
         /// Pages of its memory are retired at the next reboot.
         RetirementPending = (Health::Degraded, "retirement_pending", SPARE_MEMORY),
         /// The errors of its SRAM have reached the number at which it is to be replaced.
-        SramThreshold = (Health::Faulty, "sram_threshold", "its SRAM has had so many errors that it is to be replaced"),
+        SramThreshold = (Health::Faulty, "sram_threshold", "its SRAM has had so many errors that the device must be replaced"),
         /// Memory errors that could not be corrected, since the driver was loaded.
         EccUncorrected(errors: u64) = (Health::Degraded, "ecc_uncorrected",
             "uncorrected memory errors since the driver was loaded"),
         /// The same over its lifetime, and no memory was put aside for them.
         EccUncorrectedTotal(errors: u64) = (Health::Degraded, "ecc_uncorrected_total",
-            "uncorrected memory errors at some time, and no memory was put aside for them"),
+            "uncorrected memory errors in the past, and no memory was retired or remapped for them"),
         /// An error of the hardware that the driver has reported since gtop watches: the Xid, and how often.
         Xid {
             /// Its number.
@@ -96,7 +96,7 @@ kinds! {
         } = (Health::Degraded, cause.lasting().0, cause.lasting().1),
         /// It has been at full load for so long, without memory in use and without a process.
         LoadWithoutProcess(span: Duration) = (Health::Degraded, "load_without_process",
-            "the device reports full load, and neither memory nor a process tells for whom"),
+            "the device reports full load, but no memory is in use and no process is listed"),
     }
     /// Returns what it makes of the device, its name for programs, which never changes, and what it means.
     fn row -> (Health, &'static str, &'static str);
@@ -133,11 +133,11 @@ impl HealthReason {
     pub const fn xid_meaning(code: u64) -> &'static str {
         match code {
             13 | 31 | 43 | 45 => {
-                "mostly an error of the program that ran there, or what follows one"
+                "usually an error of the program that ran there, or the consequence of one"
             }
             48 | 95 | 140 => "uncorrected memory errors since the driver was loaded",
             63 => {
-                "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest"
+                "the driver has recorded which memory of the device spare memory will replace, by the next reset at the latest"
             }
             92 => "many memory errors, all of which were corrected",
             94 => "memory of the device has failed; a reset puts spare memory in its place",
@@ -244,9 +244,9 @@ impl HealthReason {
 
 fn unread_meaning(why: Reason) -> &'static str {
     if why == Reason::NotOffered {
-        return "the source tells nothing of how sound the device is";
+        return "the source does not report the health of the device";
     }
-    "the driver cannot read the values that tell how sound the device is"
+    "the driver cannot read the values that show the health of the device"
 }
 
 fn recovery_health(action: RecoveryAction) -> Health {

@@ -32,7 +32,7 @@ pub enum DeviceState {
     /// Nobody can be given it: it is idle and unused, on a node to which the scheduler gives no jobs, such as a drained one,
     /// or it is in MIG mode without slices.
     Unavailable,
-    /// Allocated or in use, and how busy it is is not known.
+    /// Allocated or in use, and its load is unknown.
     InUse,
 }
 

@@ -42,15 +42,15 @@ impl SlowdownCause {
         match self {
             Self::Thermal => (
                 "throttled_thermal",
-                "the device has been too hot for long, and does less than others in the same time",
+                "the device has been too hot for a long time, and does less work than others",
             ),
             Self::PowerBrake => (
                 "throttled_power_brake",
-                "the power supply has slowed it down for long: it does less than others in the same time",
+                "the power supply has slowed it down for a long time: it does less work than others",
             ),
             Self::Hardware => (
                 "throttled_hardware",
-                "it has been slowed down for long, and the driver does not say why",
+                "it has been slowed down for a long time, and the driver does not say why",
             ),
         }
     }

@@ -21,13 +21,13 @@ table! {
         /// Memory is in use that no process has which the driver lists.
         MemoryWithoutProcess = ("memory_without_process", "memory is in use, and no listed process has it", ""),
         /// How much of its memory is in use cannot be read.
-        MemoryUnknown = ("memory_unknown", "how much of its memory is in use is not known", "MEM?"),
+        MemoryUnknown = ("memory_unknown", "its memory usage is unknown", "MEM?"),
         /// Processes use it that are not seen.
-        HiddenProcesses = ("hidden_processes", "used by processes that are not seen", "HIDDEN"),
+        HiddenProcesses = ("hidden_processes", "used by processes that gtop cannot see", "HIDDEN"),
         /// Which processes use it cannot be read.
-        UsersUnknown = ("users_unknown", "which processes use it is not known", "USERS?"),
+        UsersUnknown = ("users_unknown", "its processes are unknown", "USERS?"),
         /// How busy it is cannot be read.
-        LoadUnknown = ("load_unknown", "how busy it is is not known", ""),
+        LoadUnknown = ("load_unknown", "its load is unknown", ""),
         /// A job whose devices are not all known may have it.
         MayBeAllocated = ("may_be_allocated", "a job may have it", ""),
         /// The login may not read it.

@@ -55,6 +55,11 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
+/// Returns the verb of so many things that match.
+pub const fn match_verb(count: usize) -> &'static str {
+    if count == 1 { "matches" } else { "match" }
+}
+
 /// Returns the width of a text in columns.
 pub fn width_of(text: &str) -> u16 {
     let width = if text.is_ascii() { text.len() } else { text.width() };

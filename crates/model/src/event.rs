@@ -167,7 +167,7 @@ impl Event {
             (EventKind::Unavailable, _) => "the device is unavailable",
             (EventKind::Lost, _) => "the driver lost the device",
             (EventKind::NeedsReset, _) => "the device needs a reset",
-            (EventKind::Gone, _) => "the driver does not list the device any more",
+            (EventKind::Gone, _) => "the driver no longer lists the device",
             (EventKind::Returned, _) => "the driver lists the device again",
             (EventKind::Other(word), Some(code)) => return format!("{word} {code}"),
             (EventKind::Other(word), None) => word,

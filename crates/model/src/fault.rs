@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::declare::table;
+use crate::id::Source;
 use gtop_local::fault;
 use gtop_local::time::Timestamp;
 
@@ -78,7 +79,7 @@ table! {
         NameNotFound = ("name not found", "no name server knows an address for this name"),
         /// No route to the address.
         Unreachable = ("unreachable",
-            "the network has no way to the node: it may be off, or the network down"),
+            "there is no network route to the node: it may be off, or the network down"),
         /// Connection refused: nothing listens on the port.
         Refused = ("connection refused",
             "the node is up, but nothing listens on the port: sshd does not run there"),
@@ -87,7 +88,7 @@ table! {
             "the node did not answer in time: it may be off, overloaded or behind a firewall"),
         /// The two sides have no algorithm in common, or the server does not speak SSH.
         KeyExchange = ("key exchange failed",
-            "what answers there and gtop have no way of encryption in common"),
+            "gtop and what answers there share no encryption algorithms"),
         /// The host key is in no `known_hosts` file.
         HostKeyUnknown = ("host key unknown",
             "gtop cannot tell whether this is the right node: its key is not known yet"),
@@ -96,7 +97,7 @@ table! {
             "the node shows another key than before: it was reinstalled, or it is another machine"),
         /// The host key is marked as revoked.
         HostKeyRevoked = ("host key revoked",
-            "the key of the node is marked as no longer to be trusted"),
+            "the key of the node is marked as no longer trusted"),
         /// The node refused the login.
         AuthenticationRefused = ("authentication refused",
             "the node answers, but does not accept the login"),
@@ -116,15 +117,15 @@ table! {
         NoInterpreter = ("no interpreter",
             "the login works, but the node starts neither Python nor a shell for gtop"),
         /// The node stopped responding.
-        Silent = ("silent", "the connection is open, but nothing comes through it any more"),
+        Silent = ("silent", "the connection is open, but nothing arrives through it any more"),
         /// The node sent an invalid reply.
-        BadReply = ("bad reply", "something else than gtop's probe answers after the login"),
+        BadReply = ("bad reply", "something other than gtop's probe answers after the login"),
         /// The node closed the connection before its SSH banner.
         NoBanner = ("no SSH banner",
             "the node accepts the connection and closes it before saying anything"),
         /// The node ends the session after login, with a message.
         AccountRefused = ("login refused",
-            "the login is right, but the node sends this account away"),
+            "the login is accepted, but the node turns this account away"),
         /// The node admits only users with a job there.
         NoJob = ("no job on the node",
             "the node lets in only users with a job there, and you have none now"),
@@ -244,6 +245,7 @@ pub struct SourceFault {
 
 table! {
     /// The kinds of source faults, from the wire's error codes.
+    #[derive(PartialOrd, Ord)]
     pub enum SourceFaultKind {
         /// The driver is being loaded.
         Starting = "starting",
@@ -277,7 +279,7 @@ table! {
     /// All kinds.
     #[cfg(test)]
     pub const ALL;
-    /// Returns the fault as shown on the screen and in JSON.
+    /// Returns the fault as in JSON.
     pub fn label -> &'static str;
 }
 
@@ -289,6 +291,32 @@ impl SourceFault {
 }
 
 impl SourceFaultKind {
+    /// Returns the fault of a source as shown on the screen, with how long a call has taken, if that is to be shown: `no answer
+    /// for 12s from the NVIDIA driver`.
+    pub fn text(self, source: &Source, span: Option<&str>) -> String {
+        let title = source.title();
+        let spanned = |before: &str, after: &str| {
+            span.map_or_else(String::new, |span| format!("{before}{span}{after}"))
+        };
+        match self {
+            Self::Starting => format!("starting {title}{}", spanned(" (", ")")),
+            Self::Slow => format!("waiting{} for {title}", spanned(" ", "")),
+            Self::Unanswered => format!("no answer yet{} from {title}", spanned(" for ", "")),
+            Self::Stuck | Self::HostStuck => {
+                format!("no answer{} from {title}", spanned(" for ", ""))
+            }
+            Self::NoLibrary
+            | Self::NoDriver
+            | Self::NoStart
+            | Self::Mismatch
+            | Self::NoPermission
+            | Self::Lost
+            | Self::NoDevices
+            | Self::Unreadable
+            | Self::Failed => format!("{}: {source}", self.label()),
+        }
+    }
+
     /// Returns true if it is about how long a call takes.
     pub const fn is_duration(self) -> bool {
         matches!(

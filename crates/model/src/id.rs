@@ -111,6 +111,22 @@ impl Source {
         Self(letters.collect::<String>().into())
     }
 
+    /// Returns the name of the source as people know it: `the NVIDIA driver`.
+    pub fn title(&self) -> String {
+        if let Some(backend) = self.0.strip_suffix(PROCESSES) {
+            return format!("the process list of {}", Self::new(backend).title());
+        }
+        match &*self.0 {
+            "host" => "/proc of the node",
+            "host.slow" => "/sys and the file systems of the node",
+            "nvml" | "nvml.slow" => "the NVIDIA driver",
+            "amdgpu" | "amdgpu.slow" => "the AMD driver",
+            "tpu" => "the TPU runtime",
+            other => other.strip_suffix(SLOW).unwrap_or(other),
+        }
+        .to_owned()
+    }
+
     /// Returns the source of the host's fast group; cached, because it is used many times per second.
     pub fn host() -> Self {
         static HOST: LazyLock<Source> = LazyLock::new(|| Source::new("host"));

@@ -607,7 +607,7 @@ impl JobList {
                 }
                 match pending {
                     0 if !self.narrowed_by.is_empty() => {
-                        format!("{none}; no job, running or pending, matches {}", self.narrowed_by)
+                        format!("no job, running or pending, matches {}", self.narrowed_by)
                     }
                     0 => format!("{none}; {} and it appears here", self.scheduler.words.submit),
                     1 => format!("{none}; 1 job is pending and appears here once it starts"),
@@ -743,8 +743,8 @@ mod tests {
             ..JobList::default()
         };
         let none = "no running job of ada in reservation schol";
-        let reason = format!("{none}; no job, running or pending, matches --reservation schol");
-        assert_eq!(list.empty_reason(), Some(reason));
+        let reason = "no job, running or pending, matches --reservation schol";
+        assert_eq!(list.empty_reason().as_deref(), Some(reason));
         let pending = Job { state: JobState::Pending, ..Job::example("7") };
         let waiting = JobList { jobs: vec![pending], ..list };
         assert!(waiting.empty_reason().unwrap().starts_with(&format!("{none}; 1 job is pending")));

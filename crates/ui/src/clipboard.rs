@@ -5,11 +5,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use gtop_fleet::Node;
+use crate::process_target::ProcessTarget;
 use gtop_fleet::advice::Reader;
 use gtop_fleet::insight::FleetView;
-use gtop_fleet::insight::node_status::{device_line, notes};
+use gtop_fleet::insight::node_status::{device_line, notes, shown_id};
+use gtop_fleet::insight::users::UserUsage;
+use gtop_fleet::{Holder, Node, User};
 use gtop_local::text::{excerpt_line, sanitized_chars};
+use gtop_model::{Job, nodeset};
 
 /// Terminals drop what is longer.
 const MAX_LENGTH: usize = 64 * 1024;
@@ -66,6 +69,56 @@ pub(crate) fn of_node(fleet_view: &FleetView, node: &Node) -> Vec<Clip> {
         Clip::new('r', "the remedy", &remedy),
     ];
     clips.into_iter().flatten().collect()
+}
+
+/// Returns what can be copied of a job: its id, its nodes and its devices.
+pub(crate) fn of_job(fleet_view: &FleetView, job: &Job) -> Vec<Clip> {
+    let nodes = nodeset::fold(job.allocations.iter().map(|part| part.node.label()));
+    let devices = held_devices(fleet_view, |holder| holder.job.as_ref() == Some(&job.id));
+    let clips = [
+        Clip::new('j', "the job id", &job.shown_id),
+        Clip::new('n', "the nodes", &nodes),
+        Clip::new('d', "the devices", &devices),
+    ];
+    clips.into_iter().flatten().collect()
+}
+
+/// Returns what can be copied of a user: the name, the ids of the jobs, and the held devices.
+pub(crate) fn of_user(fleet_view: &FleetView, user: &User, usage: &UserUsage) -> Vec<Clip> {
+    let jobs = fleet_view.fleet.jobs.as_deref();
+    let jobs: Vec<String> = usage.jobs.iter().map(|job| shown_id(jobs, job).into_owned()).collect();
+    let devices = held_devices(fleet_view, |holder| holder.user == *user);
+    let clips = [
+        Clip::new('u', "the user", &user.text()),
+        Clip::new('j', "the job ids", &jobs.join(",")),
+        Clip::new('d', "the devices", &devices),
+    ];
+    clips.into_iter().flatten().collect()
+}
+
+/// Returns what can be copied of a process: its PID, alone or with its node, its node and its command line.
+pub(crate) fn of_process(target: &ProcessTarget) -> Vec<Clip> {
+    let (pid, node) = (target.key.pid, target.node.label());
+    let clips = [
+        Clip::new('p', "the PID", &pid.to_string()),
+        Clip::new('w', "the PID and its node", &format!("{pid} on {node}")),
+        Clip::new('n', "the node", node),
+        Clip::new('c', "the command line", &target.command),
+    ];
+    clips.into_iter().flatten().collect()
+}
+
+/// Lists the devices that such a holder has.
+fn held_devices(fleet_view: &FleetView, is_wanted: impl Fn(&Holder) -> bool) -> String {
+    let mut lines = Vec::new();
+    for node in fleet_view.nodes() {
+        let held = node.devices.iter().filter(|device| {
+            let holdings = node.holdings.device(&device.uuid);
+            holdings.holders().any(|claim| is_wanted(&claim.holder))
+        });
+        lines.extend(held.map(|device| device_line(node, device)));
+    }
+    lines.join("\n")
 }
 
 /// Asks the terminal for its attributes (DA1).

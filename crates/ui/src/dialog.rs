@@ -58,8 +58,8 @@ impl Dialog {
             let is_current = column.name == order.column;
             let state = match (is_current, order.is_reversed, reverses) {
                 (false, ..) => "",
-                (true, false, false) => "sorts now; again: reverse",
-                (true, true, false) => "sorts now, reversed; again: reverse back",
+                (true, false, false) => "current; press again to reverse",
+                (true, true, false) => "current, reversed; press again to undo",
                 (true, false, true) => "current",
                 (true, true, true) => "current, reversed",
             };
@@ -71,9 +71,10 @@ impl Dialog {
                     let order = SortOrder { is_reversed: true, ..order };
                     menu.with_uppercase(Action::Sort(SortAction::Set(order)))
                 }
-                (false, true) => {
-                    menu.with_question(format!("reverse it? {} or Enter again: yes", column.key))
-                }
+                (false, true) => menu.with_question(format!(
+                    "reverse the order? Press {} or Enter again",
+                    column.key
+                )),
                 (false, false) => menu,
             }
         });

@@ -476,7 +476,7 @@ impl EventLoop {
         let request = request.filter(|request| !is_recorded || !request.needs_nodes());
         let Some(request) = request else { return };
         let Err(error) = self.context.requests.try_send(request) else { return };
-        log::warn!("a request is dropped: {error}");
+        log::warn!("a request was dropped: {error}");
         let now = self.context.clock.now();
         if let UiRequest::QueryNodes(requests) | UiRequest::SignalProcesses(requests) =
             error.into_inner()

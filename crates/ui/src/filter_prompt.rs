@@ -184,7 +184,8 @@ impl FilterPrompt {
 /// Draws how many nodes match, and how many devices do not only because a value is unknown.
 fn match_counts(context: RenderContext<'_>) -> Line {
     let fleet_view = context.view;
-    let nodes = format!("{} of {} nodes", fleet_view.count(), fleet_view.fleet.nodes.len());
+    let nodes =
+        format!("{} of {}", fleet_view.count(), counted(fleet_view.fleet.nodes.len(), "node"));
     let line = Line::styled(nodes, Tone::Strong);
     let unknown = fleet_view.matched.as_ref().map_or(0, |matched| matched.unknown_devices);
     match unknown {

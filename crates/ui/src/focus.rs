@@ -11,10 +11,10 @@ const FOCUS_DURATION: Duration = Duration::from_secs(60);
 
 /// Begins a focus on a node, or returns why there is none.
 pub(crate) fn begin(node: Option<&Node>, now: Timestamp) -> Result<Focus, String> {
-    let node = node.ok_or("no node is selected to focus on")?;
+    let node = node.ok_or("select a node to focus on")?;
     if node.is_read_from_page() {
         return Err(format!(
-            "{} is read from a page of metrics, at the same interval as others",
+            "{} is read from a page of metrics, always at the usual interval",
             node.name
         ));
     }
@@ -30,10 +30,10 @@ pub(crate) fn begin(node: Option<&Node>, now: Timestamp) -> Result<Focus, String
 pub(crate) fn end_reason(focus: &Focus, shown: Option<&Node>, now: Timestamp) -> Option<String> {
     let name = &focus.node;
     let Some(node) = shown.filter(|node| node.name == *name) else {
-        return Some(format!("focus on {name} ended: it is not shown"));
+        return Some(format!("focus on {name} ended: the node is hidden"));
     };
     if node.link != Link::Up {
-        return Some(format!("focus on {name} ended: it is down"));
+        return Some(format!("focus on {name} ended: the node is down"));
     }
     (now >= focus.until).then(|| format!("focus on {name} ended after a minute"))
 }
@@ -117,11 +117,11 @@ mod tests {
         let focus = begin(Some(&one), NOW).unwrap();
         for shown in [None, Some(&node("gpu02"))] {
             let reason = end_reason(&focus, shown, NOW).unwrap();
-            assert_eq!(reason, "focus on gpu01 ended: it is not shown");
+            assert_eq!(reason, "focus on gpu01 ended: the node is hidden");
         }
         let fault = Fault::new(FaultKind::Silent, "");
         one.link = Link::Down { fault, retry_at: None };
-        assert!(end_reason(&focus, Some(&one), NOW).unwrap().ends_with("it is down"));
+        assert!(end_reason(&focus, Some(&one), NOW).unwrap().ends_with("the node is down"));
         assert_eq!(begin(Some(&one), NOW).unwrap_err(), "gpu01 is not connected");
         assert!(begin(None, NOW).is_err());
     }

@@ -11,6 +11,7 @@ use crate::widgets::number_format::{interval, percent, power_text};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::SortOrder;
 use gtop_fleet::{Node, Totals};
+use gtop_local::text::{counted, match_verb};
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
 
@@ -114,12 +115,12 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
     let totals = &fleet_view.totals;
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
-    let word = if totals.nodes == 1 { "node" } else { "nodes" };
     let matching = if fleet_view.matched.is_some() { "matching " } else { "" };
+    let noun = format!("{matching}node");
     let fresh = if is_short {
         format!("{:>digits$}/{} fresh", totals.fresh, totals.nodes)
     } else {
-        format!("{:>digits$} of {} {matching}{word} fresh", totals.fresh, totals.nodes)
+        format!("{:>digits$} of {} fresh", totals.fresh, counted(totals.nodes, &noun))
     };
     let mut line = Line::styled(fresh, tone);
     let connecting =
@@ -209,12 +210,14 @@ fn counted_devices(
         if form == CountForm::WithZeros && !is_fresh {
             continue;
         }
+        let verb = match_verb(totals.devices);
         let all = match (fleet_devices, form) {
-            (Some(all), CountForm::WithZeros | CountForm::Words) => {
-                Line::styled(format!("{} of {all} devices match", totals.devices), Tone::Accent)
-            }
+            (Some(all), CountForm::WithZeros | CountForm::Words) => Line::styled(
+                format!("{} of {} {verb}", totals.devices, counted(all, "device")),
+                Tone::Accent,
+            ),
             (Some(all), CountForm::ShortWords) => {
-                Line::styled(format!("{} of {all} match", totals.devices), Tone::Accent)
+                Line::styled(format!("{} of {all} {verb}", totals.devices), Tone::Accent)
             }
             (Some(all), CountForm::BareTotal | CountForm::Letters | CountForm::Dense) => {
                 Line::styled(format!("{}/{all}", totals.devices), Tone::Accent)

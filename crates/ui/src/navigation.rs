@@ -365,7 +365,8 @@ impl Navigation {
             if action != SortAction::Menu {
                 return Effect::Ignored;
             }
-            let text = "not sortable here; Fleet, Processes, Users and the list of jobs are";
+            let text =
+                "nothing to sort here; Fleet, Processes, Users and the list of jobs can be sorted";
             return Effect::Message(text.to_owned());
         };
         if reverses {
@@ -559,6 +560,13 @@ impl Navigation {
                 fleet_view.nodes_with_unknown_key().next().map(|_unknown| default)
             }
             (Action::Copy, View::Fleet | View::Node) => shown.map(|_node| default),
+            (Action::Copy, View::Job) => {
+                (!fleet_view.job_index().entries.is_empty()).then_some(default)
+            }
+            (Action::Copy, View::Processes) => self.processes.has_rows().then_some(default),
+            (Action::Copy, View::Users) => {
+                (!fleet_view.users().entries.is_empty()).then_some(default)
+            }
             (Action::Copy, View::Problems) => {
                 (!fleet_view.shown_problems().is_empty()).then_some(default)
             }

@@ -76,7 +76,7 @@ pub(super) const fn refusal(why: UnseenReason) -> &'static str {
         UnseenReason::Hidden => "the node hides this process, so there are no details",
         UnseenReason::OtherNamespace => "the process is in another PID namespace, out of reach",
         UnseenReason::Ambiguous => {
-            "the driver counts in another PID namespace: another process may have this pid here"
+            "the driver reports pids of another PID namespace: this pid may belong to another process here"
         }
     }
 }
@@ -150,7 +150,7 @@ impl ProcessTarget {
     pub(super) fn unsignalled_reason(&self, fleet_view: &FleetView) -> Option<&'static str> {
         let node = fleet_view.fleet.node(&self.node);
         let is_page = node.is_some_and(|node| node.is_read_from_page());
-        let of_page = is_page.then_some("read from a page; it takes no signals");
+        let of_page = is_page.then_some("read from a page of metrics, which takes no signals");
         self.unreachable_reason(fleet_view).or(of_page)
     }
 

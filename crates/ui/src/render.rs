@@ -109,10 +109,12 @@ fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     message.append(hints(screen, room)).truncated(width)
 }
 
-/// Draws the key hints whole; drops those that do not fit from the end, the last two at last.
+/// Draws the key hints whole; drops those that do not fit from the end, those of copy, help and quit at last.
 fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     let gap = if width < 100 { 2 } else { 3 };
-    let (optional, always_shown) = screen.hints.split_at(screen.hints.len().saturating_sub(2));
+    let count = screen.hints.len();
+    let copy = screen.hints.iter().position(|(_, meaning)| *meaning == "copy");
+    let (optional, always_shown) = screen.hints.split_at(copy.unwrap_or(count.saturating_sub(2)));
     let always_shown = hint_line(always_shown.iter().map(hint), gap, width).unwrap_or_default();
     let room = width.saturating_sub(always_shown.width() + gap);
     // Filter and sort matter more than Tab: the tab line shows the number keys of the views anyway.

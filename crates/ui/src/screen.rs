@@ -61,11 +61,10 @@ use gtop_model::{
 const REMOVED_NODE_MESSAGE_DURATION: Duration = Duration::from_secs(10);
 /// How long a fault of the recorder, its end, or the loss of a recording is shown.
 const RECORDING_MESSAGE_DURATION: Duration = Duration::from_secs(10);
-const NOT_RECORDED: &str =
-    "nothing is recorded; gtop --record FILE keeps a recording to go back in";
-const RECORDED: &str = "this is a recording; nothing is sent to nodes";
+const NOT_RECORDED: &str = "nothing is being recorded; with gtop --record FILE you can go back";
+const RECORDED: &str = "this is a recording; gtop sends nothing to nodes";
 /// Shown in a dialog or prompt of the screen, which a login does not close.
-const LOGIN_WAITS: &str = "a login waits for your answer: close this to be asked";
+const LOGIN_WAITS: &str = "a login is waiting for your answer: close this to see the question";
 /// Maximum characters used of a paste; no input line is longer.
 const MAX_PASTE_CHARS: usize = 1_000;
 /// Rows that one turn of the wheel scrolls, without and with Ctrl.
@@ -325,7 +324,7 @@ impl Ui {
     /// Records whether the terminal has focus.
     pub fn set_attended(&mut self, is_attended: bool, now: Timestamp) {
         if let Some(focus) = self.sampling.set_attended(is_attended, now) {
-            let text = format!("focus on {} ended: the terminal was left", focus.node);
+            let text = format!("focus on {} ended: gtop was suspended", focus.node);
             self.message.show(text, now);
         }
     }

@@ -76,11 +76,11 @@ settings! {
             .page(GENERAL),
         pub mouse: bool = switch()
             .help("Use the mouse to select, scroll and sort")
-            .on_by_default("Leave the mouse to the terminal, for selecting text"),
+            .on_by_default("Leave the mouse to the terminal, to select text"),
         pub key_scheme: KeyScheme = choice("SCHEME")
             .help(
-                "Whose keys are bound: gtop's own, or those of nvitop, nvtop or htop. Keys of the \
-                 config file stand above them",
+                "Key bindings: gtop's own, or those of nvitop, nvtop or htop. [keys] in the config \
+                 file overrides them",
             )
             .long("keys"),
         pub readonly: bool = switch().help("Read-only mode: do not send signals to processes").env_aliases(&[

@@ -97,7 +97,7 @@ fn recorded_time(text: &str, context: TimeContext<'_>) -> Result<Timestamp, Cow<
                 (Some((day, _)), Some((same, time))) if day == same => time.to_owned(),
                 _ => last.clone(),
             };
-            Err(format!("{at} is not recorded: that is {first} to {last}").into())
+            Err(format!("{at} is not in the recording, which covers {first} to {last}").into())
         }
     }
 }

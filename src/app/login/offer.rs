@@ -75,7 +75,7 @@ async fn log_in_if(
         }
         let mut err = io::stderr();
         // It takes a moment; the terminal is closed if this fails.
-        writeln!(err, "gtop: seeing which nodes ask for a login…").ok();
+        writeln!(err, "gtop: checking which nodes ask for a login…").ok();
         let logging_in =
             log_in_to_all(&transport, max_connecting, DEFAULT_PERSIST, targets, &mut err);
         let message = sessions.block_on(logging_in).err().and_then(|error| error.message);

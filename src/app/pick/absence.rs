@@ -105,8 +105,8 @@ fn absences(node: &Node) -> Vec<NoDevices> {
     states.sort_by_key(|(backend, _)| backend.source.as_str() != "nvml");
     let reasons = states.into_iter().filter_map(|(backend, state)| {
         let fault = state.fault.as_ref().filter(|fault| !is_awaited(fault));
-        let fault = fault.map(|fault| fault.kind.label());
-        let text = state.absent.as_deref().or(fault)?.to_owned();
+        let fault = fault.map(|fault| fault.kind.text(&state.source, None));
+        let text = state.absent.as_deref().map(str::to_owned).or(fault)?;
         Some(NoDevices { text, is_missing: state.absent.is_some() && backend.is_missing })
     });
     reasons.collect()

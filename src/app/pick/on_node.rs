@@ -194,7 +194,7 @@ async fn forward(
                 passed = (name, if passed.0 == name { passed.1 + 1 } else { 1 });
                 let is_ignored = passed.1 >= IGNORED_SIGNALS;
                 if is_ignored {
-                    writeln!(err, "gtop: the command may still run on the node")?;
+                    writeln!(err, "gtop: the command may still be running on the node")?;
                 }
                 if reason == StopReason::HangUp || is_ignored {
                     return Ok(Ok(Exit::Signal(name.to_owned())));
@@ -210,7 +210,7 @@ async fn forward(
 }
 
 fn without_status() -> Fault {
-    let why = "the node tells no exit status".to_owned();
+    let why = "the node did not report an exit status".to_owned();
     ssh::Fault::SessionLost { why }.into()
 }
 

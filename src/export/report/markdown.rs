@@ -165,7 +165,7 @@ fn write_table<'a>(
 fn left_out(out: &mut impl Write, count: usize, shown: usize) -> io::Result<()> {
     match count.saturating_sub(shown) {
         0 => Ok(()),
-        hidden => writeln!(out, "\n{hidden} more are left out."),
+        hidden => writeln!(out, "\n{hidden} more are not shown."),
     }
 }
 

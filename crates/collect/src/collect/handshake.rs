@@ -225,7 +225,7 @@ pub(crate) async fn start_script(
     history.record(shell.delay);
     let (interpreter, rest) = announced?;
     if interpreter == Interpreter::Shell {
-        let why = "no Python 3.6 or newer; files of runs are read with it";
+        let why = "no Python 3.6 or newer, which reads the files of runs";
         return Err(Fault::new(FaultKind::NoInterpreter, why));
     }
     for part in source.parts() {
@@ -242,7 +242,7 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
             Output::Stdout(bytes) => reader.push(bytes),
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
-                let message = format!("the probe ended at once, {exit}");
+                let message = format!("the probe ended immediately, {exit}");
                 let why = stderr.append_to_message(message, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }

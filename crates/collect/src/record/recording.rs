@@ -351,11 +351,11 @@ impl Recording {
         match (self.damaged, self.torn) {
             (0, 0) => None,
             (0, torn) => {
-                Some(format!("{name}: the last {torn} bytes are not whole: up to 2 s are missing"))
+                Some(format!("{name}: the last {torn} bytes are incomplete: up to 2 s are missing"))
             }
             (damaged, 0) => Some(format!("{name}: {damaged} bytes are damaged")),
             (damaged, torn) => Some(format!(
-                "{name}: {damaged} bytes are damaged, and the last {torn} are not whole"
+                "{name}: {damaged} bytes are damaged, and the last {torn} are incomplete"
             )),
         }
     }

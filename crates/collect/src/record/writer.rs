@@ -45,7 +45,7 @@ pub struct Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Another recorder writes to the file.
-    #[error("{0} is being recorded to by another gtop; name another file, or stop that one")]
+    #[error("another gtop is recording to {0}; name another file, or stop that one")]
     InUse(String),
     /// The file is no recording, or of a later format.
     #[error("{0}; nothing was written to it: name another file")]
@@ -318,7 +318,7 @@ impl Writer {
             Ok(next) => next,
             Err(error) => {
                 let path = self.path.display();
-                let text = format!("{path} grows on: a new part cannot be started: {error}");
+                let text = format!("{path} keeps growing: a new part cannot be started: {error}");
                 self.part_fault = Some(text.into());
                 return self.end_segment();
             }
@@ -442,8 +442,8 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
         Some(Errno::NOSPC) => "the disk is full; free some space, or record elsewhere",
         Some(Errno::DQUOT) => "your quota is used up; remove files, or record elsewhere",
         Some(Errno::FBIG) => "the file has reached the limit of this shell (ulimit -f)",
-        Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "it may no longer be written",
-        Some(Errno::STALE) => "its file system was mounted anew",
+        Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "it is no longer writable",
+        Some(Errno::STALE) => "its file system was remounted",
         _ => return format!("nothing is recorded to {path}: {error}"),
     };
     format!("nothing is recorded to {path}: {remedy}")

@@ -227,8 +227,8 @@ impl RunsClient {
             OutputStream::Stdout => progress.stdout.clone(),
             OutputStream::Stderr => progress.stderr.clone(),
         });
-        let path = path
-            .ok_or_else(|| format!("the run does not tell where its {} goes", stream.as_str()))?;
+        let path =
+            path.ok_or_else(|| format!("the run does not say where its {} goes", stream.as_str()))?;
         let (session, node) =
             self.output_session(place).ok_or("the folder is no longer watched")?;
         let process = place.process;

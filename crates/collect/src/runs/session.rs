@@ -214,7 +214,7 @@ impl Session {
                 // one would hang, too.
                 () = sleep_until(heard_at + silence), if !is_silent => {
                     is_silent = true;
-                    let reason = format!("it tells nothing for {} s; a file system there may hang", silence.as_secs());
+                    let reason = format!("it has sent nothing for {} s; a file system there may hang", silence.as_secs());
                     on_event(SessionEvent::Fault(reason)).await;
                     Ok(())
                 }

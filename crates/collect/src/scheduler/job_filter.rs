@@ -76,7 +76,7 @@ impl JobFilter {
             users => join(&users.iter().map(|user| user_name(user)).collect::<Vec<_>>()),
         };
         let mut words = match (self.jobs.as_slice(), users.as_str()) {
-            ([], "") => "of anybody".to_owned(),
+            ([], "") => "of any user".to_owned(),
             ([], users) => format!("of {users}"),
             (jobs, "") => format!("numbered {}", join(jobs)),
             (jobs, users) => format!("numbered {} of {users}", join(jobs)),

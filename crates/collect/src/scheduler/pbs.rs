@@ -126,7 +126,8 @@ impl ListBackend for Pbs {
 
     fn unsupported_options(filter: &JobFilter) -> Option<&'static str> {
         let is_used = !filter.qos.is_empty() || !filter.reservations.is_empty();
-        is_used.then_some("PBS has neither --qos nor --reservation; they leave out no job")
+        is_used
+            .then_some("PBS has no QOS and no reservations; --qos and --reservation have no effect")
     }
 }
 

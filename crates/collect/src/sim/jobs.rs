@@ -79,7 +79,7 @@ impl FleetSpec {
             scheduler: SchedulerKind::default().profile(),
             jobs,
             at: Some(now),
-            filter_text: "of anybody".into(),
+            filter_text: "of any user".into(),
             requested: RequestedJobs::All,
             hides_jobs: Some(false),
             nodes,

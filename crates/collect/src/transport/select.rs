@@ -94,7 +94,7 @@ impl Transport {
             if !(fault.is_job_specific() && lock(node_jobs).mark_failed(node, job)) {
                 return Err(fault);
             }
-            log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
+            log::info!("{node}: no step in job {job}: {fault}; trying another job on the node");
             record_event(|| ConnectEvent::DelegateFailed(fault.to_string()));
         }
     }

@@ -81,7 +81,7 @@ pub(crate) fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
         if let SshFault::AuthenticationRefused { offers, .. } = root
             && !offers_method(offers, "publickey")
         {
-            return "check the login name; the nodes take no key".into();
+            return "check the login name; the nodes accept no keys".into();
         }
     }
     of_kind(fault.kind, &nodes, "HOST", reader)
@@ -200,7 +200,7 @@ mod tests {
             let ssh = faults.iter().map(move |fault| read_by(reader).of_ssh(fault));
             causes.into_iter().chain(loaders).chain(ssh).chain(of_kinds(reader))
         };
-        let promises = ["gtop retries", "gtop reconnects", "gtop goes on", "a new step starts"];
+        let promises = ["gtop retries", "gtop reconnects", "gtop keeps", "a new step starts"];
         let keys = ["press R", "press A", "press L", "on R"];
         let count = |reader, words: &[&str]| {
             let has = |advice: &Advice| words.iter().any(|word| advice.text().contains(word));

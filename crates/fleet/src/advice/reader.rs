@@ -20,7 +20,7 @@ impl Reader {
         matches!(self, Self::Screen)
     }
 
-    /// Returns true if gtop tries again by itself.
+    /// Returns true if gtop retries automatically.
     pub(super) const fn is_served(self) -> bool {
         matches!(self, Self::Screen | Self::Program)
     }

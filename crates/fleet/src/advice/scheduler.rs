@@ -57,7 +57,7 @@ const NO_METADATA: &str = "run gtop on a worker of the pod (and correct GCE_META
 
 /// Returns what to do where the scheduler starts no new job on a node.
 pub(crate) fn of_closed(words: &SchedulerWords) -> Advice {
-    Advice::words(format!("{} tells who set the state, and why", words.explain_node))
+    Advice::words(format!("{} shows who set the state, and why", words.explain_node))
 }
 
 /// Returns why the scheduler does not list its jobs, and what to do about it.
@@ -93,7 +93,7 @@ pub fn of_scheduler(words: &SchedulerWords, kind: SchedulerErrorKind, message: &
             "check whether munge -n works, and ask the administrator to restart munged".into()
         }
         Kind::UnexpectedOutput => "run it by hand to see its output".into(),
-        Kind::TooLong => "narrow the list with --partition or --account".into(),
+        Kind::TooLong => "narrow the list down with --partition or --account".into(),
         Kind::InvalidArgument => "correct the options".into(),
         Kind::PermissionDenied => "ask the administrator what you may see".into(),
         Kind::Other => "run it by hand".into(),

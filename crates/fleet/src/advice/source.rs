@@ -8,7 +8,7 @@ pub(crate) const SAME_MACHINE: &str = "leave one of the names out";
 /// No values came before the picture was printed.
 pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says why";
 /// The node is tried again only when the user asks for it.
-pub(crate) const ON_REQUEST: &str = "R tries again";
+pub(crate) const ON_REQUEST: &str = "press R to retry";
 
 /// About a node that waits for its host key to be accepted.
 pub(crate) const ON_HOST_KEY: &str = "press A to see the key and answer";
@@ -16,20 +16,20 @@ pub(crate) const ON_HOST_KEY: &str = "press A to see the key and answer";
 /// About a node that waits for a login.
 pub(crate) const ON_LOGIN: &str = "press L to log in";
 /// The node is tried again by itself.
-pub(crate) const RETRY: &str = "R tries at once";
+pub(crate) const RETRY: &str = "press R to retry now";
 /// Each call loads the driver.
 pub(crate) const PERSISTENCE: &str =
-    "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator";
+    "persistence mode keeps the driver loaded: run nvidia-smi -pm 1 on the node as root";
 /// The settings hide all devices.
-pub(crate) const NONE_SELECTED: &str = "F2 shows what is selected";
+pub(crate) const NONE_SELECTED: &str = "press F2 to see what is selected";
 /// The node has no devices.
-pub(crate) const NO_DEVICES: &str = "a node without devices needs nothing";
+pub(crate) const NO_DEVICES: &str = "nothing, if the node is meant to have no devices";
 /// The node may have no such devices.
-pub const NOT_THERE: &str = "nothing if the node, or what you may use of it, has no such devices";
+pub const NOT_THERE: &str = "nothing, if the node has no such devices, or none that you may use";
 /// A source did not answer in time.
 pub const NO_ANSWER: &str = "run it on the node by hand";
 /// A node was connected and sent nothing.
-pub const NOT_SEEN: &str = "a driver that hangs, or a node that is overloaded: see its events";
+pub const NOT_SEEN: &str = "the driver may hang, or the node may be overloaded: look at its events";
 /// The probe runs in a shell, and only Python reads the source.
 pub const NEEDS_PYTHON: &str = "install Python 3.6 or newer on the node";
 /// The probe runs in a shell.
@@ -48,36 +48,40 @@ pub(crate) const fn of_stale(reader: Reader) -> &'static str {
 
 /// A page of metrics is old.
 pub(crate) const OLD_PAGE: &str =
-    "check the exporter on the host, and what serves its page: it measures nothing new";
+    "check the exporter on the host, and what serves its page: no new values arrive";
 
 /// Returns the command that examines a node.
 pub fn examine(node: &str) -> String {
-    format!("gtop doctor {node} examines it")
+    format!("gtop doctor {node} examines the node")
 }
 
 /// Returns what to do about a source without values.
 pub const fn of_source(kind: SourceFaultKind) -> &'static str {
     match kind {
-        SourceFaultKind::Starting => "without persistence mode the driver is reloaded each time",
-        SourceFaultKind::Slow => "wait: it may yet answer, and gtop goes on when it does",
+        SourceFaultKind::Starting => "without persistence mode, each call reloads the driver",
+        SourceFaultKind::Slow => "wait: it may still answer, and gtop then continues",
         SourceFaultKind::Unanswered => {
-            "wait a minute: a driver that has not answered by then hangs"
+            "wait a minute: if the driver has not answered by then, it hangs"
         }
         SourceFaultKind::Stuck => {
-            "the driver hangs; a reset or reboot of the node is likely needed"
+            "the driver hangs; a reset of the device or a reboot of the node is likely needed"
         }
         SourceFaultKind::HostStuck => {
-            "a file system or a process of the node hangs; check df and ps there"
+            "a file system or a process on the node hangs; check df and ps there"
         }
         SourceFaultKind::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
         SourceFaultKind::NoDriver => "load the driver, or ask the administrator",
-        SourceFaultKind::NoStart => "dmesg there tells why; reload the driver or reboot the node",
+        SourceFaultKind::NoStart => {
+            "dmesg on the node says why; reload the driver or reboot the node"
+        }
         SourceFaultKind::Mismatch => "the driver was updated; reload it or reboot the node",
         SourceFaultKind::NoPermission => "ask the administrator for access to the devices",
         SourceFaultKind::Lost => "the device fell off the bus; reboot the node",
         SourceFaultKind::NoDevices => {
-            "dmesg there tells why the driver finds none; reload it or reboot the node"
+            "dmesg on the node says why the driver finds none; reload it or reboot the node"
         }
-        SourceFaultKind::Unreadable | SourceFaultKind::Failed => "run nvidia-smi there by hand",
+        SourceFaultKind::Unreadable | SourceFaultKind::Failed => {
+            "run nvidia-smi on the node by hand"
+        }
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     type Change = fn(&mut Node);
 
     const UNLISTED: &str = "not listed: 0000:3a:00.0";
-    const BELOW: &str = "2 of the 3 devices of the scheduler";
+    const BELOW: &str = "2 of the 3 devices that the scheduler expects";
 
     #[test]
     fn devices_that_are_missing_from_the_start_are_a_reason() {

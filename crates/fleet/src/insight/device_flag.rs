@@ -239,10 +239,10 @@ impl DeviceFlag {
             }
             Self::Slowed(SlowdownCause::Hardware) => "hardware slowdown, reason not reported",
             Self::UnexplainedMemory(_) => {
-                "memory is in use, and no process that the node lists has it; the device is not free"
+                "memory is in use that belongs to no listed process; the device is not free"
             }
             Self::NoSlices => {
-                "the device is in MIG mode, in which programs use slices, and it has none: nobody can use it"
+                "the device is in MIG mode, in which programs use slices, but it has none: nobody can use it"
             }
         }
     }

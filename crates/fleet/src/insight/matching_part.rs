@@ -89,7 +89,7 @@ mod tests {
         let list = JobList {
             jobs: vec![Job::example("1"), bobs],
             at: Some(Timestamp::default()),
-            filter_text: "of anybody".into(),
+            filter_text: "of any user".into(),
             ..JobList::default()
         };
         Fleet::new(vec![Arc::new(node)].into()).with_jobs(Some(Arc::new(list)))
@@ -131,7 +131,7 @@ mod tests {
         let part = FleetView::part_of(&fleet(), Timestamp::default(), &selection, &filter);
         assert_eq!(
             part.jobs.unwrap().empty_reason().unwrap(),
-            "no running job of anybody that matches user=carol; no job, running or pending, matches --filter user=carol"
+            "no job, running or pending, matches --filter user=carol"
         );
     }
 }

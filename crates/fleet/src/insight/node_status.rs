@@ -10,7 +10,7 @@ use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
 use crate::{Fleet, Node};
-use gtop_local::text::UNKNOWN;
+use gtop_local::text::{UNKNOWN, counted};
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SudoState,
@@ -157,7 +157,7 @@ fn login_doubt(node: &Node) -> Option<&Fault> {
 }
 
 fn counted_devices(count: u32) -> String {
-    format!("{count} {}", if count == 1 { "device" } else { "devices" })
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "device")
 }
 
 /// Says that the scheduler gives a node no jobs, and why; if that is old, also since when.
@@ -409,11 +409,11 @@ mod tests {
         source(&mut stale, Some(102), None);
         assert_eq!(notes_text(&stale), "stale 1m42s");
         source(&mut stale, None, Some(SourceFaultKind::Stuck));
-        assert_eq!(notes_text(&stale), "stuck 6s: nvml");
+        assert_eq!(notes_text(&stale), "no answer for 6s from the NVIDIA driver");
         let mut new = node(Link::Up);
         source(&mut new, Some(0), None);
         source(&mut new, None, Some(SourceFaultKind::Starting));
-        assert_eq!(notes_text(&new), "starting nvml (6s)");
+        assert_eq!(notes_text(&new), "starting the NVIDIA driver (6s)");
     }
 
     #[test]

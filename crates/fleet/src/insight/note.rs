@@ -38,7 +38,7 @@ kinds! {
             "the time on its page of metrics stands still, or the page comes late: the numbers are old".into()),
         /// Values of its devices are this old, as they come seldom.
         Aged(age: Duration) = ("aged", Severity::Info,
-            "the driver's program takes long there, so values of devices come seldom".into()),
+            "the driver's program is slow there, so values of devices arrive rarely".into()),
         /// Why it is down.
         Down(fault: Box<Fault>) = ("down", Severity::Error, fault_meaning(fault)),
         /// When it is tried again.
@@ -64,13 +64,13 @@ kinds! {
             format!("no driver lists this device; {}", HealthReason::xid_meaning(*code)).into()),
         /// It has fewer devices than the scheduler gives to jobs.
         BelowScheduler { found: usize, configured: usize } = ("below_scheduler", Severity::Warning,
-            "the scheduler gives jobs more devices than the node has: those that get the others fail".into()),
+            "the scheduler gives jobs more devices than the node has: jobs that get a missing one fail".into()),
         /// How many devices are read, and how many there are more.
         DevicesLeftOut { read: usize, more: usize } = ("devices_left_out", Severity::Warning,
-            "gtop reads no more devices of one node; the others are shown and counted nowhere".into()),
+            "gtop reads no more devices per node; the others are neither shown nor counted".into()),
         /// Accelerators that gtop cannot read, as texts.
         UnreadableDevices(list: Vec<String>) = ("unreadable_devices", Severity::Info,
-            "accelerators on its PCI bus of which gtop shows no values; they count nowhere".into()),
+            "accelerators on its PCI bus whose values gtop cannot show; they are not counted".into()),
         /// The scheduler gives it no jobs: its state, and how old that is if it is old.
         ClosedByScheduler { words: &'static SchedulerWords, said: String, age: Option<Duration> } =
             ("scheduler_closed", Severity::Warning, "the scheduler starts no new job there".into()),
@@ -116,7 +116,7 @@ impl NextAttempt {
             Self::Running(attempt) => connecting_text(attempt),
             Self::In(span) => format!("retry in {}", format_duration(span)),
             Self::OnRequest => "R retries".to_owned(),
-            Self::OnHostKey => "A shows it".to_owned(),
+            Self::OnHostKey => "A shows the key".to_owned(),
             Self::OnLogin => "L logs in".to_owned(),
             Self::Soon => "retrying".to_owned(),
         }
@@ -125,8 +125,8 @@ impl NextAttempt {
     const fn meaning(self) -> &'static str {
         match self {
             Self::Running(_) => "a connection is being opened",
-            Self::In(_) | Self::Soon => "gtop tries again by itself",
-            Self::OnRequest => "trying again would not help unless something changes",
+            Self::In(_) | Self::Soon => "gtop retries automatically",
+            Self::OnRequest => "retrying does not help unless something changes",
             Self::OnHostKey => "gtop connects once you have said that this is the right machine",
             Self::OnLogin => "gtop connects once you have logged in there",
         }
@@ -157,23 +157,16 @@ fn source_fault_meaning(fault: &SourceFault) -> Cow<'static, str> {
     format!("{call}{}{colon}{}", fault.call, fault.message).into()
 }
 
-/// Returns the fault of a source: `stuck 12s: nvidia-smi`.
+/// Returns the fault of a source: `no answer for 12s from nvidia-smi`.
 fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> String {
-    let span = format_age(span);
-    if fault.kind == SourceFaultKind::Starting {
-        return format!("starting {source} ({span})");
-    }
     let label = fault.kind.label();
-    if fault.kind.is_duration() {
-        return format!("{label} {span}: {source}");
-    }
     if let Some(code) = fault.code {
         return format!("{label} (error {code}): {source}");
     }
     if fault.kind == SourceFaultKind::Failed && !fault.message.is_empty() {
         return format!("{label}: {source}: {}", excerpt_line(&fault.message));
     }
-    format!("{label}: {source}")
+    fault.kind.text(source, Some(&format_age(span)))
 }
 
 /// Returns what a scheduler says, with its age if that matters.
@@ -218,22 +211,22 @@ impl Note {
             Self::StartingProbe => "starting the probe".to_owned(),
             Self::FirstSample => "waiting for the first sample".to_owned(),
             Self::Stale(age) => format!("stale {}", format_age(*age)),
-            Self::OldPage(age) => format!("stale {}: an old page", format_age(*age)),
+            Self::OldPage(age) => format!("stale {}: old page", format_age(*age)),
             Self::Aged(age) => format!("{} old", format_age(*age)),
             Self::Down(fault) => fault.message(),
             Self::NextAttempt(next) => next.text(),
             Self::SudoRefused(refusal) => format!("not root: {}", refusal.text()),
             Self::SourceFault { source, fault, span } => source_fault_text(source, fault, *span),
-            Self::SourceStarting(source) => format!("starting {source}"),
+            Self::SourceStarting(source) => format!("starting {}", source.title()),
             Self::NoneSelected => "no devices selected".to_owned(),
             Self::NoDevices(why) => format!("no devices ({})", why.join(", ")),
             Self::UnlistedDevices(addresses) => format!("not listed: {}", addresses.join(", ")),
             Self::UnlistedXid { code, address } => format!("Xid {code} of {address}"),
             Self::BelowScheduler { found, configured } => {
-                format!("{found} of the {configured} devices of the scheduler")
+                format!("{found} of the {configured} devices that the scheduler expects")
             }
             Self::DevicesLeftOut { read, more } => {
-                format!("only {read} devices are read, of at least {}", read + more)
+                format!("only {read} of at least {} devices are read", read + more)
             }
             Self::UnreadableDevices(list) => list.join("; "),
             Self::ClosedByScheduler { words, said, age }

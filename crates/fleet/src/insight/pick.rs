@@ -815,7 +815,7 @@ mod tests {
                 continue;
             };
             assert_eq!(text(&found), "gpu02:5", "{why}");
-            let sentence = format!("{} does not tell who has it: {why}", scheduler.words.name);
+            let sentence = format!("{} does not say who has it: {why}", scheduler.words.name);
             assert_eq!(reason(&found, "GPU-0"), sentence);
             let of_nodes = found.refused.iter().filter(|refused| refused.uuid.is_none());
             let reasons: Vec<&str> = of_nodes.map(|refused| refused.reason.as_str()).collect();

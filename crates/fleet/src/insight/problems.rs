@@ -14,7 +14,7 @@ use crate::{EventRecord, Fleet, Health, HealthReason, Node, NodeCount};
 use gtop_local::text::{counted, excerpt_line};
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::nodeset;
-use gtop_model::{Device, Fault, FaultKind, NodeName, Source};
+use gtop_model::{Device, Fault, FaultKind, NodeName, Source, SourceFaultKind};
 
 /// A problem of one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ pub enum ProblemKind {
     /// The node cannot be reached: the kind of the fault and its details.
     Down(FaultKind, Arc<str>),
     /// A source of values fails: what it does, and its name.
-    Source(&'static str, Source),
+    Source(SourceFaultKind, Source),
     /// A device is not sound, in words that are the same for all devices that have it.
     Device(String),
     /// No new values arrive.
@@ -157,7 +157,7 @@ impl ProblemKind {
         match self {
             Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
             Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
-            Self::Source(label, source) => format!("{label}: {source}"),
+            Self::Source(kind, source) => kind.text(source, None),
             Self::Device(label) => format!("device {label}"),
             Self::Stale { is_page: false } => "stale: no new samples".to_owned(),
             Self::Stale { is_page: true } => "stale: old pages of metrics".to_owned(),
@@ -327,7 +327,7 @@ fn problems_of(
     let of_sources = node.sources.iter().filter_map(|state| {
         // A driver that is being loaded is no problem.
         let fault = state.fault.as_ref().filter(|fault| fault.is_problem())?;
-        let kind = ProblemKind::Source(fault.kind.label(), state.source.clone());
+        let kind = ProblemKind::Source(fault.kind, state.source.clone());
         let began = fault.at.minus(fault.duration);
         Some(FoundProblem::failure(kind, Some(began), advice::source::of_source(fault.kind)))
     });
@@ -416,7 +416,7 @@ pub fn no_problem_text(fleet_view: &FleetView) -> String {
     let place = match (shown, all) {
         (_, 0) => return "no nodes".to_owned(),
         (0, _) => return "no node matches the filter".to_owned(),
-        _ if shown < all => format!(" on the {shown} of {all} nodes that match the filter"),
+        _ if shown < all => format!(" among the {shown} of {all} nodes that match the filter"),
         _ => String::new(),
     };
     let mut unknown = Vec::new();
@@ -432,9 +432,9 @@ pub fn no_problem_text(fleet_view: &FleetView) -> String {
         }
     }
     match (unknown.is_empty(), place.is_empty()) {
-        (true, true) => "no problem: every node answers, and no device has a fault".to_owned(),
-        (true, false) => format!("no problem{place}"),
-        (false, _) => format!("no problem{place} so far: {}", unknown.join(", ")),
+        (true, true) => "no problems: every node answers, and no device has a fault".to_owned(),
+        (true, false) => format!("no problems{place}"),
+        (false, _) => format!("no problems{place} so far: {}", unknown.join(", ")),
     }
 }
 
@@ -447,7 +447,7 @@ mod tests {
     use crate::query::{DisplaySelection, Filter};
     use gtop_model::{
         Celsius, DeviceFault, Event, EventKind, JobList, Link, NodeState, Reading, Reason,
-        SchedulerNode, SchedulerProfile, SourceFault, SourceFaultKind,
+        SchedulerNode, SchedulerProfile, SourceFault,
     };
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
             (DeviceFault::Lost, "fell off the bus"),
             (DeviceFault::NeedsReset, "--gpu-reset"),
             (DeviceFault::NoPermission, "access to the devices"),
-            (DeviceFault::Other("lost in thought".into()), "nvidia-smi there by hand"),
+            (DeviceFault::Other("lost in thought".into()), "nvidia-smi on the node by hand"),
         ];
         let device = |(number, (fault, _)): (usize, &(DeviceFault, &str))| Device {
             uuid: format!("GPU-{number}").into(),
@@ -503,17 +503,17 @@ mod tests {
         };
         assert_eq!(text(vec![], ""), "no nodes");
         assert_eq!(text(vec![fresh("a")], "b"), "no node matches the filter");
-        let all_answer = "no problem: every node answers, and no device has a fault";
+        let all_answer = "no problems: every node answers, and no device has a fault";
         assert_eq!(text(vec![fresh("a")], ""), all_answer);
         let one = text(vec![fresh("a"), node("b")], "");
-        assert_eq!(one, "no problem so far: 1 node is connecting");
+        assert_eq!(one, "no problems so far: 1 node is connecting");
         let both = text(vec![fresh("a"), node("b"), node("c"), reported("d")], "");
         assert_eq!(
             both,
-            "no problem so far: 2 nodes are connecting, 1 node is known from the scheduler alone"
+            "no problems so far: 2 nodes are connecting, 1 node is known from the scheduler alone"
         );
         let filtered = text(vec![fresh("a"), node("b")], "a");
-        assert_eq!(filtered, "no problem on the 1 of 2 nodes that match the filter");
+        assert_eq!(filtered, "no problems among the 1 of 2 nodes that match the filter");
     }
 
     fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {

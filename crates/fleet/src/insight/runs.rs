@@ -25,7 +25,7 @@ const STALL_BATCHES: f64 = 20.0;
 const MAX_PROCESSES: usize = 2_000;
 
 const NOT_ANSWERED: &str = "its host has not answered yet";
-const NOT_LOOKED_AT: &str = "its process has not been looked at yet";
+const NOT_LOOKED_AT: &str = "its process has not been checked yet";
 const OF_ANOTHER_USER: &str = "its pid is that of another user's process here";
 
 /// All runs with what follows from the fleet.
@@ -350,11 +350,13 @@ fn liveness(
     }
     match place {
         HostMatch::Elsewhere(name) => return Liveness::Elsewhere(Arc::clone(name)),
-        HostMatch::Unknown => return Liveness::Unknown("the file does not tell its host"),
+        HostMatch::Unknown => {
+            return Liveness::Unknown("the file does not say which host it runs on");
+        }
         HostMatch::Node(_) => {}
     }
     let Some(pid) = progress.pid else {
-        return Liveness::Unknown("the file does not tell its process");
+        return Liveness::Unknown("the file does not say which process it is");
     };
     let answering = host.filter(|host| host.answered_at.is_some());
     let is_down = node.is_some_and(|node| matches!(node.link, Link::Down { .. }));
@@ -372,7 +374,7 @@ fn liveness(
         Some(RunProcess::Gone { since })
             if run.written_at.is_some_and(|at| at > since.plus(START_SLACK)) =>
         {
-            Liveness::Unknown("its file is still written, so it runs in a container")
+            Liveness::Unknown("its file is still being written, so it runs in a container")
         }
         Some(RunProcess::Gone { .. }) => Liveness::Gone,
         Some(RunProcess::Hidden) => Liveness::Unknown(OF_ANOTHER_USER),

@@ -32,7 +32,7 @@ const LOCAL_FILE_SYSTEMS: [i128; 7] =
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// Another program has the lock.
-    #[error("another program has the lock on {0}")]
+    #[error("another program has locked {0}")]
     Locked(String),
     /// It is no regular file, or cannot be opened.
     #[error(transparent)]

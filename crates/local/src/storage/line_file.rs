@@ -73,7 +73,7 @@ fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     if file.metadata()?.len() == end {
         file.set_len(end.saturating_sub(written as u64))?;
     }
-    Err(io::Error::new(io::ErrorKind::StorageFull, "not enough space for a whole line"))
+    Err(io::Error::new(io::ErrorKind::StorageFull, "not enough space for a complete line"))
 }
 
 #[cfg(test)]

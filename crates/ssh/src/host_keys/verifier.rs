@@ -111,7 +111,7 @@ impl HostKeyPolicy {
                     tokio::task::spawn_blocking(move || writer::store_new_key(&settings, &key));
                 match done.await {
                     Ok(Err(fault)) => {
-                        log::warn!("{host}: the host key is accepted but not stored: {fault}");
+                        log::warn!("{host}: the host key was accepted but not stored: {fault}");
                     }
                     // Another host of this name was accepted at the same time.
                     Ok(Ok(status @ HostKeyStatus::Changed { .. }))

@@ -85,24 +85,24 @@ impl DeleteDialog {
             }
             Ok(RunResponse::Deleted(count)) => {
                 let files = counted(usize::try_from(*count).unwrap_or(usize::MAX), "file");
-                ControlFlow::Break(format!("{} is deleted: {files}", self.title))
+                ControlFlow::Break(format!("{} deleted: {files}", self.title))
             }
             Ok(_) => ControlFlow::Continue(None),
-            Err(error) => ControlFlow::Break(format!("{} is not deleted: {error}", self.title)),
+            Err(error) => ControlFlow::Break(format!("{} was not deleted: {error}", self.title)),
         })
     }
 
     pub(crate) fn lines(&self, width: u16, max_lines: usize) -> Vec<Line> {
         let DeleteStep::Confirm(plan) = &self.step else {
             let is_listing = self.step == DeleteStep::Listing;
-            let what = if is_listing { ": asking for its files…" } else { "…" };
+            let what = if is_listing { ": listing its files…" } else { "…" };
             let text = format!("deleting {}{what}", self.title);
             return vec![Line::styled(text, Tone::Faint).truncated(width)];
         };
         let count = usize::try_from(plan.count).unwrap_or(usize::MAX);
         let units = Units::default();
         let (files, size) = (counted(count, "file"), units.amount(plan.bytes));
-        let question = format!("delete run {}? {files}, {size}, for good", self.title);
+        let question = format!("delete run {} for good? {files}, {size}", self.title);
         let mut lines = vec![
             Line::styled(question, Tone::Warn).text("  Enter deletes, Esc cancels", Tone::Faint),
             Line::styled("in ", Tone::Faint).text(&*plan.folder, Tone::Strong),

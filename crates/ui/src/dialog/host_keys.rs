@@ -71,8 +71,8 @@ impl HostKeyDialog {
         if unknown.is_empty() {
             let node = selected.and_then(|name| context.view.fleet.node(name));
             return Err(node.and_then(|node| unacceptable(&node.link)).map_or_else(
-                || "no host key is unknown here".to_owned(),
-                |kind| format!("{}: such a key is never accepted here", kind.label()),
+                || "no host here has an unknown key".to_owned(),
+                |kind| format!("{}: gtop never accepts such a key here", kind.label()),
             ));
         }
         Ok(Self {
@@ -154,7 +154,7 @@ impl HostKeyDialog {
             HostKeyAnswer::Fingerprints(_) if accepted.is_empty() => {
                 let which =
                     if self.question.unknown.len() == 1 { "this host" } else { "these hosts" };
-                format!("no key of {which} has that fingerprint: nothing is accepted")
+                format!("no key of {which} has that fingerprint; nothing was accepted")
             }
             HostKeyAnswer::Yes | HostKeyAnswer::Fingerprints(_) => {
                 self.step = HostKeyStep::Storing;
@@ -174,7 +174,7 @@ impl HostKeyDialog {
         match reply {
             HostKeyReply::Fetched(question) if question == HostKeyQuestion::default() => {
                 self.step = HostKeyStep::Asking;
-                return ControlFlow::Break("the host keys are known now; connecting".to_owned());
+                return ControlFlow::Break("all host keys are known now; connecting".to_owned());
             }
             HostKeyReply::Fetched(question) => self.question = question,
             HostKeyReply::NotStored(why) => return ControlFlow::Break(why),
@@ -189,8 +189,8 @@ impl HostKeyDialog {
                         return ControlFlow::Break(format!("{stored}; connecting"));
                     }
                     0 => format!("{stored}; connecting"),
-                    1 => format!("{stored}; 1 host is left"),
-                    left => format!("{stored}; {left} hosts are left"),
+                    1 => format!("{stored}; 1 host left"),
+                    left => format!("{stored}; {left} hosts left"),
                 };
                 self.note = Some((note, Tone::Strong));
             }
@@ -241,13 +241,13 @@ impl HostKeyDialog {
 
     fn question_text(&self) -> String {
         match self.question.unknown.as_slice() {
-            [] if self.stored > 0 => "every host is answered".to_owned(),
-            [] => "there is no key to ask about".to_owned(),
+            [] if self.stored > 0 => "all hosts have been answered".to_owned(),
+            [] => "there are no keys to ask about".to_owned(),
             [host] if host.is_gateway => {
                 format!("the gateway {} is not known: is it the right machine?", host.name)
             }
             [host] => format!("{} is not known: is it the right machine?", host.name),
-            hosts => format!("{} hosts are not known: the right machines?", hosts.len()),
+            hosts => format!("{} hosts are not known: are they the right machines?", hosts.len()),
         }
     }
 
@@ -383,7 +383,7 @@ mod tests {
         for (typed, note) in [
             ("y", "please type yes, no or a fingerprint"),
             ("", "please type yes, no or a fingerprint"),
-            ("SHA256:gpu01", "no key of this host has that fingerprint: nothing is accepted"),
+            ("SHA256:gpu01", "no key of this host has that fingerprint; nothing was accepted"),
         ] {
             assert_eq!(accepted(answer(&mut dialog, typed)), [""; 0]);
             assert!(text(&dialog, 20).contains(note), "{note}");
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(dialog.on_reply(stored), ControlFlow::Continue(()));
         let shown = text(&dialog, 20);
         assert!(shown.contains("gpu02 is not known"), "{shown}");
-        assert!(shown.contains("2 host keys stored; 1 host is left"), "{shown}");
+        assert!(shown.contains("2 host keys stored; 1 host left"), "{shown}");
         assert_eq!(accepted(answer(&mut dialog, "yes")), ["SHA256:gpu02/ssh-ed25519"]);
         let stored = HostKeyReply::Stored(1, HostKeyQuestion::default());
         let end = ControlFlow::Break("3 host keys stored; connecting".to_owned());
@@ -472,7 +472,7 @@ mod tests {
         };
         let mut dialog = asking(&[], vec![refused()]);
         let shown = text(&dialog, 20);
-        for part in ["there is no key to ask about", "has changed", "ask the administrator"] {
+        for part in ["there are no keys to ask about", "has changed", "ask the administrator"] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
         assert!(!dialog.is_typing());

@@ -246,7 +246,7 @@ impl OutputDialog {
                 break (at, offset, file);
             }
             if !search.wrap(length) {
-                let text = format!("{:?} is not found", search.pattern);
+                let text = format!("{:?} not found", search.pattern);
                 self.notice = Some((text, Tone::Warn));
                 return None;
             }
@@ -272,8 +272,8 @@ impl OutputDialog {
         let hit = found.filter(|offset| range.contains(offset));
         if let Some(position) = hit.and_then(|offset| self.document.position_of(file, offset)) {
             search.at = None;
-            let around = if search.is_backwards { "the end" } else { "the beginning" };
-            let text = format!("searched on from {around}");
+            let around = if search.is_backwards { "end" } else { "beginning" };
+            let text = format!("search continued from the {around}");
             self.notice = search.has_wrapped.then_some((text, Tone::Faint));
             (self.top, self.hit) = (position, Some(position));
             // The line of the match begins before it.
@@ -405,14 +405,17 @@ impl OutputDialog {
             self.document.forget(index);
             self.document.append(index, 0..growth.size);
             self.top = self.top.min(self.document.length());
-            self.notice = Some((format!("{} was emptied; it begins anew", file.path), Tone::Warn));
+            self.notice =
+                Some((format!("{} was emptied; showing its new content", file.path), Tone::Warn));
         } else {
             self.document.append(index, before..growth.size);
         }
         self.document.add(index, growth.from, &growth.data);
         if growth.is_rotated {
-            let text =
-                format!("{} is another file now; open the output again to read it", file.path);
+            let text = format!(
+                "{} was replaced by another file; open the output again to read it",
+                file.path
+            );
             self.notice = Some((text, Tone::Warn));
         }
         None
@@ -625,7 +628,7 @@ mod tests {
         let mut dialog = opened();
         dialog.move_by(Movement::Home);
         let (plain, from_top, from_end) =
-            (String::new(), "searched on from the beginning", "searched on from the end");
+            (String::new(), "search continued from the beginning", "search continued from the end");
         assert_eq!(search(&mut dialog, "needle", false), (Some(2), plain.clone()));
         // Not the second one of the same line, although the text ends on the screen.
         assert_eq!(search(&mut dialog, "needle", false), (Some(15), plain.clone()));
@@ -633,7 +636,7 @@ mod tests {
         assert_eq!(search(&mut dialog, "needle", true), (Some(22), from_end.to_owned()));
         assert_eq!(search(&mut dialog, "needle", true), (Some(2), plain.clone()));
         assert_eq!(search(&mut dialog, "a ", true), (Some(0), from_end.to_owned()));
-        let missing = (Some(0), "\"nothing\" is not found".to_owned());
+        let missing = (Some(0), "\"nothing\" not found".to_owned());
         for is_backwards in [false, true] {
             assert_eq!(search(&mut dialog, "nothing", is_backwards), missing);
         }
@@ -651,7 +654,7 @@ mod tests {
         let run = RunId { folder: "runs".into(), name: "train".into() };
         let mut dialog = OutputDialog::new(run, "train".into());
         for is_backwards in [false, true] {
-            assert_eq!(search(&mut dialog, "x", is_backwards), (None, "\"x\" is not found".into()));
+            assert_eq!(search(&mut dialog, "x", is_backwards), (None, "\"x\" not found".into()));
         }
     }
 }

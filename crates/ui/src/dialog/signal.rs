@@ -119,7 +119,7 @@ impl SignalDialog {
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
                 let except = match self.hidden {
                     0 => String::new(),
-                    count => format!(", not to {count} filtered out"),
+                    count => format!(", leaving out {count} hidden by the filter"),
                 };
                 let question = format!("send {} to {targets_text}{except}?", signal.name());
                 Line::styled(question, Tone::Warn).text("  Enter sends, Esc cancels", Tone::Faint)
@@ -148,7 +148,7 @@ impl SignalDialog {
             last += 1;
         }
         if last - viewport.top < count && lines.len() < max_lines {
-            let text = format!("{}–{last} of {count}; ↑ ↓ scrolls", viewport.top + 1);
+            let text = format!("{}–{last} of {count}; ↑ ↓ scroll", viewport.top + 1);
             lines.push(Line::styled(text, Tone::Faint).truncated(width));
         }
         lines
@@ -186,7 +186,9 @@ impl SignalDialog {
                         let user = target.user.as_deref().unwrap_or(UNKNOWN);
                         (format!("{user}'s, signalled as root"), Tone::Bad)
                     }
-                    (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
+                    (None, Some(false)) => {
+                        ("not yours; only root may signal it".to_owned(), Tone::Warn)
+                    }
                     (None, Some(true) | None) => (String::new(), Tone::Plain),
                 }
             }

@@ -246,14 +246,15 @@ impl VariablesDialog {
                 if !self.written.contains(name) {
                     self.written.push(Arc::clone(name));
                 }
-                (format!("{name} is written"), Tone::Low)
+                (format!("{name} written"), Tone::Low)
             }
-            Ok(_) => (format!("{name} is written"), Tone::Low),
+            Ok(_) => (format!("{name} written"), Tone::Low),
             Err(RunRequestError::Conflict) => {
-                let text = "someone else has changed the file meanwhile; nothing was written, look at the values";
+                let text =
+                    "someone else has changed the file; nothing was written, check the values";
                 (text.to_owned(), Tone::Bad)
             }
-            Err(error) => (format!("{name} is not written: {error}"), Tone::Bad),
+            Err(error) => (format!("{name} was not written: {error}"), Tone::Bad),
         });
         Some(ControlFlow::Continue(None))
     }
@@ -320,7 +321,7 @@ impl VariablesDialog {
             Acknowledgement::Done if is_written => ("taken over by the job", Tone::Low),
             Acknowledgement::Pending => ("pending", Tone::Warn),
             Acknowledgement::NotTold if is_written => {
-                ("written; this job does not acknowledge", Tone::Faint)
+                ("written; this job does not confirm it", Tone::Faint)
             }
             Acknowledgement::Done | Acknowledgement::NotTold => return line,
         };

@@ -59,7 +59,7 @@ impl CompletionMenu {
     pub(super) fn lines(&self, width: u16, max_lines: usize) -> Vec<Line> {
         let Completions { words, more, note, .. } = &self.completions;
         if words.is_empty() {
-            let text = note.as_deref().unwrap_or("no completion here");
+            let text = note.as_deref().unwrap_or("no completions here");
             return vec![Line::styled(text, Tone::Faint).truncated(width)];
         }
         let widest = words.iter().map(|one| width_of(&one.word)).max().unwrap_or_default();

@@ -333,13 +333,11 @@ const EVERYWHERE: &[Binding] = bindings! {
     "explain" "i" => Action::Explain,
         "explain the row: each number, each note and what to do about it", "explain";
     "next-problem" "!" => Action::NextProblem,
-        "move to the sickest node, then to the next one", "problem";
+        "move to the sickest node, then to the next one", "worst";
     "filter" "/" => Action::Filter,
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),
         "sort nodes, jobs, processes or users by a column", "sort";
-    "copy" "y" => Action::Copy,
-        "copy the node set, the devices or the remedy of the row", "copy";
     "sort-pid" "" => sort_by("pid"),
         "sort processes by PID";
     "sort-cpu" "" => sort_by("pcpu"),
@@ -360,6 +358,8 @@ const EVERYWHERE: &[Binding] = bindings! {
         "refresh everything and reconnect nodes that are down", "retry";
     "signals" "F9" => Action::Processes(ProcessAction::Signals),
         "send a signal to the selected process or the tagged ones";
+    "copy" "y" => Action::Copy,
+        "copy what is under the cursor: nodes, devices, a remedy, a job id, a PID", "copy";
     "help" "h ? F1" => Action::Help,
         "this help", "help";
     "quit" "q Q F10" => Action::Quit,

@@ -15,7 +15,7 @@ use crate::widgets::table::Fade;
 use gtop_fleet::Node;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::metrics::{self, DeviceChart};
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 use gtop_model::Device;
 
 /// Width of a value in front of a graph.
@@ -152,7 +152,7 @@ pub(crate) fn lines(
     if !lines.is_empty() {
         let mut ticks = Line::new();
         if grid.metrics < charted.len() {
-            let text = format!("{} of {} metrics", grid.metrics, charted.len());
+            let text = format!("{} of {}", grid.metrics, counted(charted.len(), "metric"));
             ticks = ticks.text(text, Tone::Faint);
         }
         let axis = graph.time_axis(&newest_label(node, node.taken_at(), context.view.now));

@@ -18,7 +18,7 @@ use gtop_fleet::insight::node_status::{device_label, model_name};
 use gtop_fleet::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Metric, Node, StateReason, Totals};
-use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::text::{UNKNOWN, counted, width_of};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, Percent, Reason, Throttle, Watts};
 
@@ -153,7 +153,7 @@ impl<'a> DeviceTable<'a> {
             let slices = row.device.filter(|_| util.is_none());
             let slices = slices.and_then(|(_, device)| table.node.slices_in_use(&device.uuid));
             if let Some((used, count)) = slices {
-                let text = format!("{used}/{count} slices used");
+                let text = format!("{used}/{} used", counted(count, "slice"));
                 let is_fitting = width_of(&text) <= place.width;
                 return if is_fitting { text } else { format!("{used}/{count} used") }.into();
             }

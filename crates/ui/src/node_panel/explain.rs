@@ -268,7 +268,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         }
         Link::Down { retry_at: None, .. } => Some("when R is pressed".to_owned()),
         Link::Down { .. } => Some("now".to_owned()),
-        Link::Opening { attempt } => Some(format!("now, for the {attempt}. time")),
+        Link::Opening { attempt } => Some(format!("now, attempt {attempt}")),
         Link::Idle | Link::Up => None,
     };
     let (last, meaning) = match seen {
@@ -282,7 +282,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
     let tried = node.fault().map(|fault| Fact::known("tried", fault.message(), "what failed last"));
     let way = way.map(|way| Fact::known("reached by", way, "the way of the last connection"));
     let next = next.map(|next| {
-        Fact::known("next try", next, "gtop tries again by itself, unless it waits for R")
+        Fact::known("next try", next, "gtop retries automatically; if it does not, press R")
     });
     let state = Fact::known("state", state, "");
     let seen = Fact::known("last seen", last, meaning);
@@ -298,8 +298,11 @@ fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
             (None, None) => "never".to_owned(),
         };
         let meaning = match (&state.fault, &state.absent) {
-            (Some(fault), _) if fault.message.is_empty() => fault.kind.label().to_owned(),
-            (Some(fault), _) => format!("{}: {}", fault.kind.label(), fault.message),
+            (Some(fault), _) => {
+                let text = fault.kind.text(&state.source, None);
+                let colon = if fault.message.is_empty() { "" } else { ": " };
+                format!("{text}{colon}{}", fault.message)
+            }
             (None, Some(why)) => why.to_string(),
             (None, None) => format!("asked every {}", interval(state.interval)),
         };

@@ -16,7 +16,7 @@ use gtop_fleet::insight::node_status::{
 };
 use gtop_fleet::insight::{FleetView, RowId, process_rows};
 use gtop_fleet::{Metric, Node};
-use gtop_local::text::width_of;
+use gtop_local::text::{match_verb, width_of};
 use gtop_local::time::format_age;
 use gtop_model::{SudoState, TransportKind};
 
@@ -299,8 +299,7 @@ fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
     let (all, matching) = (node.units().count(), fleet_view.matching_devices(node));
     let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
     fewer.map_or_else(Line::new, |count| {
-        let verb = if count == 1 { "matches" } else { "match" };
-        Line::styled(format!("{count} of {all} {verb}  "), Tone::Strong)
+        Line::styled(format!("{count} of {all} {}  ", match_verb(count)), Tone::Strong)
     })
 }
 

@@ -10,8 +10,8 @@ use gtop_local::time::Timestamp;
 
 const NOT_A_TIME: &str = "not a time: write 14:05, -3m, +10s or 2026-11-24 14:05";
 const NOT_A_TIME_OF_DAY: &str = "no such time of day: write 14:05 or 14:05:30";
-const NOT_A_DISTANCE: &str = "not a distance: write -3m, +10s or -1h30m, with d, h, m and s";
-const OUT_OF_RANGE: &str = "no calendar reaches that far";
+const NOT_A_DISTANCE: &str = "not an offset: write -3m, +10s or -1h30m, with d, h, m and s";
+const OUT_OF_RANGE: &str = "that is too far from now";
 
 /// What a time is relative to.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::action::{JobAction, RowAction};
+use crate::clipboard::{self, Clip};
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
@@ -118,6 +119,16 @@ impl ViewState for State {
             None if self.is_open => Err("no job is selected".to_owned()),
             None => Err("there are no jobs".to_owned()),
         }
+    }
+
+    /// Returns what can be copied of the node under the cursor of the table, or else of the job.
+    fn clips(&self, context: RenderContext<'_>, shared: &Shared) -> Vec<Clip> {
+        let node = shared.selection.node(context.view).filter(|_| self.is_in_table());
+        if let Some(node) = node {
+            return clipboard::of_node(context.view, node);
+        }
+        let job = self.selected_job(context, &shared.selection);
+        job.map_or_else(Vec::new, |job| clipboard::of_job(context.view, &job))
     }
 
     fn prepare(&mut self, context: RenderContext<'_>, shared: &mut Shared, size: Size) {

@@ -284,10 +284,10 @@ fn summary_line(fleet_view: &FleetView) -> Line {
     let failing = nodes_of(|severity| severity == Severity::Error);
     let others = nodes_of(|severity| severity != Severity::Error);
     let others = others.difference(&failing).count();
-    let kinds = counted(fleet_view.shown_problems().len(), "kind");
+    let problems = counted(fleet_view.shown_problems().len(), "problem");
     let all = counted(fleet_view.count(), "node");
     let tone = if failing.is_empty() { Tone::Faint } else { Tone::Bad };
-    let line = Line::styled(format!("{kinds} · "), Tone::Faint)
+    let line = Line::styled(format!("{problems} · "), Tone::Faint)
         .text(format!("{} of {all} with failures", failing.len()), tone);
     if others == 0 {
         return line;

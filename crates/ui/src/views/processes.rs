@@ -1,13 +1,14 @@
 //! The process view: processes on devices, their trees, environments, graphs and signals.
 
 use crate::action::{ProcessAction, RowAction};
+use crate::clipboard::{self, Clip};
 use crate::display_options::Density;
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::{self, explain};
 pub use crate::process_order::sort_columns;
-use crate::process_row::ProcessRow;
+use crate::process_row::{ProcessEntry, ProcessRow};
 use crate::process_target::{ProcessTarget, SignalTargets, refusal};
 use crate::render_context::{RenderContext, Size};
 use crate::request::{NodeReply, NodeRequest};
@@ -130,6 +131,17 @@ impl ViewState for State {
         let key = (&*entry.used.device, entry.used.pid);
         explain::process(context, entry.node, key, facts)
             .ok_or_else(|| "the process has ended".to_owned())
+    }
+
+    /// Returns what can be copied of the process of the page, or of the one under the cursor.
+    fn clips(&self, context: RenderContext<'_>, _: &Shared) -> Vec<Clip> {
+        let target = if self.is_on_table() {
+            let row = self.rows.list.get(self.find_cursor().unwrap_or(0));
+            row.and_then(ProcessRow::entry).and_then(ProcessEntry::target)
+        } else {
+            self.selected(context).ok()
+        };
+        target.map_or_else(Vec::new, |target| clipboard::of_process(&target))
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
@@ -434,9 +446,8 @@ impl State {
         let mut listed: Vec<ProcessTarget> = self.tags.values().cloned().collect();
         listed.retain(|target| !self.is_hidden(target, context.view));
         if listed.is_empty() {
-            return Err(
-                "the filter hides all tagged processes; change it, or untag them".to_owned()
-            );
+            return Err("the filter hides all tagged processes; change the filter, or untag them"
+                .to_owned());
         }
         let hidden = self.tags.len() - listed.len();
         Ok(SignalTargets { listed, hidden })

@@ -204,7 +204,8 @@ impl State {
                     self.rows.iter().filter(|row| row.process.is_none() && row.run.is_running());
                 let targets: Vec<_> = running.filter_map(|row| target(row).ok()).collect();
                 let targets = Some(targets).filter(|targets| !targets.is_empty());
-                let targets = targets.ok_or("no shown run is known to be running".to_owned());
+                let targets =
+                    targets.ok_or("none of the runs shown is known to be running".to_owned());
                 return Effect::signal(context, None::<Signal>, targets);
             }
             (RunAction::Signal, Some(_)) => {
@@ -228,7 +229,7 @@ impl State {
             }
             (RunAction::Delete, Some(run)) => {
                 if let Some(obstacle) = run.deletion_obstacle() {
-                    return Effect::Message(format!("{} is not deleted: {obstacle}", run.title()));
+                    return Effect::Message(format!("{} was not deleted: {obstacle}", run.title()));
                 }
                 return Effect::OpenDialog(Dialog::Delete(Box::new(DeleteDialog::new(&run))));
             }
@@ -292,7 +293,7 @@ impl State {
             let text = if let Liveness::Elsewhere(host) = &row.run.liveness {
                 format!("{host} is not watched; name it on the command line to see its node")
             } else {
-                "the run does not tell its host".to_owned()
+                "the run does not say which host it runs on".to_owned()
             };
             return Effect::Message(text);
         };

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::action::RowAction;
+use crate::clipboard::{self, Clip};
 use crate::drawn_view::DrawnView;
 use crate::effect::Effect;
 use crate::input::Click;
 use crate::node_panel::explain;
+use crate::process_target::ProcessTarget;
 use crate::render_context::{RenderContext, Size};
 use crate::view_state::{Explained, Shared, UnfoldingList, ViewState};
 use crate::widgets::column_spec::ColumnGroup;
@@ -84,11 +86,32 @@ impl ViewState for State {
             let now = Some(context.view.now);
             return Ok(Explanation::new(title).with_numbers(source, now, facts));
         }
-        let node = row.node(context).ok_or("the node is gone")?;
+        let node = row.node(context).ok_or("the node is no longer monitored")?;
         Ok(match &row.row_id {
             Some(row_id) => explain::row(context, node, row_id),
             None => explain::node_alone(context, node),
         })
+    }
+
+    /// Returns what can be copied of the user, the process or the node of the row.
+    fn clips(&self, context: RenderContext<'_>, _: &Shared) -> Vec<Clip> {
+        let Some(row) = self.rows.list.get(self.position(context)) else { return Vec::new() };
+        let Some(node) = row.node(context) else {
+            let mut users = context.view.users().entries.iter();
+            let usage = users.find(|(user, _)| *user == row.user);
+            return usage.map_or_else(Vec::new, |(user, usage)| {
+                clipboard::of_user(context.view, user, usage)
+            });
+        };
+        let process = match row.kind {
+            UserRowKind::Process(at) => node.uses.get(at),
+            UserRowKind::User | UserRowKind::Idle(_) | UserRowKind::Node(_) => None,
+        };
+        let target = process.and_then(|used| ProcessTarget::find(node, used.pid, None));
+        target.map_or_else(
+            || clipboard::of_node(context.view, node),
+            |target| clipboard::of_process(&target),
+        )
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {

@@ -117,7 +117,7 @@ async fn explain(wanted: &str) -> MissingReason {
     };
     match fate_from_scontrol(wanted).await {
         Some(JobFate::Listed(words)) => {
-            let text = format!("job {shown} {words}; the other options leave it out");
+            let text = format!("job {shown} {words}; the other options exclude it");
             MissingReason { text, is_final: false }
         }
         Some(JobFate::Ended(outcome)) => MissingReason::ended(&shown, outcome),
@@ -145,7 +145,9 @@ fn missing_part(records: &str, wanted: &str) -> Option<String> {
         (true, true, _) => {
             format!("job array {base} {words}; it has no task {part} that runs or waits")
         }
-        (true, false, _) => format!("job {base} {words}; it is no array, and has no task {part}"),
+        (true, false, _) => {
+            format!("job {base} {words}; it is not an array, and has no task {part}")
+        }
         (false, _, true) => {
             format!(
                 "heterogeneous job {base} {words}; it has no component {part} that runs or waits"
@@ -312,7 +314,9 @@ mod tests {
         );
         assert_eq!(
             part("4", "4_1"),
-            text("job 4 is running in partition gpu, of bob; it is no array, and has no task 1")
+            text(
+                "job 4 is running in partition gpu, of bob; it is not an array, and has no task 1"
+            )
         );
         assert_eq!(
             part("6 HetJobId=6 HetJobOffset=0", "6+5"),

@@ -14,7 +14,7 @@ use super::gres::requested_devices;
 use super::job_state::job_state;
 use super::time_format::{parse_duration, parse_time};
 use crate::scheduler::JobFilter;
-use gtop_local::text::{sanitize, sanitize_shared};
+use gtop_local::text::{counted, sanitize, sanitize_shared};
 use gtop_model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, nodeset};
 
 /// Maximum number of jobs.
@@ -129,11 +129,11 @@ pub(super) fn parse(output: &str, boundary: &str, is_cut: bool) -> Queue {
     if is_more {
         let kept = queue.jobs.len();
         queue.notes.push(format!(
-            "only the first {kept} jobs are shown; narrow the list with --partition or --account"
+            "only the first {kept} jobs are shown; narrow the list down with --partition or --account"
         ));
     }
     if unparsed > 0 {
-        queue.notes.push(format!("{unparsed} lines of squeue could not be parsed"));
+        queue.notes.push(format!("{} of squeue could not be parsed", counted(unparsed, "line")));
     }
     if let Some(first) = rejected.first() {
         let others = rejected.len() - 1;
@@ -481,7 +481,7 @@ mod tests {
         }
         let odd = format!("\u{1e}{MARK}\u{1f}x\u{1f}y\u{1e}{MARK}");
         let queue = parse(&odd, MARK, false);
-        assert_eq!(queue.notes, ["1 lines of squeue could not be parsed"]);
+        assert_eq!(queue.notes, ["1 line of squeue could not be parsed"]);
         assert!(queue.is_partial);
     }
 

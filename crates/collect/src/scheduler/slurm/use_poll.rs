@@ -99,7 +99,7 @@ impl UsePoll {
     /// Returns a note if what is known of the devices in use is missing, old or not complete.
     pub(super) fn note(&self, now: Timestamp) -> Option<String> {
         if self.last.is_truncated {
-            return Some(format!("{NOT_ALL_NODES}; of some it is not known what jobs have there"));
+            return Some(format!("{NOT_ALL_NODES}; on some it is not known what jobs have"));
         }
         let error = self.error.as_ref()?;
         let what = match self.last.at {

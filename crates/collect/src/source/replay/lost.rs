@@ -32,8 +32,8 @@ impl LostLines {
     pub fn text(&self) -> Option<String> {
         let parts = match self.groups {
             0 => return None,
-            1 => "a damaged part is passed over".to_owned(),
-            count => format!("{count} damaged parts are passed over"),
+            1 => "a damaged part is skipped".to_owned(),
+            count => format!("{count} damaged parts are skipped"),
         };
         let missing = format_duration(self.duration());
         Some(format!(
@@ -57,10 +57,10 @@ mod tests {
         assert_eq!(all.text(), None);
         all.merge(lost(&[(10, 12)]));
         let text = all.text().unwrap();
-        assert!(text.starts_with("a damaged part is passed over: 2s are missing"), "{text}");
+        assert!(text.starts_with("a damaged part is skipped: 2s are missing"), "{text}");
         all.merge(lost(&[(10, 12), (20, 23)]));
         assert_eq!(all, lost(&[(10, 12), (20, 23)]));
         let text = all.text().unwrap();
-        assert!(text.starts_with("2 damaged parts are passed over: 5s are missing"), "{text}");
+        assert!(text.starts_with("2 damaged parts are skipped: 5s are missing"), "{text}");
     }
 }

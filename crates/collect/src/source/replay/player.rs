@@ -24,7 +24,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_millis(250);
 
 /// The text for a time between two spans.
-const IN_GAP: &str = "nothing is recorded at that time: this is the nearest one that is";
+const IN_GAP: &str = "nothing is recorded at that time: this is the nearest recorded moment";
 
 /// What a screen needs of a playback.
 #[derive(Debug)]

@@ -119,9 +119,8 @@ impl Known {
         if offers_login_without_key(offers) {
             return self.log_in().then([self.allow_keys().or()]);
         }
-        let kerberos = offers_method(offers, "gssapi-with-mic").then(|| {
-            Step::run("get a ticket of Kerberos, and set GSSAPIAuthentication yes", "kinit")
-        });
+        let kerberos = offers_method(offers, "gssapi-with-mic")
+            .then(|| Step::run("get a Kerberos ticket, and set GSSAPIAuthentication yes", "kinit"));
         let hosts = offers_method(offers, "hostbased").then(|| {
             let words = format!(
                 "ask the administrator of {} to accept logins from this machine (HostbasedAuthentication), and the one \

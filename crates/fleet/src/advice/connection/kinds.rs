@@ -63,7 +63,7 @@ pub(super) fn of_kind(kind: FaultKind, nodes: &str, destination: &str, reader: R
         }
         FaultKind::NoJob if !reader.has_keys() => "run a job there: gtop --slurm watches its nodes",
         FaultKind::NoJob => {
-            "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) or on R"
+            "gtop retries every few minutes, and immediately when a job of yours starts there (gtop --slurm) or you press R"
         }
         FaultKind::FileLimit => FILE_LIMIT,
         FaultKind::PageNotReached => PAGE_NOT_REACHED,

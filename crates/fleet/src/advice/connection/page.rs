@@ -14,12 +14,14 @@ pub(super) fn of_page(fault: &ScrapeFault) -> Advice {
         ScrapeFault::NameNotFound => "check the spelling of the host in the address of the page",
         ScrapeFault::Refused { .. } | ScrapeFault::Lost { .. } => PAGE_NOT_REACHED,
         ScrapeFault::TimedOut { .. } => {
-            "check that the exporter runs on the host, and that no firewall is before it; or raise --connect-timeout"
+            "check that the exporter runs on the host, and that no firewall blocks it; or raise --connect-timeout"
         }
         ScrapeFault::Late { .. } => {
-            "raise --connect-timeout, or turn off the collectors of the exporter that take long"
+            "raise --connect-timeout, or turn off the slow collectors of the exporter"
         }
-        ScrapeFault::BrokenOff => "look at the log of the exporter, and of a proxy before it",
+        ScrapeFault::BrokenOff => {
+            "look at the logs of the exporter and of any proxy in front of it"
+        }
         ScrapeFault::Status { status: 401 | 403 | 407, .. } => {
             "gtop sends no login: let the exporter serve this machine without one, or give the host itself, to watch it over SSH"
         }
@@ -30,17 +32,17 @@ pub(super) fn of_page(fault: &ScrapeFault) -> Advice {
             "correct what follows the ? of the address; if the port wants TLS (https://), which gtop does not speak, give the host itself, to watch it over SSH"
         }
         ScrapeFault::Status { status: 500..=599, .. } => {
-            "look at the log of the exporter, or of a proxy before it: it cannot serve the page now"
+            "look at the logs of the exporter and of any proxy in front of it: the page cannot be served now"
         }
         ScrapeFault::Status { .. } => "check the path: most exporters serve their page at /metrics",
         ScrapeFault::TooLarge => {
-            "give the page of one exporter, or turn off the collectors of it that nobody reads"
+            "give the page of one exporter, or turn off those of its collectors that nobody reads"
         }
         ScrapeFault::NotHttp | ScrapeFault::Closed => {
             "check the port; if it speaks TLS (https://), let the exporter serve without it, or give the host itself, to watch it over SSH"
         }
         ScrapeFault::Compressed { .. } => {
-            "let the server send the page as it is: gtop asks for that"
+            "let the server send the page uncompressed, as gtop requests"
         }
         ScrapeFault::NotText | ScrapeFault::OtherFamilies { .. } => PAGE_NOT_READABLE,
         ScrapeFault::OnlyPage => "give the host itself, to reach it over SSH",

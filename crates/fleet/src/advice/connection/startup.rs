@@ -14,10 +14,10 @@ pub fn of_slow_shell(known: &Known) -> Advice {
 pub(super) fn of_command(cause: LoaderCause, reader: Reader) -> Advice {
     let words = match cause {
         LoaderCause::Waiting | LoaderCause::Slow if !reader.is_served() => {
-            "run the command of --exec by hand, to see what it waits for"
+            "run the command of --exec by hand, to see what it is waiting for"
         }
         LoaderCause::Waiting | LoaderCause::Slow => {
-            "run the command of --exec by hand, to see what it waits for; gtop goes on waiting"
+            "run the command of --exec by hand, to see what it is waiting for; gtop keeps waiting"
         }
         LoaderCause::CannotRun => "install what the message names on the node",
         LoaderCause::ReadsInput
@@ -74,7 +74,7 @@ impl Known {
             LoaderCause::Waiting => Advice::words(format!(
                 "{}the login shell is slow, or a login file such as ~/.bashrc waits for something to be typed (let it do so \
                  only when interactive: case $- in *i*) ... ;; esac)",
-                if self.reader.is_served() { "gtop goes on waiting: " } else { "" }
+                if self.reader.is_served() { "gtop keeps waiting: " } else { "" }
             ))
             .then([Step::run("see how long it takes", format!("time ssh {destination} true"))]),
             LoaderCause::Slow => self.slow_shell().into(),
@@ -108,7 +108,7 @@ impl Known {
     }
 
     pub(super) fn slow_shell(&self) -> Step {
-        let words = "the login shell is slow: see how long it takes, and what the login files there wait for";
+        let words = "the login shell is slow: see how long it takes, and what the login files there are waiting for";
         Step::run(words, format!("time ssh {} true", self.destination))
     }
 

@@ -24,7 +24,7 @@ use gtop_model::{
 /// Stands for the nodes in a remedy, so that equal events of many nodes are one.
 pub(super) const HOST: &str = "HOST";
 /// What a reboot means for its processes.
-const REBOOTED: &str = "the node has started anew: what ran there before has ended";
+const REBOOTED: &str = "the node has rebooted: whatever ran there has ended";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedEvent {
@@ -208,14 +208,18 @@ impl ChangeDetector {
             });
             match (before, now) {
                 (None | Some(SourceFaultKind::Unanswered), Some(fault)) if before != now => {
-                    let text = format!("{}: {source}", fault.label());
+                    let text = fault.text(source, None);
                     let summary = EventSummary::plain(Severity::Error, text);
                     let remedy = advice::source::of_source(fault);
-                    let summary = summary.explained("the source gives no values", remedy);
+                    let summary = summary.explained("this source provides no values", remedy);
                     self.add(MarkKind::Source, new, summary);
                 }
                 (Some(_), None) if state.fault.is_none() => {
-                    self.add_recovery(MarkKind::Over, new, format!("{source} recovered"));
+                    self.add_recovery(
+                        MarkKind::Over,
+                        new,
+                        format!("values from {} again", source.title()),
+                    );
                 }
                 (Some(_) | None, _) => {}
             }
@@ -486,7 +490,11 @@ mod tests {
         let cases: [(Change, &[&str], &[&str]); 9] = [
             (none, &[], &[]),
             (disconnect, &["silent"], &["reconnected"]),
-            (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
+            (
+                stuck,
+                &["no answer from the process list of the NVIDIA driver"],
+                &["values from the process list of the NVIDIA driver again"],
+            ),
             (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
             // An unknown value neither begins nor ends anything.
             (throttle_unknown, &[], &[]),

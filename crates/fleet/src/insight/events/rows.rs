@@ -72,7 +72,7 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         EventKind::NeedsReset => HealthReason::NeedsReset,
         EventKind::Gone => HealthReason::Gone(event.at),
         EventKind::Returned => {
-            return ("the device is known by its number as before", advice::RETURNED);
+            return ("the device has its old number again", advice::RETURNED);
         }
         EventKind::Unavailable => {
             return ("the driver cannot use the device", advice::UNAVAILABLE);

@@ -177,7 +177,7 @@ impl NodeRules<'_> {
                 DeviceFault::Lost => "lost: the driver no longer reaches it".to_owned(),
                 DeviceFault::NeedsReset => "needs a reset".to_owned(),
                 DeviceFault::NoPermission => "no permission to read it".to_owned(),
-                DeviceFault::Gone(_) => "gone: the driver does not list it any more".to_owned(),
+                DeviceFault::Gone(_) => "gone: the driver no longer lists it".to_owned(),
                 DeviceFault::Other(message) => format!("faulty: {}", text::excerpt_line(message)),
             });
         }
@@ -340,7 +340,7 @@ fn usable_vendor(device: &Device) -> Result<Vendor, String> {
         }
         // That of a partition may be made of its card's.
         Vendor::Amd if !device.uuid.starts_with("GPU-") || device.uuid.contains('/') => {
-            Err("no unique id, by which ROCR_VISIBLE_DEVICES could name it".to_owned())
+            Err("it has no unique id by which ROCR_VISIBLE_DEVICES could name it".to_owned())
         }
         // The list is meant for a shell.
         Vendor::Nvidia | Vendor::Amd if !is_plain(&device.uuid) => {

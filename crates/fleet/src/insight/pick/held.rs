@@ -82,7 +82,7 @@ impl<'a> HeldDevices<'a> {
         let is_shared = holdings.claims.iter().any(|claim| claim.may_be_shared);
         let why = match holdings.rest {
             Certainty::Certain | Certainty::Likely => "which devices it has is only likely",
-            Certainty::Disputed => "what is known of its devices contradicts itself",
+            Certainty::Disputed => "what is known of its devices is contradictory",
             Certainty::Unknown if is_shared => "several jobs may have shares of it",
             Certainty::Unknown => "its devices on this node are not known",
         };
@@ -215,7 +215,7 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
             (_, Some(_)) => return None,
         },
     };
-    Some(format!("{name} does not tell who has it: {why}"))
+    Some(format!("{name} does not say who has it: {why}"))
 }
 
 /// Returns true if the scheduler has certainly given the device to the job, and to no other: a process may use that of

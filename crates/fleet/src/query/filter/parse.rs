@@ -23,7 +23,7 @@ fn error(at: usize, message: impl Into<String>) -> FilterError {
 /// Parses a filter; the empty one has no conditions.
 pub(super) fn parse(text: &str) -> Result<Conditions, FilterError> {
     if text.len() > MAX_FILTER_LENGTH {
-        return Err(error(0, format!("filter is longer than {MAX_FILTER_LENGTH} bytes")));
+        return Err(error(0, format!("the filter is longer than {MAX_FILTER_LENGTH} bytes")));
     }
     let tokens = tokens(text)?;
     let mut terms =
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Conditions, FilterError> {
     let matched = parser.any()?;
     // Only a parenthesis ends an expression before the text does.
     if let Some(token) = parser.peek() {
-        let message = "no ( before this ); remove it, or write the word in quotes";
+        let message = "no ( before this ); remove it, or put the word in quotes";
         return Err(error(token.span.0, message));
     }
     Ok(Conditions { matched: Some(matched), negated: parser.negated })
@@ -119,7 +119,8 @@ impl<'a> Parser<'a> {
     fn enter(&mut self, token: &FilterToken) -> Result<(), FilterError> {
         (self.next, self.depth) = (self.next + 1, self.depth + 1);
         if self.depth > MAX_DEPTH {
-            let message = format!("more than {MAX_DEPTH} parentheses and negations in each other");
+            let message =
+                format!("parentheses and negations are nested more than {MAX_DEPTH} deep");
             return Err(error(token.span.0, message));
         }
         Ok(())
@@ -147,7 +148,7 @@ impl<'a> Parser<'a> {
                 error(open.span.0, "nothing between ( and )")
             }
             (_, Some(FilterToken { kind: TokenKind::Close, span, .. })) if is_open => {
-                error(span.0, "no ( before this ); remove it, or write the word in quotes")
+                error(span.0, "no ( before this ); remove it, or put the word in quotes")
             }
             (_, Some(next)) if is_open => {
                 let word = self.source(next);
@@ -315,8 +316,8 @@ mod tests {
             ("busy hot>80", 5, "hot is ambiguous; write thermal or junction"),
             ("cpu_percent>80", 0, "cpu_percent is ambiguous; write pcpu or cpu"),
             ("(free or util<10", 16, "')' is missing after \"util<10\""),
-            ("free)", 4, "no ( before this ); remove it, or write the word in quotes"),
-            (")", 0, "no ( before this ); remove it, or write the word in quotes"),
+            ("free)", 4, "no ( before this ); remove it, or put the word in quotes"),
+            (")", 0, "no ( before this ); remove it, or put the word in quotes"),
             ("a ()", 2, "nothing between ( and )"),
             ("(", 1, "nothing after (; write (free or stale)"),
             ("free or", 7, "nothing after or; write free or stale"),
@@ -334,8 +335,8 @@ mod tests {
     fn long_and_deep_filters_are_refused() {
         assert!(error_of(&"x ".repeat(40)).1.contains("terms"));
         assert!(error_of(&"x".repeat(1000)).1.contains("bytes"));
-        assert!(error_of(&"(".repeat(100)).1.contains("in each other"));
-        assert!(error_of(&"!".repeat(400)).1.contains("in each other"));
+        assert!(error_of(&"(".repeat(100)).1.contains("nested more than"));
+        assert!(error_of(&"!".repeat(400)).1.contains("nested more than"));
         assert_eq!(structure(&format!("{}x{}", "(".repeat(16), ")".repeat(16))), "x");
         // Depth is counted from the outside, not in sum.
         assert_eq!(structure(&"!(x) ".repeat(20)).matches('x').count(), 20);

@@ -87,7 +87,7 @@ impl Checklist {
     pub(super) fn lines(&self, name: &str, width: u16, max_lines: usize) -> Vec<Line> {
         let changed = match self.selected.len() {
             0 => "auto: as many as fit".to_owned(),
-            count => format!("{count} chosen; the rightmost are dropped where they do not fit"),
+            count => format!("{count} chosen; columns that do not fit are dropped from the right"),
         };
         let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.truncated(width)];

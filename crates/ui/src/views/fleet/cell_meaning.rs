@@ -57,13 +57,13 @@ impl MapCell<'_> {
                 MapMetric::Utilization if self.device.load().get().is_some() => {
                     let why =
                         self.state_reason().map_or("who has it is unknown", StateReason::text);
-                    format!("at {}, and {why}", self.utilization())
+                    format!("at {}; {why}", self.utilization())
                 }
                 MapMetric::Utilization
                 | MapMetric::Memory
                 | MapMetric::Power
                 | MapMetric::Temperature => {
-                    format!("no value of {} reported", self.metric.label())
+                    format!("{} not reported", self.metric.label())
                 }
             },
             Symbol::Idle => self.idle(),
@@ -136,7 +136,7 @@ impl MapCell<'_> {
         // Old values are drawn without colours.
         let has_letter = !matches!(self.symbol,
             Symbol::Letter(letter, _) | Symbol::Char(letter) if letter == OVERFLOW_SYMBOL.0);
-        let letter = if has_letter { "" } else { ", for which no letter is left" };
+        let letter = if has_letter { "" } else { " (all letters are taken)" };
         format!("{word} {name}{letter}")
     }
 }
@@ -190,8 +190,8 @@ mod tests {
             (MapMetric::Utilization, level, "utilization 57%"),
             (MapMetric::Temperature, level, "62° on a scale of 20° to 100°"),
             (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
-            (MapMetric::Utilization, Symbol::Char('–'), "at 57%, and who has it is unknown"),
-            (MapMetric::Memory, Symbol::Char('–'), "no value of mem reported"),
+            (MapMetric::Utilization, Symbol::Char('–'), "at 57%; who has it is unknown"),
+            (MapMetric::Memory, Symbol::Char('–'), "mem not reported"),
             (MapMetric::Utilization, Symbol::Idle, "free to use, at 57%"),
             (
                 MapMetric::Utilization,
@@ -201,7 +201,7 @@ mod tests {
             (MapMetric::Utilization, Symbol::Faulty, "its node is down"),
             (MapMetric::Owner, Symbol::Letter('A', 0), "user ada"),
             (MapMetric::Owner, Symbol::Char('A'), "user ada"),
-            (MapMetric::Owner, Symbol::Letter('#', 0), "user ada, for which no letter is left"),
+            (MapMetric::Owner, Symbol::Letter('#', 0), "user ada (all letters are taken)"),
             (MapMetric::Owner, Symbol::Idle, "no user"),
             (MapMetric::Job, Symbol::Char('*'), "several jobs"),
             (MapMetric::Job, Symbol::Letter('A', 0), "job 7"),

@@ -18,7 +18,8 @@ pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) ->
         let hidden_nodes: BTreeSet<usize> = hidden.map(|member| member.index).collect();
         let nodes = counted(hidden_nodes.len(), "node");
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
-        let text = format!("  {and}{} {more}kinds of problems on {nodes}", count - shown);
+        let problems = counted(count - shown, &format!("{more}problem"));
+        let text = format!("  {and}{problems} on {nodes}");
         lines.push(Line::styled(text, Tone::Faint).truncated(width));
     }
     lines
@@ -63,7 +64,7 @@ mod tests {
         let problems = [problem(&[0]), problem(&[1, 2]), problem(&[2]), problem(&[2])];
         let problems: Vec<&FleetProblem> = problems.iter().collect();
         let last = |problems, max_lines| lines(problems, 80, max_lines).pop().unwrap().plain_text();
-        assert_eq!(last(&problems, 2).trim_end(), "  and 3 more kinds of problems on 2 nodes");
-        assert_eq!(last(&problems[2..], 1).trim_end(), "  2 kinds of problems on 1 node");
+        assert_eq!(last(&problems, 2).trim_end(), "  and 3 more problems on 2 nodes");
+        assert_eq!(last(&problems[2..], 1).trim_end(), "  2 problems on 1 node");
     }
 }

@@ -12,7 +12,7 @@ use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::insight::users::IdleDevice;
 use gtop_fleet::{ACTIVE_PERCENT, Evidence};
-use gtop_local::text::{counted, width_of};
+use gtop_local::text::{counted, match_verb, width_of};
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Job, JobState, SchedulerWords};
 
@@ -87,7 +87,9 @@ fn size_line(summary: &JobSummary) -> Line {
     if let (Some(matching), Some(all)) = (summary.load.matching, summary.load.device_total())
         && matching < all
     {
-        return line.text(format!("{matching} of {all} devices match"), Tone::Accent);
+        let all = counted(all, "device");
+        let text = format!("{matching} of {all} {}", match_verb(matching));
+        return line.text(text, Tone::Accent);
     }
     let devices = match (summary.devices, summary.slices) {
         (devices, 0) => counted(devices, "device"),
@@ -267,13 +269,14 @@ fn idle_line(summary: &JobSummary, fleet_view: &FleetView) -> Option<Line> {
     if let Some(shares) = none_busy.filter(|_| summary.findings.is_empty()) {
         let count = shares.count;
         let reporting = if count == load.measured { "" } else { "reporting " };
+        let devices = counted(count, &format!("{reporting}device"));
         let text = match load.idle_since() {
             Some((since, is_lower_bound)) => {
                 let least = if is_lower_bound { "at least " } else { "" };
                 let span = format_age(now.since(since));
-                format!("none of its {count} {reporting}devices has been busy for {least}{span}")
+                format!("none of its {devices} has been busy for {least}{span}")
             }
-            None => format!("none of its {count} {reporting}devices is busy"),
+            None => format!("none of its {devices} is busy"),
         };
         return Some(Line::styled(format!("idle-held: {text}"), Tone::Warn));
     }
@@ -287,7 +290,8 @@ fn idle_line(summary: &JobSummary, fleet_view: &FleetView) -> Option<Line> {
     });
     let names = names.collect::<Vec<_>>().join(", ");
     let more = if count > MAX_IDLE_NAMES { ", …" } else { "" };
-    let line = Line::styled(format!("idle-held: {count} of {all} devices"), Tone::Warn);
+    let line =
+        Line::styled(format!("idle-held: {count} of {}", counted(all, "device")), Tone::Warn);
     Some(line.text(format!(" · {names}{more}"), Tone::Faint))
 }
 
@@ -316,7 +320,7 @@ pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
     let line = Line::styled(format!("job {}", job.shown_id), Tone::Accent)
         .gap(2)
         .text("none of its nodes match the filter", Tone::Warn)
-        .text("  → Esc clears it, ↑ ↓ go to another job", Tone::Faint);
+        .text("  → Esc clears the filter, ↑ ↓ go to another job", Tone::Faint);
     vec![line.truncated(width)]
 }
 

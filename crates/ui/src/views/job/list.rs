@@ -14,7 +14,7 @@ use crate::widgets::list::{ListCursor, Movement};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobIndex;
 use gtop_fleet::query::{SortColumn, SortOrder};
-use gtop_local::text::counted;
+use gtop_local::text::{counted, match_verb};
 use gtop_local::time::format_age;
 use gtop_model::Job;
 
@@ -295,10 +295,10 @@ fn finished_note(context: RenderContext<'_>) -> Option<Line> {
     let finished = &context.view.fleet.jobs.as_ref()?.finished;
     let error = finished.error.as_ref()?;
     let text = match finished.at {
-        None => format!("finished jobs are not known: {error}"),
+        None => format!("finished jobs are unknown: {error}"),
         Some(at) => {
             let age = format_age(context.view.now.since(at));
-            format!("finished jobs are shown as of {age} ago: {error}")
+            format!("finished jobs as of {age} ago: {error}")
         }
     };
     Some(Line::styled(text, Tone::Faint))
@@ -315,13 +315,13 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
         (format!("{} with nodes", counted(with_nodes, "job")), Tone::Strong)
     } else {
         let all = counted(fleet_view.job_index().entries.len(), "job");
-        (format!("{with_nodes} of {all} with nodes match"), Tone::Accent)
+        (format!("{with_nodes} of {all} with nodes {}", match_verb(with_nodes)), Tone::Accent)
     };
     let more = if has_more_tasks { "+" } else { "" };
     let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
     let unknown = awaited.map_or(0, |list| list.jobs_without_devices());
     let watch = context.options.scheduler.watch;
-    let unlisted = format!("known from processes; {watch} shows pending ones too");
+    let unlisted = format!("known from processes only; {watch} shows pending ones too");
     let parts = [
         (with_nodes > 0, jobs, tone),
         (pending > 0, format!("{pending}{more} pending"), Tone::Plain),

@@ -203,7 +203,7 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
 fn io_text(io: &IoCounters, units: Units) -> String {
     let [read, written, from_disk, to_disk] =
         [io.read, io.written, io.storage_read, io.storage_written].map(|bytes| units.amount(bytes));
-    format!("read {read}, wrote {written}; of it {from_disk} from disk and {to_disk} to disk")
+    format!("read {read} ({from_disk} from disk), wrote {written} ({to_disk} to disk)")
 }
 
 pub(super) const fn state_text(state: ProcessState) -> &'static str {

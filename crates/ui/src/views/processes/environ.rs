@@ -6,7 +6,7 @@ use crate::render_context::Size;
 use crate::request::NodeRequest;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::{Movement, Viewport};
-use gtop_local::text::width_of;
+use gtop_local::text::{counted, width_of};
 use gtop_model::{Environment, ProcessRequest, RequestError, Variable};
 
 #[derive(Clone, Debug)]
@@ -78,8 +78,10 @@ impl EnvironPage {
         let right = match (&self.reply, self.is_truncated) {
             (None, _) => Line::styled("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
-            (Some(Ok(_)), true) => Line::styled(format!("the first {count} variables"), Tone::Warn),
-            (Some(Ok(_)), false) => Line::styled(format!("{count} variables"), Tone::Faint),
+            (Some(Ok(_)), true) => {
+                Line::styled(format!("the first {}", counted(count, "variable")), Tone::Warn)
+            }
+            (Some(Ok(_)), false) => Line::styled(counted(count, "variable"), Tone::Faint),
         };
         let title = Line::styled("environment", Tone::Strong).gap(2);
         let room = width.saturating_sub(title.width() + right.width() + 2);

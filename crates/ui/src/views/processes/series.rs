@@ -23,7 +23,7 @@ table! {
         /// In GiB.
         HostMemory = ["HOST-MEM", "HOST-MEM"],
         /// Load of the device, in percent.
-        Load = ["SM", "TPU, all of the chip"],
+        Load = ["SM", "TPU, whole chip"],
     }
     pub(super) const ALL;
     pub(super) fn names -> [&'static str; 2];

@@ -142,6 +142,11 @@ impl State {
         }
     }
 
+    /// Returns true if there is a process, on the table or on the page.
+    pub(crate) fn has_rows(&self) -> bool {
+        !self.pages.is_empty() || !self.rows.list.is_empty()
+    }
+
     /// Returns the hint of a key on the current page, `None` if the action does nothing there.
     pub(crate) fn hint<'a>(&self, action: ProcessAction, text: &'a str) -> Option<&'a str> {
         let is_idle = (matches!(action, ProcessAction::Scope | ProcessAction::Tag)

@@ -146,7 +146,7 @@ fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Lin
     let fleet_view = context.view;
     let mut lines = Vec::new();
     if let Some((nodes, reason)) = state.rows.unknown_nodes {
-        let nodes_text = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
+        let nodes_text = counted(nodes, "node");
         lines.push(format!("device users of {nodes_text} unknown: {}", reason.text()));
     }
     if !fleet_view.filter.is_empty() {

@@ -17,7 +17,7 @@ use gtop_fleet::insight::node_status::device_label;
 use gtop_fleet::metrics::{PROCESS, help_of};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Node, Process};
-use gtop_local::text::UNKNOWN;
+use gtop_local::text::{UNKNOWN, counted};
 use gtop_local::time::{Timestamp, format_age};
 use gtop_model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
@@ -218,7 +218,8 @@ impl Tree {
             (Some(_), Some(at)) => {
                 let count = self.rows.len();
                 let prefix = if self.is_truncated { "the first " } else { "" };
-                let line = Line::styled(format!("{prefix}{count} processes"), Tone::Faint);
+                let line =
+                    Line::styled(format!("{prefix}{}", counted(count, "process")), Tone::Faint);
                 let span = now.since(at);
                 if span > REPLY_TIMEOUT {
                     line.text(format!("  {} old", format_age(span)), Tone::Warn)

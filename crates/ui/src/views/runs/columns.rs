@@ -312,7 +312,7 @@ fn note(context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
     if let Some(fault) = &row.run.fault {
         let written_at = row.run.written_at.filter(|_| row.run.progress.is_some());
         let age = written_at.map(|at| format_duration(now.since(at)));
-        let old = age.map(|age| format!("; shown as of {age} ago")).unwrap_or_default();
+        let old = age.map(|age| format!("; values from {age} ago")).unwrap_or_default();
         return (format!("progress file: {fault}{old}"), Tone::Bad);
     }
     let error = row.run.progress.as_ref().and_then(|progress| progress.error.as_deref());

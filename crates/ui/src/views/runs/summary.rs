@@ -49,7 +49,7 @@ fn counts(runs: &Runs, filter: Option<String>) -> Line {
     }
     let unread: usize = runs.list.folders.iter().map(|folder| folder.total).sum();
     if unread > total {
-        line = line.text(format!(" · {} more are not read", unread - total), Tone::Warn);
+        line = line.text(format!(" · {} more not read", unread - total), Tone::Warn);
     }
     match filter {
         Some(filter) => line.text(format!("   only {filter}"), Tone::Accent),
@@ -71,7 +71,7 @@ fn resources(context: RenderContext<'_>, runs: &Runs) -> Line {
         memory = memory.saturating_add(user.memory.0);
     }
     if hosts == 0 {
-        return Line::styled("no process is looked at", Tone::Faint);
+        return Line::styled("no processes are watched", Tone::Faint);
     }
     let cpus = limits.cpus.unwrap_or_else(|| f64::from(cpus));
     let memory = limits.ram.unwrap_or(Bytes(memory));
@@ -116,9 +116,9 @@ fn folder_faults(context: RenderContext<'_>, runs: &Runs) -> Vec<Line> {
         let age = folder.answered_at.filter(|_| is_old(folder, now)).map(|at| now.since(at));
         let old = age.map(format_age);
         let text = match (&folder.fault, old) {
-            (Some(fault), Some(age)) => format!("{fault}; shown as of {age} ago"),
+            (Some(fault), Some(age)) => format!("{fault}; values from {age} ago"),
             (Some(fault), None) => fault.to_string(),
-            (None, Some(age)) => format!("does not answer; shown as of {age} ago"),
+            (None, Some(age)) => format!("does not answer; values from {age} ago"),
             (None, None) => return None,
         };
         Some(Line::styled(format!("{}: ", folder.label), Tone::Strong).text(text, Tone::Warn))
