@@ -162,7 +162,8 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
 fn problems(fleet: &Fleet, now: Timestamp) -> String {
     let mut text = Vec::new();
     let selection = DisplaySelection::default();
-    write_problems(&mut text, &FleetView::printed(fleet.clone(), now, &selection)).unwrap();
+    let fleet_view = FleetView::printed(fleet.clone(), now, &selection);
+    write_problems(&mut text, &fleet_view, fleet.nodes.len()).unwrap();
     String::from_utf8(text).unwrap()
 }
 

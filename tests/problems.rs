@@ -60,12 +60,14 @@ fn words_of(command: &str) -> Vec<String> {
 fn nodes_that_match_a_filter_and_have_no_problem_are_said_to_have_none() {
     let output = gtop(&["--demo=12", "--seed", "1", "--filter", "node=gpu01"]);
     assert_eq!((output.status.code(), &*text(&output)), (Some(0), NO_PROBLEM));
+    let output = gtop(&["--demo=12", "--seed", "1", "--filter", "node=gpu99"]);
+    assert_eq!(text(&output), "no node matches the filter\n");
     let output = gtop(&["--demo=12", "--seed", "1", "--filter", "node=gpu12"]);
     assert_eq!(values(&text(&output), "connection refused", "nodes"), ["gpu12"]);
     assert_eq!(text(&output).matches("problem: ").count(), 1, "{output:?}");
 }
 
-const NO_PROBLEM: &str = "no problems: every node answers, and no device has a fault\n";
+const NO_PROBLEM: &str = "no problems among the 1 of 12 nodes that match the filter\n";
 
 #[test]
 fn the_status_tells_that_no_node_answered() {

@@ -168,7 +168,7 @@ impl<'a> Printer<'a> {
             let reader = if is_anonymous { Reader::Stranger } else { Reader::Print };
             let shown = self.shown(fleet, now);
             let fleet_view = FleetView::printed_for(reader, shown, now, &self.display.selection);
-            write_problems(&mut text, &fleet_view)?;
+            write_problems(&mut text, &fleet_view, fleet.nodes.len())?;
         } else {
             let is_reduced = self.env.privacy.is_anonymous() || !self.filter.is_empty();
             let mut shown = if is_reduced { self.shown(fleet, now) } else { fleet.clone() };

@@ -3,13 +3,19 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gtop_fleet::insight::{FleetProblem, FleetView, no_problem_text};
+use gtop_fleet::insight::{FleetProblem, FleetView, no_problem_text_of};
 use gtop_fleet::{Fleet, NodeCount};
 use gtop_local::time::Timestamp;
 use gtop_model::nodeset;
 
 /// Writes the problems of a snapshot, failures first, or that there is none; then the nodes of which nothing is known.
-pub fn write_problems(out: &mut impl Write, fleet_view: &FleetView) -> io::Result<()> {
+///
+/// Of `node_count` nodes, the view has those that match the filter.
+pub fn write_problems(
+    out: &mut impl Write,
+    fleet_view: &FleetView,
+    node_count: usize,
+) -> io::Result<()> {
     let FleetView { fleet, now, problems, .. } = fleet_view;
     let mut drained = BTreeSet::new();
     for problem in problems.iter() {
@@ -20,7 +26,7 @@ pub fn write_problems(out: &mut impl Write, fleet_view: &FleetView) -> io::Resul
         writeln!(out)?;
     }
     if problems.is_empty() {
-        return writeln!(out, "{}", no_problem_text(fleet_view));
+        return writeln!(out, "{}", no_problem_text_of(fleet_view, node_count));
     }
     let unknown = fleet_view
         .nodes()

@@ -62,7 +62,10 @@ fn the_sort_key_names_the_sortable_views_elsewhere() {
     let mut ui = new_ui(fleets::cluster(), DARK);
     press(&mut ui, &[KeyCode::Char('6'), KeyCode::F(6)]);
     let drawn = text(&draw(&mut ui, 80, 24)).join("\n");
-    assert!(drawn.contains("Fleet, Processes, Users and the list of jobs can be sorted"), "{drawn}");
+    assert!(
+        drawn.contains("Fleet, Processes, Users and the list of jobs can be sorted"),
+        "{drawn}"
+    );
 }
 
 #[test]

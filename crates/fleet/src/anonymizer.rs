@@ -51,7 +51,10 @@ impl Anonymizer {
         for (name, known) in waste.nodes() {
             let Some(entry) = renamed.entry(&self.node_name(name)) else { continue };
             for (user, time) in &known.by_user {
-                entry.add(&self.user(user), *time);
+                entry.add_of_user(&self.user(user), *time);
+            }
+            for (job, time) in &known.by_job {
+                entry.add_of_job(&self.job_id(job), *time);
             }
             for (uuid, span) in &known.idle {
                 let users = span.users.iter().map(|user| self.user(user)).collect();
@@ -752,7 +755,7 @@ mod tests {
         let mut waste = Waste::default();
         let entry = waste.entry(&NodeName::new("gpu01").unwrap()).unwrap();
         for number in [1, 2] {
-            entry.add(&User::Number(number), Duration::from_secs(2));
+            entry.add_of_user(&User::Number(number), Duration::from_secs(2));
         }
         let waste = Anonymizer::default().waste(&waste);
         let by_user = &waste.nodes().next().unwrap().1.by_user;

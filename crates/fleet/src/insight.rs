@@ -4,7 +4,9 @@
 //! are computed here, once per snapshot or second.
 
 pub use gtop_model::Severity;
-pub use problems::{FleetProblem, ProblemKind, ProblemNode, Since, no_problem_text};
+pub use problems::{
+    FleetProblem, ProblemKind, ProblemNode, Since, no_problem_text, no_problem_text_of,
+};
 pub use row_id::{RowId, process_rows};
 
 use std::collections::BTreeSet;

@@ -16,12 +16,14 @@ use crate::node::{Node, SourceState};
 use crate::user::User;
 use gtop_local::time::Timestamp;
 use gtop_model::nodeset::MAX_NAMES;
-use gtop_model::{Device, NodeName, stale_after};
+use gtop_model::{Device, JobId, NodeName, stale_after};
 
 /// Maximum number of nodes; further ones are not counted.
 const MAX_NODES: usize = MAX_NAMES;
 /// Maximum number of users of one node; further ones are not counted.
 const MAX_USERS_PER_NODE: usize = 256;
+/// Maximum number of jobs of one node at a time; further ones are not counted.
+const MAX_JOBS_PER_NODE: usize = 256;
 /// How far back the history of nodes is read where watching begins anew, in seconds.
 const MAX_SEED_SECONDS: usize = 3_600;
 
@@ -38,6 +40,8 @@ pub struct Waste {
 pub struct NodeWaste {
     /// Idle device time of each user.
     pub(crate) by_user: BTreeMap<User, Duration>,
+    /// Idle device time of each job that has devices there.
+    pub(crate) by_job: BTreeMap<JobId, Duration>,
     /// The devices that are idle-held, by UUID.
     pub idle: BTreeMap<Arc<str>, IdleSpan>,
 }
@@ -70,9 +74,7 @@ impl Waste {
                 let (since, watched, is_lower_bound) = idle_history(node, &held);
                 waste.since = Some(waste.since.map_or(since, |first| first.min(since)));
                 let Some(entry) = waste.entry(&node.name) else { continue };
-                for user in &held.users {
-                    entry.add(user, watched);
-                }
+                entry.add(&held, watched);
                 let span = IdleSpan { since, is_lower_bound, last: held.at, users: held.users };
                 entry.idle.insert(Arc::clone(&held.device.uuid), span);
             }
@@ -104,10 +106,11 @@ impl Waste {
             held.iter().any(|held| held.device.uuid == *uuid)
                 || (jobs.is_none() && after.device(uuid).is_some_and(is_idle))
         });
+        entry.by_job.retain(|job, _| is_on(after, job));
         for held in held {
             let watched = watched_span(before, held.source, held.device);
-            for user in held.users.iter().filter(|_| watched > Some(Duration::ZERO)) {
-                entry.add(user, watched.unwrap_or_default());
+            if let Some(watched) = watched.filter(|watched| !watched.is_zero()) {
+                entry.add(&held, watched);
             }
             let known = entry.idle.get_mut(&held.device.uuid);
             let known = known.filter(|span| span.users == held.users);
@@ -131,6 +134,12 @@ impl Waste {
         self.nodes.iter().map(|(name, node)| (name, &**node))
     }
 
+    /// Returns the device time that a job has wasted on all nodes.
+    pub fn of_job(&self, job: &JobId) -> Duration {
+        let times = self.nodes.values().filter_map(|node| node.by_job.get(job));
+        times.fold(Duration::ZERO, |sum, time| sum.saturating_add(*time))
+    }
+
     /// Returns the waste on a node.
     pub fn node(&self, name: &NodeName) -> Option<&NodeWaste> {
         self.nodes.get(name).map(|node| &**node)
@@ -145,13 +154,40 @@ impl Waste {
 }
 
 impl NodeWaste {
-    pub(super) fn add(&mut self, user: &User, time: Duration) {
-        if let Some(sum) = self.by_user.get_mut(user) {
-            *sum = sum.saturating_add(time);
-        } else if self.by_user.len() < MAX_USERS_PER_NODE {
-            self.by_user.insert(user.clone(), time);
+    fn add(&mut self, held: &IdleHeldDevice<'_>, time: Duration) {
+        for user in &held.users {
+            self.add_of_user(user, time);
+        }
+        for job in &held.jobs {
+            self.add_of_job(job, time);
         }
     }
+
+    pub(super) fn add_of_user(&mut self, user: &User, time: Duration) {
+        add_time(&mut self.by_user, user, time, MAX_USERS_PER_NODE);
+    }
+
+    pub(super) fn add_of_job(&mut self, job: &JobId, time: Duration) {
+        add_time(&mut self.by_job, job, time, MAX_JOBS_PER_NODE);
+    }
+}
+
+fn add_time<K: Ord + Clone>(
+    times: &mut BTreeMap<K, Duration>,
+    key: &K,
+    time: Duration,
+    max_count: usize,
+) {
+    if let Some(sum) = times.get_mut(key) {
+        *sum = sum.saturating_add(time);
+    } else if times.len() < max_count {
+        times.insert(key.clone(), time);
+    }
+}
+
+/// Returns true if a job has devices of a node.
+fn is_on(node: &Node, job: &JobId) -> bool {
+    node.units().any(|(_, device)| node.holdings.device(&device.uuid).jobs().any(|one| one == job))
 }
 
 /// A device that is idle-held.
@@ -161,6 +197,7 @@ struct IdleHeldDevice<'a> {
     /// When it was sampled.
     at: Timestamp,
     users: BTreeSet<User>,
+    jobs: BTreeSet<JobId>,
     /// Since when each of them has had a job or process there; `None` if that is not known of all.
     held_since: Option<Timestamp>,
 }
@@ -195,11 +232,13 @@ fn idle_held_device<'a>(
         return None;
     }
     let mut began_by_user = BTreeMap::<User, Option<Timestamp>>::new();
+    let mut held_jobs = BTreeSet::new();
     for claim in holdings.holders() {
         // Where it is not known which jobs run, only processes hold something.
         if jobs.is_none() && !claim.evidence.has(Evidence::PROCESSES) {
             continue;
         }
+        held_jobs.extend(claim.holder.job.clone());
         let job = claim.holder.job.as_ref().and_then(|id| jobs?.job(id));
         let began = job.map_or_else(|| first_start(node, device, claim), |job| job.starts_at);
         let first = began_by_user.entry(claim.holder.user.clone()).or_default();
@@ -211,7 +250,7 @@ fn idle_held_device<'a>(
     let held_since =
         began_by_user.values().copied().reduce(|last, began| Some(last?.max(began?))).flatten();
     let users = began_by_user.into_keys().collect();
-    Some(IdleHeldDevice { device, source, at, users, held_since })
+    Some(IdleHeldDevice { device, source, at, users, jobs: held_jobs, held_since })
 }
 
 /// Returns when the first process of a holder started on a device.
@@ -255,8 +294,8 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
 mod tests {
     use super::*;
     use gtop_model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobId, JobList, Percent,
-        ProcessStatics, Reading, Source, UnseenProcess, UnseenReason,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Percent, ProcessStatics,
+        Reading, Source, UnseenProcess, UnseenReason,
     };
 
     fn at(second: i64) -> Timestamp {
@@ -342,6 +381,7 @@ mod tests {
         // Nine spans of a second, one of them busy; the process that holds the other device is of an unknown user.
         assert_eq!(seconds_of(&waste, &alice()), Some(8));
         assert_eq!(seconds_of(&waste, &User::Unknown), Some(9));
+        assert_eq!(waste.of_job(&JobId::new("7").unwrap()), Duration::from_secs(8));
         assert_eq!(waste.since, Some(at(1)));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(6), false));

@@ -412,7 +412,12 @@ impl FoundProblem {
 
 /// Says that no shown node has a problem, and of which nodes that is not known.
 pub fn no_problem_text(fleet_view: &FleetView) -> String {
-    let (shown, all) = (fleet_view.count(), fleet_view.fleet.nodes.len());
+    no_problem_text_of(fleet_view, fleet_view.fleet.nodes.len())
+}
+
+/// Says the same of a view that has only the nodes of `all` that match a filter.
+pub fn no_problem_text_of(fleet_view: &FleetView, all: usize) -> String {
+    let shown = fleet_view.count();
     let place = match (shown, all) {
         (_, 0) => return "no nodes".to_owned(),
         (0, _) => return "no node matches the filter".to_owned(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::choices::choices;
+use gtop_fleet::insight::users::shown_device_time;
 use gtop_fleet::settings::value;
 use gtop_local::text::UNKNOWN;
 use gtop_model::{Bytes, Celsius, Percent, Reading, Watts};
@@ -274,9 +275,36 @@ pub(crate) fn mark_host(text: String, is_host: bool) -> String {
     if is_host { text + "*" } else { text }
 }
 
+/// Formats device time in at most 6 columns: `45s`, `2m24s`, `3.4h`, `1200h`.
+pub(crate) fn device_time(time: Duration) -> String {
+    let seconds = shown_device_time(time).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..360_000 => format!("{}.{}h", seconds / 3_600, seconds % 3_600 / 360),
+        _ => format!("{}h", seconds / 3_600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_time_fits_its_column() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (144, "2m24s"),
+            (3_599, "59m59s"),
+            (3_600, "1.0h"),
+            (12_250, "3.4h"),
+            (359_999, "100h"),
+            (4_320_000, "1200h"),
+        ] {
+            assert_eq!(device_time(Duration::from_secs(seconds)), text);
+        }
+    }
 
     #[test]
     fn an_unknown_value_is_a_dash_not_zero() {

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::ops::RangeBounds;
+use std::time::Duration;
 
 use crate::input::Click;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::number_format::{or_unknown, percent};
+use crate::widgets::number_format::{device_time, or_unknown, percent};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_local::text::{UNKNOWN, width_of};
 
@@ -52,6 +53,9 @@ enum Alignment {
     Rest,
 }
 
+/// Device time from which waste is marked.
+const WASTE_WARNING: Duration = Duration::from_secs(600);
+
 /// The content of one cell.
 pub(crate) enum Cell {
     /// Cut or padded to the column, and aligned as the column is.
@@ -72,6 +76,12 @@ impl Cell {
     }
 
     /// Makes a cell of a percentage without the sign.
+    /// Shows device time that is held and idle, marked from ten minutes on.
+    pub(crate) fn wasted(time: Duration) -> Self {
+        let tone = if time >= WASTE_WARNING { Tone::Warn } else { Tone::Plain };
+        Self::Text(device_time(time).into(), tone)
+    }
+
     /// Makes the cell of a count, faint if it is zero.
     pub(crate) fn count(count: Option<usize>, tone: Tone) -> Self {
         match count {

@@ -1,5 +1,7 @@
 //! What the devices of a job do now: the one source of the numbers in its row, its header and its explanation.
 
+use std::time::Duration;
+
 use crate::views::job::distribution::Distribution;
 use crate::views::job::metric::ComparedMetric;
 use gtop_fleet::insight::jobs::{JobEntry, JobNode};
@@ -34,6 +36,8 @@ pub(super) struct JobLoad {
     pub(super) lowest: Option<String>,
     /// The devices that are idle-held, those first that have been idle for longest.
     pub(super) idle_held: Vec<IdleDevice>,
+    /// Device time that the job has held and left idle since gtop watches.
+    pub(super) wasted: Duration,
     idle: usize,
     /// True if a device reports whether it is idle: the activity of a slice, its utilization elsewhere, does not.
     knows_idle: bool,
@@ -67,6 +71,7 @@ impl JobLoad {
             }
         }
         IdleDevice::sort(&mut load.idle_held);
+        load.wasted = fleet_view.fleet.waste.of_job(&entry.job.id);
         load.utilization = Distribution::of(&shares, ComparedMetric::Utilization.tolerance());
         load.lowest = lowest.map(|(_, node, device)| {
             format!("{}:{}", node.name.label(), device_label(node, device))
@@ -208,7 +213,6 @@ impl DeviceProblem {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
     use gtop_fleet::query::Filter;

@@ -8,10 +8,12 @@ use crate::timeline::time_text;
 use crate::views::users::rows::{UserRow, UserRowKind, UserRows};
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
+use crate::widgets::number_format::{
+    device_time, format_run_time, or_unknown, percent, percent_value,
+};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 use gtop_fleet::insight::node_status::{NodeStatus, device_label, shown_id};
-use gtop_fleet::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
+use gtop_fleet::insight::users::{IdleDevice, NodeUsage, UserUsage, Users};
 use gtop_fleet::query::{SortColumn, SortOrder};
 use gtop_fleet::settings::ColumnSpec;
 use gtop_fleet::{Node, User};
@@ -23,8 +25,6 @@ const MARK_WIDTH: u16 = 2;
 /// Where the number of devices of a node is drawn, under the first column after the name.
 const DEVICES_WIDTH: u16 = 8;
 
-/// Device time from which waste is marked.
-const WASTE_WARNING: Duration = Duration::from_secs(600);
 /// Below this height, who wastes most has no line of its own.
 const MIN_WASTE_HEIGHT: usize = 10;
 
@@ -99,13 +99,9 @@ impl<'a> UserTable<'a> {
         })
         .named("idle-held", "idle-held", "devices of these that do no work")
         .rank(2),
-        Column::right("WASTED", 7, |_, row, _| {
-            let wasted = row.usage.wasted;
-            let tone = if wasted >= WASTE_WARNING { Tone::Warn } else { Tone::Plain };
-            Cell::Text(device_time(wasted).into(), tone)
-        })
-        .named("wasted", "wasted", WASTED_HELP)
-        .rank(3),
+        Column::right("WASTED", 7, |_, row, _| Cell::wasted(row.usage.wasted))
+            .named("wasted", "wasted", WASTED_HELP)
+            .rank(3),
         Column::right("MEM", 7, |table, row, _| {
             Cell::of(row.usage.memory, |bytes| table.context.options.units().amount(bytes))
         })
@@ -229,17 +225,6 @@ fn waste_line(context: RenderContext<'_>, usage: &Users, width: u16) -> Option<L
     let meaning = "  (device time held but idle)";
     let is_fitting = line.width() + width_of(meaning) <= width;
     Some(if is_fitting { line.text(meaning, Tone::Faint) } else { line })
-}
-
-/// Formats device time in at most 6 columns: `45s`, `2m24s`, `3.4h`, `1200h`.
-fn device_time(time: Duration) -> String {
-    let seconds = shown_device_time(time).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..360_000 => format!("{}.{}h", seconds / 3_600, seconds % 3_600 / 360),
-        _ => format!("{}h", seconds / 3_600),
-    }
 }
 
 /// Formats a moment as a time of day; with its day if it is not of the last 24 hours.
@@ -418,21 +403,5 @@ mod tests {
             "{}",
             named(4)
         );
-    }
-
-    #[test]
-    fn device_time_fits_its_column() {
-        for (seconds, text) in [
-            (0, "0s"),
-            (59, "59s"),
-            (144, "2m24s"),
-            (3_599, "59m59s"),
-            (3_600, "1.0h"),
-            (12_250, "3.4h"),
-            (359_999, "100h"),
-            (4_320_000, "1200h"),
-        ] {
-            assert_eq!(device_time(Duration::from_secs(seconds)), text);
-        }
     }
 }

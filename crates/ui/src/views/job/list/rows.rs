@@ -11,6 +11,7 @@ use crate::widgets::list::compare_known;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::jobs::JobIndex;
+use gtop_fleet::insight::users::shown_device_time;
 use gtop_fleet::query::SortOrder;
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
@@ -320,6 +321,9 @@ impl JobRow {
             "partition" => compare_by(rows, is_reversed, |_, job| known_text(&job.partition)),
             "jobstate" => compare_by(rows, is_reversed, |_, job| Some(job.state)),
             "idle" => compare_by(rows, is_reversed, |row, _| row.load()?.idle().map(Reverse)),
+            "wasted" => compare_by(rows, is_reversed, |row, _| {
+                Some(Reverse(shown_device_time(row.load()?.wasted)))
+            }),
             "outliers" => {
                 compare_by(rows, is_reversed, |row, _| row.load()?.outliers().map(Reverse))
             }

@@ -22,7 +22,7 @@ use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{FinishedJob, Job, JobOutcome, JobState, nodeset};
 
 /// The columns that the list can be sorted by.
-pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
+pub(super) const SORT_COLUMNS: [SortColumn; 12] = [
     SortColumn::new("worst", 'w', "worst first", WORST_HELP),
     SortColumn::new("job", '#', "id", "by job id"),
     SortColumn::new("jobname", 'n', "name", "by name"),
@@ -30,6 +30,7 @@ pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
     SortColumn::new("devices", 'd', "devices", "by number of devices"),
     SortColumn::new("util", '%', "utilization", "by utilization"),
     SortColumn::new("idle", 'i', "idle devices", "by number of idle devices"),
+    SortColumn::new("wasted", 'a', "wasted", "by wasted device-hours"),
     SortColumn::new("outliers", 'o', "outliers", "by number of outliers"),
     SortColumn::new("used", 't', "time used", "by time used"),
     SortColumn::new("jobstate", 's', "state", "by state"),
@@ -42,11 +43,12 @@ const DEVICES_HELP: &str = "nodes × devices on each, or those it asks for; 3n 2
      that match, of all; only these count in the columns behind";
 const IDLE_HELD_HELP: &str =
     "its devices that are idle-held, and for how long the first of them has been";
+const WASTED_HELP: &str = "device-hours that it has held and left idle since gtop watches, on the devices that it still has";
 const PROBLEM_HELP: &str = "what is wrong with its devices and nodes: lost, faulty or with ECC errors; down or stale; these jobs \
      stand first";
 
 /// All columns of the list; the id always comes first.
-pub const COLUMN_SPECS: [ColumnSpec; 13] = table::specs(&JobListTable::COLUMNS);
+pub const COLUMN_SPECS: [ColumnSpec; 14] = table::specs(&JobListTable::COLUMNS);
 
 /// Width from which problems are shown as texts.
 const WIDE_WIDTH: u16 = 100;
@@ -82,7 +84,7 @@ type Column<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
 pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
 impl<'a> JobListTable<'a> {
-    const COLUMNS: [Column<'a>; 13] = [
+    const COLUMNS: [Column<'a>; 14] = [
         Column::left("ID", 0, |_, cells, _| {
             Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
         })
@@ -141,7 +143,7 @@ impl<'a> JobListTable<'a> {
         .named("chart", "util", "mean utilization of its devices over the last five minutes")
         // Its title needs five columns.
         .sized(|_, room| if room < 5 { 0 } else { room.min(8) })
-        .rank(7)
+        .rank(8)
         .wider(9, |_, room| room.min(12)),
         Column::right("IDLE", 4, |_, cells, _| Cell::count(cells.load(JobLoad::idle), Tone::Warn))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
@@ -154,6 +156,11 @@ impl<'a> JobListTable<'a> {
         })
         .named("idle-held", "idle", IDLE_HELD_HELP)
         .rank(11),
+        Column::right("WASTED", 7, |_, cells, _| {
+            cells.row.load.as_ref().map_or_else(|| UNKNOWN.into(), |load| Cell::wasted(load.wasted))
+        })
+        .named("wasted", "wasted", WASTED_HELP)
+        .rank(6),
         Column::right("OUTL", 4, |_, cells, _| {
             Cell::count(cells.load(JobLoad::outliers), Tone::Warn)
         })
@@ -169,7 +176,7 @@ impl<'a> JobListTable<'a> {
             }
         })
         .named("used", "used", "how long it has run, and its time limit")
-        .rank(6),
+        .rank(7),
         Column::left("STATE", 9, |_, cells, _| {
             let job = cells.job;
             let is_running = job.state == JobState::Running;
@@ -177,7 +184,7 @@ impl<'a> JobListTable<'a> {
             Cell::toned(job.state_text().to_owned(), tone)
         })
         .named("jobstate", "jobstate", "the scheduler's state of the job")
-        .rank(8),
+        .rank(9),
         Column::left("PARTITION", 12, |_, cells, _| cells.job.partition.to_string().into())
             .named("partition", "partition", "the partition it runs in")
             .rank(10),
