@@ -3,7 +3,6 @@
     GTOP=path/to/gtop python3 -m unittest -v test_report
 """
 
-import copy
 import csv
 import glob
 import json
@@ -17,11 +16,9 @@ import unittest
 
 import report_reference
 import rig
+from tape import GIB, START, STEP, Tape, compress, device
 
 ENVIRONMENT = {**os.environ, "TZ": "UTC"}
-GIB = 1 << 30
-START = 1_800_000_000
-STEP = 10                              # seconds between samples of a Tape
 RATES = ["utilization_percent", "memory_percent", "power_watts", "temperature_celsius"]
 HOSTILE = {
     "user": "dee\"'<script>alert(1)</script>&amp;",
@@ -54,131 +51,6 @@ def record(*options):
     command = ["timeout", "-s", "INT", "25", rig.GTOP, "record", "--demo=6", *options, "-w", path]
     subprocess.run(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL, timeout=120, check=False)
     return path
-
-
-def compress(text):
-    return subprocess.run(["zstd", "-cq"], input=text.encode(), stdout=subprocess.PIPE, timeout=60, check=True).stdout
-
-
-class Tape:
-    """A recording that is made up: lines in groups, and a checkpoint every minute, as a recorder writes them.
-
-    Times are seconds since START. A sample arrives when it is taken, and has the values that changed.
-    """
-
-    def __init__(self):
-        self.groups, self.at = [], None
-        self.nodes, self.roster, self.checkpoint_at = {}, {"nodes": []}, 0
-
-    def write(self, line, at=None, **more):
-        at = self.at if at is None else at
-        self.groups[-1].append(json.dumps({"at": START + at, **more, **line}, separators=(",", ":")))
-
-    def start(self, at):
-        """Starts a recorder."""
-        self.at, self.checkpoint_at, self.nodes = at, at, {}
-        self.groups.append([])
-        self.write({"start": {"gtop": 1, "version": "0", "host": "h", "title": "a tape"}})
-        self.write({"nodes": []}, checkpoint=True)
-
-    def end(self, at):
-        self.at = at
-        self.write({"end": True})
-
-    def list(self, at, names, jobs=()):
-        """Lists the nodes; a job is an id, a name, a user and the indices of its devices by node."""
-        listed = [{"id": number, "shown_id": number, "name": name, "user": user, "partition": "p", "state": "running",
-                   "node_count": len(nodes), "allocations": [{"node": node, "indices": indices} for node, indices in nodes.items()]}
-                  for number, name, user, nodes in jobs]
-        self.move(at)
-        self.roster = {"nodes": list(names), **({"jobs": {"jobs": listed, "at": START + at}} if jobs else {})}
-        self.write(self.roster)
-
-    def move(self, at):
-        """Goes on to a time; once a minute a checkpoint repeats what is known."""
-        self.at = at
-        if at - self.checkpoint_at < 60:
-            return
-        self.checkpoint_at = at
-        self.groups.append([])
-        self.write(self.roster, checkpoint=True)
-        for name, node in self.nodes.items():
-            for line in node["session"] if node["hello"] else []:
-                self.write(line, checkpoint=True, node=name)
-            if node["hello"]:
-                self.write({"body": node["hello"]}, checkpoint=True, node=name)
-            if node["gone"]:
-                self.write({"gone": list(node["gone"].values())}, checkpoint=True, node=name)
-            if node["devices"]:
-                self.write({"body": {**node["sample"], "full": True}}, node["taken_at"], checkpoint=True, node=name)
-            if node["link"]["state"] != "up":
-                self.write({"link": node["link"]}, checkpoint=True, node=name)
-
-    def link(self, at, name, state):
-        self.move(at)
-        link = {"state": state, **({"fault": "connection refused", "detail": "port 22"} if state == "down" else {})}
-        self.node(name)["link"] = link
-        self.write({"link": link}, node=name)
-
-    def node(self, name):
-        empty = {"hello": None, "devices": {}, "gone": {}, "uses": None, "session": [], "clock": START - 1000}
-        return self.nodes.setdefault(name, copy.deepcopy(empty))
-
-    def open(self, at, name, step=STEP, processes=False, boot="b", host=None):
-        """Opens a session."""
-        self.link(at, name, "opening")
-        self.link(at, name, "up")
-        node = self.node(name)
-        node["session"] = [{"link": {"state": "up"}}, {"interval": step}]
-        self.write({"interval": step}, node=name)
-        intervals = {"host": step, "nvml": step, **({"nvml.processes": step} if processes else {})}
-        node["hello"] = {"t": "hello", "v": 1, "probe": "python", "at": START + at - node["clock"], "host": host or name, "boot": boot,
-                         "intervals": intervals, "backends": [{"kind": "nvml", "state": "ready"}]}
-        node["devices"] = {}
-        self.write({"body": node["hello"]}, node=name)
-
-    def sample(self, at, name, devices, uses=(), clock=0):
-        """A sample: the values of each device by UUID; uses are a UUID, a pid, the bytes and the user (or the uid)."""
-        self.move(at)
-        node = self.node(name)
-        probe = START + at - node["clock"] + clock
-        whole, changed = [], []
-        for index, (uuid, values) in enumerate(devices.items()):
-            values = {"index": index, "minor": index, "name": "a model", "pci": f"00000000:0{index}:00.0", **values}
-            whole.append({"uuid": uuid, **values})
-            before = node["devices"].get(uuid, {})
-            news = {key: value for key, value in values.items() if key == "fault" or before.get(key, "") != value}
-            changed.append({"uuid": uuid, **news})
-        for uuid, device in node["devices"].items():
-            if uuid not in devices and "parent" not in device:
-                node["gone"][uuid] = {"source": "nvml", "uuid": uuid, "index": device["index"], "name": device["name"],
-                                      "pci": device["pci"], "since": START + at}
-        node["devices"] = {device["uuid"]: device for device in whole}
-        backend = {"kind": "nvml", "at": probe}
-        body = {"t": "sample", "n": int(at), "at": probe, "host": {"at": probe}}
-        listed = [{"device": uuid, "pid": pid, "memory": memory} for uuid, pid, memory, _ in uses]
-        owners = {pid: {"uid": user} if isinstance(user, int) else {"user": user} for _, pid, _, user in uses}
-        processes = {"at": probe, "list": [{"pid": pid, "start": 1, "command": "python", **owner} for pid, owner in owners.items()]}
-        of_uses = {"uses": {"at": probe, "list": listed}}
-        node["sample"] = {**body, "backends": [{**backend, "devices": whole, **of_uses}], "processes": processes}
-        node["taken_at"] = at
-        # As a probe, it sends the users of devices when they change.
-        if uses != node["uses"]:
-            node["uses"] = uses
-            body["processes"] = processes
-            backend = {**backend, **of_uses}
-        self.write({"body": {**body, "backends": [{**backend, "devices": changed}]}}, node=name)
-
-    def save(self):
-        path = os.path.join(rig.folder(), "tape.gtop")
-        with open(path, "wb") as out:
-            for group in self.groups:
-                out.write(compress("".join(line + "\n" for line in group)))
-        return path
-
-
-def device(util, used=40 * GIB, total=80 * GIB, power=300, **more):
-    return {"util": util, "memory_used": used, "memory_total": total, "power": power * 1000, "temperature": 50, **more}
 
 
 # Comparing.

@@ -19,7 +19,7 @@ import unittest
 import rig
 import serving
 from serving import ENDED, OPEN_METRICS, Case, Exposition, Served, Server, demo_recording, message, until
-from test_report import GIB, START, Tape, device
+from tape import GIB, START, Tape, device
 
 NASTY = {
     "quotes": 'quo"te', "backslash": "back\\slash\\", "newline": "new\nline\r", "letters": "\u00fc\u2028\u202e\U0001f600",
@@ -510,7 +510,7 @@ class HostileNames(Case):
             # They change, so that each sample has them: an old list is not served.
             uses = [(f"G{number}", 100 + number, GIB + at, name + " owner") for number, name in enumerate(NASTY.values())]
             tape.sample(at, "gpu01", devices, uses)
-            probe = START + at - tape.node("gpu01")["clock"]
+            probe = START + at - tape.node("gpu01").clock
             interfaces = [{"name": name, "rx": 1000 * at, "tx": 10 * at} for name in NASTY.values()]
             disks = [{"name": name, "read": 1000 * at, "write": 10 * at} for name in NASTY.values()]
             space = [{"path": "/" + name, "total": 100, "free": 50} for name in NASTY.values()]
@@ -578,7 +578,7 @@ class HostileNames(Case):
         for at in range(0, 40, 10):
             uses = [("A", 11, GIB, "ann"), ("A", 11, 2 * GIB, "ann"), ("B", 11, GIB, "ann")]
             tape.sample(at, "gpu01", {"A": device(60), "B": device(30, index=0, minor=0)}, uses)
-            probe = START + at - tape.node("gpu01")["clock"]
+            probe = START + at - tape.node("gpu01").clock
             twice = [{"name": "eth0", "rx": at, "tx": at}] * 2
             host = {"at": probe, "net": twice, "disk": [{"name": "sda", "read": at, "write": at}] * 2, "infiniband": twice}
             amd = {"kind": "amdgpu", "at": probe, "devices": [{"uuid": "C", "index": 0, "name": "AMD", "util": 9}]}
