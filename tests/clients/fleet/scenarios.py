@@ -91,6 +91,14 @@ def hung(fleet):
     fleet.add(incidents.HungDriver(fleet.nodes[0], fleet.at(0.4), fleet.at(0.6)))
 
 
+def unseen_end(fleet):
+    """A job ends, and another one begins, while the driver of their node does not answer."""
+    node = fleet.nodes[0]
+    fleet.run(workloads.Training(), devices_of(node), until=fleet.at(0.5), user="ada")
+    fleet.run(workloads.Inference(), devices_of(node), since=fleet.at(0.5), user="alan")
+    fleet.add(incidents.HungDriver(node, fleet.at(0.4), fleet.at(0.6)))
+
+
 def ecc(fleet):
     """Devices have memory errors: one that were corrected, one that were not."""
     training(fleet)
@@ -212,5 +220,5 @@ def devices_of(*nodes):
 
 
 SCENARIOS = {function.__name__.replace("_", "-"): function for function in [
-    mixed, training, inference, notebook, idle, turns, neighbours, gap, down, replaced, clock, clock_back, mig, hung, ecc, low_load, half_used,
+    mixed, training, inference, notebook, idle, turns, neighbours, gap, down, replaced, clock, clock_back, mig, hung, unseen_end, ecc, low_load, half_used,
     unlaunched, held_cold, held_warm, imbalance, throttled, shared, lost]}
