@@ -54,7 +54,7 @@ class TapedNode:
     def __init__(self):
         self.link = {"state": "idle"}
         self.clock = START - 1000      # when its clock was zero
-        self.hello, self.session = None, []
+        self.hello, self.opened_at, self.session = None, None, []
         self.number, self.sampled_at = 0, None
         self.parts = {}                # what it sent last, with the time by its clock
         self.gone, self.events, self.error = {}, [], None
@@ -83,7 +83,11 @@ class TapedNode:
 
 
 class Tape:
-    def __init__(self):
+    """`has_old_hellos`: as a recorder does, a checkpoint repeats the hello of a node with the time at which it was sent, and not
+    with that of the checkpoint. Of a node whose clock went back, a report then loses samples where one of its parts begins."""
+
+    def __init__(self, has_old_hellos=False):
+        self.has_old_hellos = has_old_hellos
         self.frames, self.lines, self.size = [], [], 0
         self.at, self.written_at, self.alive = None, None, None
         self.nodes, self.roster, self.checkpoint_at = {}, {"nodes": []}, 0
@@ -129,19 +133,19 @@ class Tape:
         """Goes on to a time; once a minute a checkpoint repeats what is known."""
         self.wait(at)
         if at - self.checkpoint_at >= 60:
-            self.checkpoint_at = at
-            self.begin_group()
             self.write_checkpoint()
         elif self.size > MAX_GROUP:
             self.begin_group()
 
     def write_checkpoint(self):
+        self.checkpoint_at = self.at
+        self.begin_group()
         self.write(self.roster, checkpoint=True)
         for name, node in self.nodes.items():
             for line in node.session if node.hello else []:
                 self.write(line, checkpoint=True, node=name)
             if node.hello:
-                self.write({"body": node.hello}, checkpoint=True, node=name)
+                self.write({"body": node.hello}, node.opened_at if self.has_old_hellos else None, checkpoint=True, node=name)
             if node.gone:
                 self.write({"gone": list(node.gone.values())}, checkpoint=True, node=name)
             if node.parts:
@@ -173,6 +177,7 @@ class Tape:
         node.hello = {"t": "hello", "v": 1, "probe": "python", "at": START + at - node.clock, "host": host or name, "boot": boot,
                       "intervals": intervals, "backends": [{"kind": BACKEND, "state": "ready"}], **hello}
         node.parts, node.last_uses, node.number, node.error = {}, None, 0, None
+        node.opened_at = at
         self.write({"body": node.hello}, node=name)
 
     def event(self, at, name, **event):

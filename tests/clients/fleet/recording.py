@@ -11,6 +11,7 @@ DRIVER = "570.124.06"
 SLOW_INTERVAL, USES_INTERVAL = 10, 2   # seconds
 HEAT_BIT = 0x20                        # NVML's: the driver slows it down because of temperature
 SLOWDOWN_CELSIUS = 90
+CHECKPOINT_SECONDS = 50                # between two checkpoints, at least
 DAY = 86_400                           # the time limit of jobs
 GIB = 1 << 30
 COMMANDS = ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"]
@@ -347,7 +348,7 @@ def listed_job(job):
 
 def record(fleet):
     """Returns the tape of a fleet."""
-    tape = Tape()
+    tape = Tape(has_old_hellos=True)
     nodes = [NodeReadings(node, fleet) for node in fleet.nodes]
     changes = {time for job in fleet.jobs for time in [job.since, job.until]}
     spans = fleet.spans()
@@ -361,12 +362,14 @@ def record(fleet):
             tape.start(at, alive=5)
             for node in nodes:
                 node.is_open = node.was_tried = False
-        if is_recorded and was_recorded:
-            tape.move(at)              # a checkpoint comes before the samples
         if is_recorded and (at in changes or not was_recorded):
             tape.list(at, [node.name for node in fleet.nodes], listed_jobs(fleet, at), all=True, filter="of anybody")
-        for node in nodes:
+        for number, node in enumerate(nodes):
             node.step(at)
+            # A checkpoint comes between the samples of nodes.
+            if is_recorded and number == len(nodes) // 2 and at - tape.checkpoint_at >= CHECKPOINT_SECONDS:
+                tape.wait(at + node.node.latency)
+                tape.write_checkpoint()
             if is_recorded:
                 node.write(tape, at)
             node.count()
