@@ -303,7 +303,8 @@ class Options(unittest.TestCase):
 
     def test_numbers_out_of_range_are_refused(self):
         for words in [["--nodes", "0"], ["--nodes", "513"], ["--hours", "0"], ["--interval", "-1"], ["--scenario", "none"]]:
-            done = subprocess.run([sys.executable, GENERATE, "--out", "/dev/null", *words], stderr=subprocess.PIPE, timeout=60, check=False)
+            command = [sys.executable, GENERATE, "--out", "/dev/null", *words]
+            done = subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False)
             self.assertEqual(done.returncode, 2, words)
 
 

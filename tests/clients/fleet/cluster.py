@@ -143,7 +143,7 @@ class Node:
         return [device for device in self.devices if device.since <= at < device.until]
 
     def units(self, at=None):
-        """Returns its slices, and the devices that have none, in the order in which schedulers number them; at a time, or at any."""
+        """Returns its slices and the devices that have none, in the order of the scheduler's numbers; at a time, or at any."""
         return [unit for device in (self.devices if at is None else self.current(at)) for unit in device.units()]
 
     def start_process(self):

@@ -112,7 +112,8 @@ class MemoryErrors(Incident):
         self.device.errors.append(self)
 
     def facts(self, _fleet):
-        yield {"what": "ecc", **place_of(self.device), "from": self.at, "corrected": self.corrected, "uncorrected": self.uncorrected}
+        counts = {"corrected": self.corrected, "uncorrected": self.uncorrected}
+        yield {"what": "ecc", **place_of(self.device), "from": self.at, **counts}
 
     def events(self):
         return [(self.at, self.device, {"kind": "xid", "code": ROW_REMAPPED})] if self.uncorrected else []

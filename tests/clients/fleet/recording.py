@@ -9,6 +9,7 @@ CPUS, TICKS = 192, 100                 # ticks of a CPU per second
 BOOT_SECONDS = 60                      # from when a node boots until it is reached
 DRIVER = "570.124.06"
 SLOW_INTERVAL, USES_INTERVAL = 10, 2   # seconds
+LIST_INTERVAL = 30                     # seconds between two lists of jobs, at most
 HEAT_BIT = 0x20                        # NVML's: the driver slows it down because of temperature
 SLOWDOWN_CELSIUS = 90
 CHECKPOINT_SECONDS = 50                # between two checkpoints, at least
@@ -68,7 +69,7 @@ class DeviceReadings:
         self.piece = None
         self.noise = Noise(fleet.random if fleet.is_noisy else None)
         # Smooth temperatures and clocks take their time.
-        self.degrees, self.megahertz = [fleet.interval / 2, 10**4] if fleet.is_noisy else [fleet.interval / 10, 15 * fleet.interval]
+        self.degrees, self.megahertz = (0.5, 10**4) if fleet.is_noisy else (0.1, 15)      # per second, at most
         self.celsius, self.clock = None, None
         self.reset()
         self.slow, self.slow_at = {}, -SLOW_INTERVAL
@@ -123,9 +124,9 @@ class DeviceReadings:
         watts = self.device.watts(activity)
         self.power = round(watts * 1000) + self.noise.move(round(watts * 20), 8)
         target = SLOWDOWN_CELSIUS - 1 if activity.heated else self.model.celsius(load)
-        self.celsius = toward(target if self.celsius is None else self.celsius, target, self.degrees)
+        self.celsius = toward(target if self.celsius is None else self.celsius, target, self.degrees * self.interval)
         target = self.model.clock * activity.clock if load else 345
-        self.clock = toward(target if self.clock is None else self.clock, target, self.megahertz)
+        self.clock = toward(target if self.clock is None else self.clock, target, self.megahertz * self.interval)
 
     def count(self):
         """Adds to the counters what happens until the next sample."""
@@ -272,7 +273,7 @@ class NodeReadings:
                 "memory_available": memory - 40 * GIB * (1 + self.busy), "swap_total": 8 * GIB, "swap_free": 8 * GIB,
                 "pressure": {"cpu": 0.0, "memory": 0.0, "io": 0.0}, "uptime": round(uptime, 3),
                 "net": [{"name": "eth0", "rx": self.traffic, "tx": self.traffic // 2}],
-                "infiniband": [{"name": f"mlx5_{port}/1", "rx": 50 * self.traffic, "tx": 50 * self.traffic} for port in range(ports)],
+                "infiniband": [{"name": f"mlx5_{port}/1", "rx": 50 * self.traffic, "tx": 49 * self.traffic} for port in range(ports)],
                 "disk": [{"name": "nvme0n1", "read": 8 * self.traffic, "write": self.traffic}]}
 
     def uses(self, at):
@@ -352,7 +353,7 @@ def record(fleet):
     nodes = [NodeReadings(node, fleet) for node in fleet.nodes]
     changes = {time for job in fleet.jobs for time in [job.since, job.until]}
     spans = fleet.spans()
-    is_recorded = False
+    is_recorded, listed_at = False, 0.0
     for number in range(round(fleet.duration / fleet.interval)):
         at = number * fleet.interval
         was_recorded, is_recorded = is_recorded, is_within(at, spans)
@@ -362,7 +363,8 @@ def record(fleet):
             tape.start(at, alive=5)
             for node in nodes:
                 node.is_open = node.was_tried = False
-        if is_recorded and (at in changes or not was_recorded):
+        if is_recorded and (at in changes or not was_recorded or at - listed_at >= LIST_INTERVAL):
+            listed_at = at
             tape.list(at, [node.name for node in fleet.nodes], listed_jobs(fleet, at), all=True, filter="of anybody")
         for number, node in enumerate(nodes):
             node.step(at)

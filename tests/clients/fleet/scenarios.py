@@ -159,7 +159,8 @@ def lost(fleet):
 
 def mixed(fleet):
     """All of it, as on a site: jobs that come and go, waste, and incidents on one node in eight."""
-    waste = [workloads.LowLoad, workloads.HalfUsed, workloads.Unlaunched, workloads.HeldCold, workloads.HeldWarm, workloads.Imbalance]
+    waste = [workloads.LowLoad, workloads.HalfUsed, workloads.Unlaunched, workloads.HeldCold, workloads.HeldWarm,
+             workloads.Imbalance]
     free = list(fleet.nodes)
     if not fleet.is_noisy:
         free = free[::2]
@@ -220,5 +221,5 @@ def devices_of(*nodes):
 
 
 SCENARIOS = {function.__name__.replace("_", "-"): function for function in [
-    mixed, training, inference, notebook, idle, turns, neighbours, gap, down, replaced, clock, clock_back, mig, hung, unseen_end, ecc, low_load, half_used,
-    unlaunched, held_cold, held_warm, imbalance, throttled, shared, lost]}
+    mixed, training, inference, notebook, idle, turns, neighbours, gap, down, replaced, clock, clock_back, mig, hung, unseen_end,
+    ecc, low_load, half_used, unlaunched, held_cold, held_warm, imbalance, throttled, shared, lost]}

@@ -158,7 +158,8 @@ class Truth:
         yield {"what": "job" if job.number else "session", **about, "name": job.name, "workload": type(job.workload).__name__,
                "nodes": list(job.indices()), "devices": len(job.holds), **self.jobs[id(job)].numbers()}
         for hold in job.holds:
-            yield {"what": "hold", **about, **place(hold.device), "has_process": hold.pid is not None, **self.holds[id(hold)].numbers()}
+            yield {"what": "hold", **about, **place(hold.device), "has_process": hold.pid is not None,
+                   **self.holds[id(hold)].numbers()}
         wasted = [hold for rank, hold in enumerate(job.holds) if job.workload.is_wasted(rank, len(job.holds))]
         if job.workload.waste:
             hours = sum(self.holds[id(hold)].numbers()["device_hours"] for hold in wasted)
