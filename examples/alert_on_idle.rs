@@ -16,17 +16,17 @@ async fn main() -> Result<(), Error> {
     let limit = Duration::from_secs(60 * minutes);
     let monitor = Monitor::start(args)?;
     // Since when each device is idle, and whether it was printed.
-    let mut idle: BTreeMap<String, (Instant, bool)> = BTreeMap::new();
+    let mut idle: BTreeMap<(String, String), (Instant, bool)> = BTreeMap::new();
     let mut fleets = monitor.stream();
     while let Some(fleet) = fleets.next().await {
         for device in fleet.devices() {
+            let key = (device.node().name().to_owned(), device.uuid().to_owned());
             if device.state() != Some(DeviceState::IdleHeld) {
                 // Either it works, or nothing is known of it now.
-                idle.remove(device.uuid());
+                idle.remove(&key);
                 continue;
             }
-            let (since, is_printed) =
-                idle.entry(device.uuid().to_owned()).or_insert((Instant::now(), false));
+            let (since, is_printed) = idle.entry(key).or_insert((Instant::now(), false));
             if since.elapsed() >= limit && !*is_printed {
                 *is_printed = true;
                 println!("{} is held and idle for {minutes} min{}", label(device), users(device));

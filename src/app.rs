@@ -236,8 +236,16 @@ fn dispatch(
         Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
         Some(CliCommand::Serve(options)) => serve::run(env, &options, err),
         Some(CliCommand::Runs(options)) => runs::run(env, &options, out, err),
-        // A recording is watched too; the others have returned above.
-        Some(_) | None => watch::run(env, out, err),
+        Some(CliCommand::Record(_)) | None => watch::run(env, out, err),
+        // They have returned above.
+        Some(
+            CliCommand::Export(_)
+            | CliCommand::Config { .. }
+            | CliCommand::Fields { .. }
+            | CliCommand::Python
+            | CliCommand::Man
+            | CliCommand::Completions { .. },
+        ) => Ok(ExitReason::Done),
     }
 }
 

@@ -37,8 +37,8 @@
 //! | watch what the command does | `Monitor::start(["--slurm"])`, with its arguments and settings (feature `cli`) |
 //! | read once | [`Monitor::complete`], [`complete_blocking`](Monitor::complete_blocking): until every node has answered or is down |
 //! | follow | [`Monitor::stream`], asynchronous; [`Monitor::fleets`], blocking |
-//! | read a metric | [`Device::value`], [`number`](Device::number), [`text`](Device::text), of [`DeviceMetric`], [`HostMetric`], [`ProcessMetric`] or [`JobMetric`] |
-//! | know what a device is worth | [`Device::state`], [`Device::health`] with their reasons |
+//! | read a metric | [`Device::value`], [`Node::value`], [`Process::value`], [`Job::value`], of [`DeviceMetric`], [`HostMetric`], [`ProcessMetric`], [`JobMetric`] |
+//! | know whether a device is free and sound | [`Device::state`], [`Device::health`] with their reasons |
 //! | know who has a device | [`Device::holders`], [`Device::processes`], [`Fleet::jobs`] |
 //! | choose free devices | [`Fleet::pick`] |
 //! | read a recording | `Recording::open` (feature `record`) |

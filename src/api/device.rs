@@ -13,7 +13,7 @@ use gtop_model::{JobId, Source};
 pub struct Reason {
     /// Its name, which never changes.
     pub id: &'static str,
-    /// It in words.
+    /// It as a sentence.
     pub text: String,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Device<'a> {
         self.readings.index.get()
     }
 
-    /// Returns the UUID.
+    /// Returns the UUID; that of a TPU chip is unique on its node only.
     pub fn uuid(self) -> &'a str {
         &self.readings.uuid
     }
@@ -162,7 +162,7 @@ impl<'a> Holder<'a> {
         self.0.certainty
     }
 
-    /// Returns from what that is known: `scheduler`, `cgroup`, `processes`, `environment`.
+    /// Returns what shows it: `scheduler`, `cgroup`, `processes`, `environment`.
     pub fn evidence(self) -> impl Iterator<Item = &'static str> {
         self.0.evidence.names()
     }

@@ -12,10 +12,10 @@ pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nodes cannot be named so.
+    /// A name or set of nodes is not valid.
     #[error(transparent)]
     Nodes(Cause),
-    /// The jobs of a scheduler are wanted, and none of these programs is here to list them.
+    /// The jobs of a scheduler are wanted, and none of the programs that list them is on this machine.
     #[error("no scheduler is here: its {} is not on the PATH", .0.join(" or "))]
     NoScheduler(Vec<&'static str>),
     /// The arguments of the command are wrong, or a file that they or the settings name cannot be read.

@@ -690,7 +690,7 @@ mod tests {
                 assert_eq!(found, (expected.to_owned(), 1, 0), "{links:?} {scheduled} {job_on}");
             }
         }
-        // A name that goes down gives way to the other one.
+        // When one name is down, the other one is used.
         assert_eq!(machine([true, true], "c", "a").0, "a");
         let mut down = Node::clone(&store.snapshot().nodes[0]);
         down.link = Link::Opening { attempt: 1 };

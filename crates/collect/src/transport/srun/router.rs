@@ -25,7 +25,7 @@ const JOIN_WINDOW: Duration = Duration::from_secs(10);
 /// Timeout for the first node, on top of the connect timeout.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for the step to exit after EOF, and again after SIGTERM.
+/// Timeout for the step to exit after EOF; twice as long after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most bytes of srun's stderr that are kept.
 const MAX_STDERR: usize = 4096;
