@@ -24,6 +24,7 @@ mod help;
 mod host_keys;
 mod job;
 mod key_schemes;
+mod mouse;
 mod node;
 mod playback;
 mod problems;

@@ -5,7 +5,7 @@ use gtop_model::{
     AcceptedKey, HostKey, HostKeyQuestion, HostKeyReply, HostKeyRequest, NodeName, RefusedHost,
     UnknownHost,
 };
-use gtop_ui::{LoopEffect, Ui, UiRequest};
+use gtop_ui::{LoopEffect, Theme, Ui, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{DARK, NARROW, SMALL, Scene, draw, key, new_ui, press, text};
@@ -57,6 +57,12 @@ fn asking(ui: &mut Ui, question: HostKeyQuestion) {
     assert_eq!(ui.on_host_keys(HostKeyReply::Fetched(question), NOW), None);
 }
 
+pub fn asking_ui(theme: Theme) -> Ui {
+    let mut ui = new_ui(fleets::every_state(), theme);
+    asking(&mut ui, question());
+    ui
+}
+
 fn typed(ui: &mut Ui, text: &str) -> LoopEffect {
     press(ui, &text.chars().map(KeyCode::Char).collect::<Vec<_>>());
     ui.on_key(key(KeyCode::Enter), NOW)
@@ -65,8 +71,7 @@ fn typed(ui: &mut Ui, text: &str) -> LoopEffect {
 #[test]
 fn the_question_is_asked_in_every_size_and_look() {
     let asked = |theme| {
-        let mut ui = new_ui(fleets::every_state(), theme);
-        asking(&mut ui, question());
+        let mut ui = asking_ui(theme);
         press(&mut ui, &[KeyCode::Char('y')]);
         ui.on_key(key(KeyCode::Enter), NOW);
         ui

@@ -50,7 +50,7 @@ fn with(change: impl FnOnce(&mut Playback)) -> Timeline {
 }
 
 /// Shows a recording of a fleet.
-fn new_replay(fleet: Fleet, timeline: Timeline, theme: Theme) -> Ui {
+pub fn new_replay(fleet: Fleet, timeline: Timeline, theme: Theme) -> Ui {
     let mut ui = new_ui(Fleet::default(), theme);
     ui.on_timeline(Some(timeline), NOW);
     ui.on_fleet(fleet, NOW);

@@ -151,7 +151,7 @@ pub fn detail() -> NodeReply {
 }
 
 /// Opens a page of the first process and delivers the reply of its node.
-fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
+pub fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
     let mut ui = process_ui(theme, &[KeyCode::Down]);
     let effect = ui.on_key(key(page), NOW);
     assert_eq!(effect, LoopEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
@@ -219,7 +219,7 @@ fn a_page_shows_why_a_request_failed() {
 }
 
 /// Opens the signal dialog on `count` tagged processes.
-fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
+pub fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
     let mut keys = vec![KeyCode::Down];
     keys.extend([KeyCode::Char(' ')].repeat(count));
     keys.push(KeyCode::Char('T'));

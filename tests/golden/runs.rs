@@ -189,7 +189,7 @@ pub fn list() -> RunList {
     }
 }
 
-fn ui(theme: Theme) -> Ui {
+pub fn ui(theme: Theme) -> Ui {
     let mut ui = new_ui(fleets::with_jobs(), theme);
     ui.on_runs(&Arc::new(list()));
     ui

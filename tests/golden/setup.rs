@@ -16,7 +16,7 @@ use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
 
 /// Returns a UI with gtop's own setup pages.
-fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
+pub fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
     let settings = setting_table::merge(SettingSources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
     });

@@ -107,6 +107,28 @@ impl Key {
     }
 }
 
+/// Keys with a short form.
+const ARROWS: [(Key, &str); 4] = [
+    (Key::Named(NamedKey::Up), "↑"),
+    (Key::Named(NamedKey::Down), "↓"),
+    (Key::Named(NamedKey::Left), "←"),
+    (Key::Named(NamedKey::Right), "→"),
+];
+
+impl Key {
+    /// Returns its short form, as hints have it.
+    pub(crate) fn short_text(self) -> String {
+        let arrow = ARROWS.into_iter().find(|(arrow, _)| *arrow == self);
+        arrow.map_or_else(|| self.to_string(), |(_, text)| text.to_owned())
+    }
+
+    /// Returns the key of a short form.
+    pub(crate) fn of_short_text(text: &str) -> Option<Self> {
+        let arrow = ARROWS.into_iter().find(|(_, arrow)| *arrow == text);
+        arrow.map_or_else(|| text.parse().ok(), |(key, _)| Some(key))
+    }
+}
+
 /// Returns the character of a text that is one printable character.
 fn only_letter(text: &str) -> Option<char> {
     let mut letters = text.chars();
@@ -126,6 +148,8 @@ pub(crate) enum Click {
     Column(&'static str),
     /// This moment of the recording.
     Time(Timestamp),
+    /// The hint of a key, which does what the key does.
+    Key(Key),
 }
 
 #[cfg(test)]

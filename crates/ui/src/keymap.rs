@@ -246,7 +246,7 @@ impl Keymap {
         let hints = self.in_view(view).filter_map(|BoundKeys { binding, keys, .. }| {
             let Hint { meaning, paired_with } = binding.hint?;
             let meaning = meaning_of(&binding.action, meaning)?;
-            let mut written = key_text(*keys.first()?);
+            let mut written = keys.first()?.short_text();
             if let Some(second) = paired_with.and_then(|other| self.key_text_of(other)) {
                 written = format!("{written} {second}");
             }
@@ -267,7 +267,7 @@ impl Keymap {
 
     /// Returns the first key of a binding, as shown in hints.
     pub(crate) fn key_text_of(&self, name: &str) -> Option<String> {
-        self.keys_of(name).first().map(|key| key_text(*key))
+        self.keys_of(name).first().map(|key| key.short_text())
     }
 
     fn in_view(&self, view: View) -> impl Iterator<Item = &BoundKeys> {
@@ -280,22 +280,9 @@ impl Keymap {
     }
 }
 
-/// Returns a key's short form.
-fn key_text(key: Key) -> String {
-    let written = key.to_string();
-    let arrow = match written.as_str() {
-        "Up" => "↑",
-        "Down" => "↓",
-        "Left" => "←",
-        "Right" => "→",
-        _ => return written,
-    };
-    arrow.to_owned()
-}
-
 /// Returns all keys of a binding as text.
 fn keys_text(keys: &[Key]) -> String {
-    keys.iter().map(|key| key_text(*key)).collect::<Vec<_>>().join(" ")
+    keys.iter().map(|key| key.short_text()).collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for Keymap {

@@ -3,6 +3,7 @@
 use crate::header;
 use crate::render_context::RenderContext;
 use crate::screen_state::ScreenState;
+use crate::widgets::key_hint::hint;
 use crate::widgets::line::{self, Line, Tone};
 
 /// The columns between a message and the key hints.
@@ -127,10 +128,6 @@ fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
         Some(optional) => optional.gap(gap).append(always_shown).truncated(width),
         None => always_shown,
     }
-}
-
-fn hint((key, meaning): &(String, &str)) -> Line {
-    Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
 }
 
 /// Returns the hints that fit in a line, each whole.

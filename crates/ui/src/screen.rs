@@ -346,9 +346,13 @@ impl Ui {
 
     /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> LoopEffect {
+        self.press_and_check(keyboard::to_key(event), now)
+    }
+
+    /// Handles a key, or one that means nothing, and what follows.
+    fn press_and_check(&mut self, key: Option<Key>, now: Timestamp) -> LoopEffect {
         let answer = self.message.take_answer();
-        let effect =
-            keyboard::to_key(event).map_or(LoopEffect::Ignored, |key| self.press(key, now));
+        let effect = key.map_or(LoopEffect::Ignored, |key| self.press(key, now));
         // The answer to the last key may not hold after this one, unless that changes nothing.
         if matches!(effect, LoopEffect::Ignored | LoopEffect::Redraw) {
             self.message.restore(answer);
@@ -725,13 +729,14 @@ impl Ui {
     }
 
     fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> LoopEffect {
-        self.message.take_answer();
-        if self.overlays.takes_input() {
-            return LoopEffect::Ignored;
-        }
         let line = self.drawn.get(usize::from(event.row));
-        let action = match line.and_then(|line| line.click_at(event.column)).cloned() {
-            None => return LoopEffect::Ignored,
+        let click = line.and_then(|line| line.click_at(event.column)).cloned();
+        if let Some(Click::Key(key)) = click {
+            return self.press_and_check(Some(key), now);
+        }
+        self.message.take_answer();
+        let action = match click.filter(|_| !self.overlays.takes_input()) {
+            None | Some(Click::Key(_)) => return LoopEffect::Ignored,
             Some(Click::View(view)) => {
                 self.overlays.help = None;
                 Action::Show(view)

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use crate::input::{Key, NamedKey};
 use crate::time_prompt::time_text::{TimeContext, outside, parse_time};
 use crate::timeline;
+use crate::widgets::key_hint::hint;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::line_editor::LineEditor;
 use gtop_local::time::Timestamp;
@@ -74,7 +75,10 @@ impl TimePrompt {
                 timeline::time_text(*target, zone, "%a %Y-%m-%d %H:%M:%S"),
                 Tone::Strong,
             )
-            .text("   Enter goes there  Esc cancels", Tone::Faint),
+            .gap(3)
+            .append(hint(&("Enter", "goes there")))
+            .gap(2)
+            .append(hint(&("Esc", "cancels"))),
             Err(reason) if self.is_rejected => Line::styled(&**reason, Tone::Bad),
             Err(_) => {
                 let examples = "14:05   14:05:30   -3m   +10s   -1h30m   2026-11-24 14:05";

@@ -1,5 +1,6 @@
 //! How filters are written: a section of the help page, and hints while one is typed.
 
+use crate::widgets::key_hint::hint;
 use crate::widgets::line::{Line, Tone, wrap};
 
 /// Columns for examples.
@@ -51,9 +52,7 @@ pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
         "util=unknown",
         "\"free\" is a name",
     ];
-    let keys = keys.into_iter().chain(recent).map(|(key, meaning)| {
-        Line::styled(key, Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
-    });
+    let keys = keys.into_iter().chain(recent).map(|key| hint(&key));
     [keys.collect(), forms.map(|form| Line::styled(form, Tone::Faint)).into()]
 }
 
