@@ -2,6 +2,7 @@
 
 use crossterm::event::KeyCode;
 use gtop_ui::View;
+use ratatui::style::Modifier;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -194,4 +195,40 @@ fn titles(screen: &str) -> Vec<&str> {
         .filter(|word| word.chars().any(|letter| letter.is_ascii_uppercase()))
         .filter(|word| !word.ends_with(['↓', '↑', '…']))
         .collect()
+}
+
+#[test]
+fn the_help_is_searched_as_in_a_pager() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    draw(&mut ui, 80, 24);
+    let mut press = |keys: &str| {
+        for letter in keys.chars() {
+            let code = match letter {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                letter => KeyCode::Char(letter),
+            };
+            ui.on_key(key(code), NOW);
+        }
+        let buffer = draw(&mut ui, 80, 24);
+        let is_marked = |cell: &&ratatui::buffer::Cell| cell.modifier.contains(Modifier::REVERSED);
+        (text(&buffer), buffer.content.iter().filter(is_marked).count())
+    };
+    let (typed, _) = press("?/GROUP");
+    assert!(typed[22].starts_with("search: GROUP") && typed[23].contains("Enter search"));
+    let (missing, marked) = press("\n");
+    assert!(missing[23].starts_with("\"GROUP\" is not found"), "{missing:#?}");
+    assert_eq!(marked, 0);
+    let (first, marked) = press("/group\n");
+    assert!(first[3].contains("group") && marked % "group".len() == 0 && marked > 0, "{first:#?}");
+    let (second, _) = press("n");
+    assert!(second[3].contains("group") && second[3] != first[3], "{second:#?}");
+    assert_eq!(press("N").0[..23], first[..23]);
+    let (last, _) = press("N");
+    assert!(last[23].starts_with("searched on from the end"), "{last:#?}");
+    let (left, marked) = press("\x1b");
+    assert!(left[23].contains("Esc close") && marked == 0, "{left:#?}");
+    assert_eq!(left[3..22], last[3..22]);
+    let (closed, _) = press("\x1b");
+    assert!(closed[3].contains("NODE"), "{closed:#?}");
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::action::Action;
 use crate::filter_prompt::syntax;
+use crate::input::{Key, NamedKey};
 use crate::keymap::Keymap;
 use crate::theme::Theme;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
 use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
+use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
+use crate::widgets::search::{SearchPrompt, SearchStep};
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::settings::ColumnSpec;
 
@@ -18,28 +21,102 @@ const TWO_COLUMN_WIDTH: u16 = 110;
 /// Columns for keys, signs and titles.
 const KEY_WIDTH: u16 = 13;
 
-/// Returns the key hints of the help page.
-pub(crate) fn hints() -> Vec<(String, &'static str)> {
-    vec![("↑ ↓".to_owned(), "scroll"), ("Esc".to_owned(), "close")]
-}
-
 /// The open help page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HelpPage {
-    pub(crate) scroll: Scroll,
-    /// The size of the screen and what it shows without the page, which stays the same while it is read.
-    shown: Option<((u16, u16), ShownSigns)>,
+    scroll: Scroll,
+    /// The screen that it explains, which stays the same while it is read.
+    of: Option<ScreenKind>,
+    lines: Vec<Line>,
+    search: SearchPrompt,
+    /// The line of the match that was found last, until the user moves away from it.
+    hit: Option<usize>,
 }
 
+/// The view and the size of a screen.
+pub(crate) type ScreenKind = (View, (u16, u16));
+
 impl HelpPage {
-    /// Returns what a screen of this size shows; `None` if it has not been recorded.
-    pub(crate) fn shown(&self, size: (u16, u16)) -> Option<&ShownSigns> {
-        self.shown.as_ref().filter(|(of, _)| *of == size).map(|(_, shown)| shown)
+    /// Returns true if it explains such a screen.
+    pub(crate) fn is_of(&self, screen: ScreenKind) -> bool {
+        self.of == Some(screen)
     }
 
-    /// Records what a screen of this size shows.
-    pub(crate) fn record(&mut self, size: (u16, u16), shown: ShownSigns) {
-        self.shown = Some((size, shown));
+    /// Keeps the lines that explain such a screen.
+    pub(crate) fn record(&mut self, screen: ScreenKind, lines: Vec<Line>) {
+        (self.of, self.lines, self.hit) = (Some(screen), lines, None);
+    }
+
+    /// Returns true while a search is typed.
+    pub(crate) const fn is_typing(&self) -> bool {
+        self.search.is_typing()
+    }
+
+    /// Handles a key of a search; returns what to tell of it, or `None` if the key is another one.
+    pub(crate) fn search(&mut self, key: Key) -> Option<String> {
+        let is_left = key == Key::Named(NamedKey::Escape) && !self.is_typing();
+        if is_left && !self.search.pattern.is_empty() {
+            (self.search, self.hit) = (SearchPrompt::default(), None);
+            return Some(String::new());
+        }
+        match self.search.on_key(key)? {
+            SearchStep::Handled => Some(String::new()),
+            SearchStep::Find { is_backwards } => Some(self.find(is_backwards)),
+        }
+    }
+
+    /// Scrolls to the next line with a match, around the end once.
+    fn find(&mut self, is_backwards: bool) -> String {
+        let start = match self.hit {
+            Some(hit) => hit + usize::from(!is_backwards),
+            None => self.scroll.top,
+        };
+        let (before, after) = (0..start, start..self.lines.len());
+        let rows: Vec<usize> = if is_backwards {
+            after.rev().chain(before).rev().collect()
+        } else {
+            after.chain(before).collect()
+        };
+        let matches =
+            |row: &&usize| self.lines.get(**row).is_some_and(|line| self.search.matches(line));
+        let Some(row) = rows.iter().find(matches).copied() else { return self.search.not_found() };
+        (self.hit, self.scroll.top) = (Some(row), row);
+        let has_wrapped = (row < start) != is_backwards;
+        if has_wrapped { SearchPrompt::wrapped(is_backwards) } else { String::new() }
+    }
+
+    /// Scrolls, a page being so many rows.
+    pub(crate) fn scroll(&mut self, movement: Movement, page: usize) {
+        self.hit = None;
+        self.scroll.step(movement, page);
+    }
+
+    /// Scrolls no further than to the last line, of which so many fit.
+    pub(crate) fn fit(&mut self, rows: usize) {
+        self.scroll.fit(self.lines.len(), rows);
+    }
+
+    /// Draws the visible lines, with matches marked, and the prompt below them.
+    pub(crate) fn visible(&self, width: u16, rows: usize) -> Vec<Line> {
+        let lines = self.scroll.visible(self.lines.clone(), rows).into_iter();
+        let mut lines: Vec<Line> =
+            lines.map(|line| self.search.marked(line).truncated(width)).collect();
+        if let Some(prompt) = self.search.line(width) {
+            lines.resize(rows.saturating_sub(1), Line::new());
+            lines.push(prompt);
+        }
+        lines
+    }
+
+    pub(crate) fn hints(&self) -> Vec<(String, &'static str)> {
+        let hints = match (self.is_typing(), self.search.pattern.is_empty()) {
+            (true, _) => SearchPrompt::TYPING_HINTS,
+            (false, true) => &[("↑ ↓ PgUp PgDn", "scroll"), ("/", "search"), ("Esc", "close")],
+            (false, false) => {
+                &[("↑ ↓ PgUp PgDn", "scroll"), ("/ n N", "search"), ("Esc", "end search")]
+            }
+        };
+        hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }
 }
 

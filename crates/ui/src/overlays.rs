@@ -26,7 +26,8 @@ impl Overlays {
 
     /// Returns true while a line is typed.
     pub(crate) fn is_typing(&self) -> bool {
-        self.dialog.as_ref().map_or(self.is_prompting(), Dialog::is_typing)
+        let is_in_help = self.help.as_ref().is_some_and(HelpPage::is_typing);
+        self.dialog.as_ref().map_or(self.is_prompting() || is_in_help, Dialog::is_typing)
     }
 
     /// Returns true if keys and clicks do not reach the view.

@@ -393,9 +393,15 @@ impl Ui {
         // One line of the page before stays in sight.
         let page = self.body_height(height).saturating_sub(1).max(1);
         if let Some(help) = &mut self.overlays.help {
-            // The help page scrolls and closes by keys of its own.
+            // The help page scrolls, is searched and closes by keys of its own.
+            if let Some(text) = help.search(key) {
+                if !text.is_empty() {
+                    self.answer(text, now);
+                }
+                return LoopEffect::Handled;
+            }
             if let Some(step) = Movement::from_dialog_key(key) {
-                help.scroll.step(step, page);
+                help.scroll(step, page);
                 return LoopEffect::Handled;
             }
             let closes = actions.contains(&&Action::Help)
@@ -718,7 +724,7 @@ impl Ui {
         let is_fast = event.modifiers.contains(KeyModifiers::CONTROL);
         for _ in 0..if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS } {
             if let Some(help) = &mut self.overlays.help {
-                help.scroll.step(step, 1);
+                help.scroll(step, 1);
             } else if let Some(Dialog::Explanation(dialog)) = &mut self.overlays.dialog {
                 dialog.scroll(step);
             } else if !self.overlays.takes_input() {
@@ -812,7 +818,7 @@ impl Ui {
     /// Returns the key hints of what takes the keys.
     fn hints(&self) -> Vec<(String, &'static str)> {
         match (&self.overlays.help, &self.overlays.dialog) {
-            (Some(_), _) => help::hints(),
+            (Some(help), _) => help.hints(),
             (None, Some(dialog)) => self.dialog_hints(dialog),
             (None, None) => self.view_hints(),
         }
@@ -889,8 +895,9 @@ impl Ui {
         self.prepare(now, size);
         let frame = self.frame(now, size);
         // The help page hides the view: that is drawn only to find out what the page explains.
+        let screen = (self.navigation.view, size);
         let help = self.overlays.help.as_ref();
-        let view_lines = if help.is_some_and(|help| help.shown(size).is_some()) {
+        let view_lines = if help.is_some_and(|help| help.is_of(screen)) {
             Vec::new()
         } else {
             self.view_lines((size.0, frame.view_height))
@@ -962,26 +969,25 @@ impl Ui {
         &mut self,
         frame: &ScreenFrame,
         view_lines: &[Line],
-        size: (u16, u16),
+        (width, height): (u16, u16),
     ) -> Option<Vec<Line>> {
-        let rows = self.body_height(size.1);
+        let rows = self.body_height(height);
         let help = self.overlays.help.as_mut()?;
-        if help.shown(size).is_none() {
-            help.record(size, ShownSigns::of(frame.lines().chain(view_lines)));
+        let screen = (self.navigation.view, (width, height));
+        if !help.is_of(screen) {
+            let context = self.shown.context();
+            let subject = HelpSubject {
+                view: self.navigation.view,
+                theme: self.appearance.theme,
+                columns: &self.navigation.columns(),
+                shown: &ShownSigns::of(frame.lines().chain(view_lines)),
+                scheduler: context.scheduler().name,
+                has_runs: context.view.runs.is_some(),
+                is_recorded: self.recording.exists(),
+            };
+            help.record(screen, help::page(&self.keys, &subject, width));
         }
-        let context = self.shown.context();
-        let subject = HelpSubject {
-            view: self.navigation.view,
-            theme: self.appearance.theme,
-            columns: &self.navigation.columns(),
-            shown: help.shown(size)?,
-            scheduler: context.scheduler().name,
-            has_runs: context.view.runs.is_some(),
-            is_recorded: self.recording.exists(),
-        };
-        let page = help::page(&self.keys, &subject, size.0);
-        help.scroll.fit(page.len(), rows);
-        let lines = help.scroll.visible(page, rows).into_iter();
-        Some(lines.map(|line| line.truncated(size.0)).collect())
+        help.fit(rows);
+        Some(help.visible(width, rows))
     }
 }

@@ -10,5 +10,6 @@ pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
 pub(crate) mod scroll;
+pub(crate) mod search;
 pub(crate) mod series;
 pub(crate) mod table;

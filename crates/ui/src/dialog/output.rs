@@ -8,9 +8,9 @@ use crate::dialog::output::document::{Document, Missing};
 use crate::input::{Key, NamedKey};
 use crate::request::UiRequest;
 use crate::widgets::line::{Line, Tone};
-use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::Movement;
 use crate::widgets::number_format::Units;
+use crate::widgets::search::{SearchPrompt, SearchStep};
 use gtop_model::{
     Bytes, OutputFile, OutputGrowth, OutputStream, RunId, RunReply, RunRequest, RunResponse,
 };
@@ -20,7 +20,6 @@ mod text;
 
 /// Columns of a step sideways.
 const SIDE_STEP: u16 = 16;
-const MAX_PATTERN_BYTES: usize = 200;
 
 /// The viewer.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +38,7 @@ pub(crate) struct OutputDialog {
     side: u16,
     size: (u16, usize),
     asked: Vec<Missing>,
-    input: Option<LineEditor>,
+    prompt: SearchPrompt,
     search: Option<Search>,
     /// Where the last match is, until the user moves away from it.
     hit: Option<u64>,
@@ -67,7 +66,6 @@ impl OutputState {
 /// A search through the document.
 #[derive(Clone, Debug, PartialEq)]
 struct Search {
-    pattern: String,
     is_backwards: bool,
     /// Where the search goes on; `None` if it is over.
     at: Option<u64>,
@@ -108,7 +106,7 @@ impl OutputDialog {
             side: 0,
             size: (80, 20),
             asked: Vec::new(),
-            input: None,
+            prompt: SearchPrompt::default(),
             search: None,
             hit: None,
             notice: None,
@@ -120,13 +118,13 @@ impl OutputDialog {
     }
 
     pub(crate) const fn is_typing(&self) -> bool {
-        self.input.is_some()
+        self.prompt.is_typing()
     }
 
     /// Notes the size, the title included.
     pub(crate) fn resize(&mut self, width: u16, height: usize) {
         let failed = self.files.iter().filter(|file| matches!(file, OutputState::Failed(_)));
-        let others = 1 + failed.count() + usize::from(self.input.is_some());
+        let others = 1 + failed.count() + usize::from(self.is_typing());
         self.size = (width, height.saturating_sub(others).max(1));
     }
 
@@ -137,31 +135,20 @@ impl OutputDialog {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are typed or mean nothing")]
     pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
-        if let Some(editor) = &mut self.input {
-            match key {
-                Key::Named(NamedKey::Escape) | Key::Control('c') => self.input = None,
-                Key::Named(NamedKey::Enter) => {
-                    let pattern = editor.text().to_owned();
-                    self.input = None;
-                    return ControlFlow::Continue(self.start_search(pattern, false));
-                }
-                key => {
-                    editor.on_key(key);
-                }
-            }
-            return ControlFlow::Continue(None);
-        }
         // The result of a search is shown until the next key.
-        self.notice.take_if(|(_, tone)| *tone == Tone::Faint);
+        if !self.is_typing() {
+            self.notice.take_if(|(_, tone)| *tone == Tone::Faint);
+        }
+        match self.prompt.on_key(key) {
+            Some(SearchStep::Handled) => return ControlFlow::Continue(None),
+            Some(SearchStep::Find { is_backwards }) => {
+                return ControlFlow::Continue(self.start_search(is_backwards));
+            }
+            None => {}
+        }
         match key {
             Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q' | 'o') => {
                 return ControlFlow::Break(None);
-            }
-            Key::Letter('/') => self.input = Some(LineEditor::new("", MAX_PATTERN_BYTES)),
-            Key::Letter(letter @ ('n' | 'N')) => {
-                let Some(search) = &self.search else { return ControlFlow::Continue(None) };
-                let pattern = search.pattern.clone();
-                return ControlFlow::Continue(self.start_search(pattern, letter == 'N'));
             }
             Key::Letter('a' | 'f') => self.is_following = !self.is_following,
             Key::Letter('1') => self.toggle(0),
@@ -208,10 +195,7 @@ impl OutputDialog {
         self.top = top.unwrap_or_else(|| self.top.min(self.document.length()));
     }
 
-    fn start_search(&mut self, pattern: String, is_backwards: bool) -> Option<UiRequest> {
-        if pattern.is_empty() {
-            return None;
-        }
+    fn start_search(&mut self, is_backwards: bool) -> Option<UiRequest> {
         self.is_following = false;
         let at = match (self.hit, is_backwards) {
             // Not in the line of the match that was found last.
@@ -225,9 +209,7 @@ impl OutputDialog {
             }
             (None, _) => self.top,
         };
-        let search =
-            Search { pattern, is_backwards, at: Some(at), began_at: at, has_wrapped: false };
-        self.search = Some(search);
+        self.search = Some(Search { is_backwards, at: Some(at), began_at: at, has_wrapped: false });
         self.continue_search()
     }
 
@@ -246,8 +228,7 @@ impl OutputDialog {
                 break (at, offset, file);
             }
             if !search.wrap(length) {
-                let text = format!("{:?} not found", search.pattern);
-                self.notice = Some((text, Tone::Warn));
+                self.notice = Some((self.prompt.not_found(), Tone::Warn));
                 return None;
             }
         };
@@ -258,7 +239,7 @@ impl OutputDialog {
         Some(UiRequest::Runs(vec![RunRequest::FindInOutput {
             output: file.output,
             offset: offset + u64::from(search.is_backwards),
-            pattern: search.pattern.clone(),
+            pattern: self.prompt.pattern.clone(),
             is_backwards: search.is_backwards,
         }]))
     }
@@ -272,9 +253,8 @@ impl OutputDialog {
         let hit = found.filter(|offset| range.contains(offset));
         if let Some(position) = hit.and_then(|offset| self.document.position_of(file, offset)) {
             search.at = None;
-            let around = if search.is_backwards { "end" } else { "beginning" };
-            let text = format!("search continued from the {around}");
-            self.notice = search.has_wrapped.then_some((text, Tone::Faint));
+            let around = || (SearchPrompt::wrapped(search.is_backwards), Tone::Faint);
+            self.notice = search.has_wrapped.then(around);
             (self.top, self.hit) = (position, Some(position));
             // The line of the match begins before it.
             self.scroll = 0;
@@ -327,7 +307,7 @@ impl OutputDialog {
                 None
             }
             (RunRequest::FindInOutput { offset, pattern, .. }, result) => {
-                if self.search.as_ref().is_none_or(|search| search.pattern != *pattern) {
+                if self.prompt.pattern != *pattern {
                     return Some(ControlFlow::Continue(None));
                 }
                 match result {
@@ -496,18 +476,16 @@ impl OutputDialog {
             }
         }
         let has_both = self.open_files().count() > 1;
-        let pattern = self.search.as_ref().map(|search| search.pattern.as_str());
-        let room = max_lines.saturating_sub(lines.len() + usize::from(self.input.is_some()));
+        let room = max_lines.saturating_sub(lines.len() + usize::from(self.is_typing()));
         // What cannot be read yet is drawn when it has arrived.
         for (file, bytes) in self.visible().unwrap_or_default().into_iter().take(room) {
             let base = if has_both && file == 1 { Tone::Bad } else { Tone::Plain };
-            let line = text::render(bytes, base);
-            let line = pattern.into_iter().fold(line, text::highlight);
+            let line = self.prompt.marked(text::render(bytes, base));
             lines.push(text::scrolled(line, self.side).truncated(width));
         }
-        if let Some(editor) = &self.input {
+        if let Some(prompt) = self.prompt.line(width) {
             lines.resize(max_lines.saturating_sub(1), Line::new());
-            lines.push(editor.line("search: ", width));
+            lines.push(prompt);
         }
         lines.resize(max_lines, Line::new());
         lines
@@ -552,8 +530,8 @@ impl OutputDialog {
     }
 
     pub(crate) const fn hints(&self) -> &'static [(&'static str, &'static str)] {
-        if self.input.is_some() {
-            return &[("Enter", "search"), ("Esc", "cancel")];
+        if self.is_typing() {
+            return SearchPrompt::TYPING_HINTS;
         }
         &[
             ("↑ ↓ PgUp PgDn", "scroll"),
@@ -615,7 +593,8 @@ mod tests {
         pattern: &str,
         is_backwards: bool,
     ) -> (Option<u64>, String) {
-        let request = dialog.start_search(pattern.to_owned(), is_backwards);
+        pattern.clone_into(&mut dialog.prompt.pattern);
+        let request = dialog.start_search(is_backwards);
         serve(dialog, request);
         // What follows the frame that shows it.
         dialog.due();

@@ -101,25 +101,6 @@ fn tone_of(codes: &str, current: Tone, base: Tone) -> Tone {
     tone
 }
 
-/// Marks each occurrence of a text.
-pub(super) fn highlight(line: Line, pattern: &str) -> Line {
-    let folds = !pattern.chars().any(char::is_uppercase);
-    let mut marked = Line::new();
-    for span in line.spans {
-        let SpanContent::Text(text) = span.content else { continue };
-        let haystack = if folds { text.to_ascii_lowercase() } else { text.clone() };
-        let mut from = 0;
-        while let Some(at) = haystack.get(from..).and_then(|rest| rest.find(pattern)) {
-            let (start, end) = (from + at, from + at + pattern.len());
-            marked = marked.text(text.get(from..start).unwrap_or_default(), span.tone);
-            marked = marked.text(text.get(start..end).unwrap_or_default(), Tone::Caret);
-            from = end;
-        }
-        marked = marked.text(text.get(from..).unwrap_or_default(), span.tone);
-    }
-    marked
-}
-
 /// Returns a line without its first columns.
 pub(super) fn scrolled(line: Line, columns: u16) -> Line {
     if columns == 0 {
@@ -195,10 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_marked_and_lines_scroll_sideways() {
-        let line = highlight(render(b"Loss loss 5", Tone::Plain), "loss");
-        let marked = line.spans.iter().filter(|span| span.tone == Tone::Caret).count();
-        assert_eq!((marked, line.plain_text().as_str()), (2, "Loss loss 5"));
+    fn lines_scroll_sideways() {
         let scrolled_text = |text: &str, columns| {
             scrolled(render(text.as_bytes(), Tone::Plain), columns).plain_text()
         };
