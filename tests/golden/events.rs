@@ -101,7 +101,10 @@ fn what_the_kernel_logged_is_told_with_its_process_and_words() {
     let (fleet, explain) = (fleets::with_kernel_lines(), KeyCode::Char('i'));
     let scenes = [
         ("events", KEYS),
-        ("device", &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain]),
+        (
+            "device",
+            &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain, KeyCode::Char('+')],
+        ),
         ("node", &[KeyCode::Down, KeyCode::Char('3'), explain]),
     ];
     let scenes = scenes.map(|(name, keys)| Scene::new(name, &fleet, keys));

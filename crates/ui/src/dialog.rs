@@ -198,7 +198,7 @@ impl Dialog {
             Self::Output(dialog) => dialog.hints(),
             Self::Delete(dialog) => dialog.hints(),
             Self::HostKeys(dialog) => dialog.hints(),
-            Self::Explanation(_) => &[("↑ ↓ PgUp PgDn", "scroll"), ("Esc", "close")],
+            Self::Explanation(dialog) => dialog.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

@@ -22,6 +22,7 @@ use gtop_model::{NodeName, ProcessKey};
 pub(crate) mod attributes;
 pub(crate) mod chart;
 pub(crate) mod close_up;
+mod device_overview;
 pub(crate) mod device_table;
 pub(crate) mod explain;
 pub(crate) mod host;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::node_panel::{device_table, process_table};
+use crate::node_panel::{device_overview, device_table, process_table};
 use crate::render_context::RenderContext;
 use crate::timeline::{time_text as clock_text, zoned};
 use crate::widgets::explanation::{Explanation, Fact, Remark};
@@ -112,13 +112,20 @@ pub(crate) fn device(
     }
     let label = device_label(node, device);
     let title = format!("device {label} of {}: {}", node.name, model_name(device));
+    let explanation = Explanation::new(title);
+    // One note fits on the page with its remedy; the reasons of several are named with the health.
+    let explanation = if remarks.len() > 1 {
+        explanation.with_remark_details("what is wrong, and what to do about it", remarks)
+    } else {
+        explanation.with_remarks(remarks)
+    };
     Some(
-        Explanation::new(title)
-            .with_remarks(remarks)
-            .with_numbers("from the kernel's log", None, kernel_lines(context, node, &device.uuid))
-            .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
-            .with_numbers(format!("measured by {name}"), at, common)
-            .with_numbers(format!("more from {name}"), slow_at.or(at), others),
+        explanation
+            .with_numbers("overview", at, device_overview::facts(context, node, (position, device)))
+            .with_details("from the kernel's log", None, kernel_lines(context, node, &device.uuid))
+            .with_details("numbers of the row", at, device_table::facts(context, node, position))
+            .with_details(format!("measured by {name}"), at, common)
+            .with_details(format!("more from {name}"), slow_at.or(at), others),
     )
 }
 
@@ -318,6 +325,7 @@ mod tests {
 
     use super::*;
     use crate::display_options::DisplayOptions;
+    use crate::widgets::explanation::Unfolded;
     use gtop_fleet::Fleet;
     use gtop_fleet::insight::FleetView;
     use gtop_model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
@@ -328,7 +336,10 @@ mod tests {
         let view = FleetView::new(Fleet::new(vec![Arc::new(node)].into()), NOW);
         let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
         let context = RenderContext { view: &view, options: &options, zone: &zone };
-        let lines = explained(context, &view.fleet.nodes[0]).lines(NOW, 120);
+        let explanation = explained(context, &view.fleet.nodes[0]);
+        let mut unfolded = Unfolded::default();
+        unfolded.set_all(&explanation, true);
+        let lines = explanation.drawn(&unfolded, NOW, 120).lines;
         lines.iter().map(|line| line.plain_text() + "\n").collect()
     }
 

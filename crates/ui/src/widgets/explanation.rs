@@ -1,6 +1,8 @@
 //! What a row of the screen means: each number with its unit, its source, its age and its meaning, and each note
 //! with what to do about it.
 
+use std::collections::BTreeSet;
+
 use jiff::tz::TimeZone;
 
 use crate::widgets::line::{Line, Tone, wrap};
@@ -25,17 +27,49 @@ pub(crate) struct Explanation {
     parts: Vec<ExplanationPart>,
 }
 
-/// A part of an explanation.
+/// A part of an explanation: notes, or numbers that come from one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ExplanationPart {
+    /// Empty for notes at the top.
+    heading: String,
+    /// When the source measured the numbers; `None` if it has no time.
+    taken_at: Option<Timestamp>,
+    /// It is folded until somebody unfolds it.
+    is_detail: bool,
+    items: Vec<ExplanationItem>,
+}
+
+impl ExplanationPart {
+    fn of_facts(heading: String, taken_at: Option<Timestamp>, facts: Vec<Fact>) -> Self {
+        let items = facts.into_iter().map(ExplanationItem::Fact).collect();
+        Self { heading, taken_at, is_detail: false, items }
+    }
+
+    fn heading_text(&self, now: Timestamp) -> String {
+        let age = self.taken_at.map(|at| format!(", {} ago", format_age(now.since(at))));
+        format!("{}{}", self.heading, age.unwrap_or_default())
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
-enum ExplanationPart {
+enum ExplanationItem {
     Remark(Remark),
-    /// Numbers that come from one source.
-    Numbers {
-        source: String,
-        /// When the source measured them; `None` if that has no time.
-        taken_at: Option<Timestamp>,
-        facts: Vec<Fact>,
-    },
+    Fact(Fact),
+}
+
+/// Which details are unfolded, by their headings, and the one under the cursor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Unfolded {
+    headings: BTreeSet<String>,
+    pub(crate) cursor: usize,
+}
+
+/// An explanation as it is drawn.
+#[derive(Debug)]
+pub(crate) struct DrawnExplanation {
+    pub(crate) lines: Vec<Line>,
+    /// The lines with the headings of details.
+    pub(crate) headings: Vec<usize>,
 }
 
 /// A note with its explanation.
@@ -152,21 +186,45 @@ impl Explanation {
 
     /// Adds notes.
     #[must_use]
-    pub(crate) fn with_remarks(mut self, remarks: impl IntoIterator<Item = Remark>) -> Self {
-        self.parts.extend(remarks.into_iter().map(ExplanationPart::Remark));
-        self
+    pub(crate) fn with_remarks(self, remarks: impl IntoIterator<Item = Remark>) -> Self {
+        let items = remarks.into_iter().map(ExplanationItem::Remark).collect();
+        self.with_part(ExplanationPart { items, ..ExplanationPart::default() })
+    }
+
+    /// Adds notes as details.
+    #[must_use]
+    pub(crate) fn with_remark_details(self, heading: &str, remarks: Vec<Remark>) -> Self {
+        let items = remarks.into_iter().map(ExplanationItem::Remark).collect();
+        let heading = heading.to_owned();
+        self.with_part(ExplanationPart { heading, items, is_detail: true, taken_at: None })
     }
 
     /// Adds numbers of one source, unless there are none.
     #[must_use]
     pub(crate) fn with_numbers(
-        mut self,
+        self,
         source: impl Into<String>,
         taken_at: Option<Timestamp>,
         facts: Vec<Fact>,
     ) -> Self {
-        if !facts.is_empty() {
-            self.parts.push(ExplanationPart::Numbers { source: source.into(), taken_at, facts });
+        self.with_part(ExplanationPart::of_facts(source.into(), taken_at, facts))
+    }
+
+    /// Adds numbers of one source as details, unless there are none.
+    #[must_use]
+    pub(crate) fn with_details(
+        self,
+        source: impl Into<String>,
+        taken_at: Option<Timestamp>,
+        facts: Vec<Fact>,
+    ) -> Self {
+        let part = ExplanationPart::of_facts(source.into(), taken_at, facts);
+        self.with_part(ExplanationPart { is_detail: true, ..part })
+    }
+
+    fn with_part(mut self, part: ExplanationPart) -> Self {
+        if !part.items.is_empty() {
+            self.parts.push(part);
         }
         self
     }
@@ -178,31 +236,58 @@ impl Explanation {
         self
     }
 
-    /// Draws everything; no text is cut, however narrow the screen is.
-    pub(crate) fn lines(&self, now: Timestamp, width: u16) -> Vec<Line> {
-        let title = wrap(&self.title, width, usize::MAX).into_iter();
-        let mut lines: Vec<Line> = title.map(|text| Line::styled(text, Tone::Strong)).collect();
-        let columns = self.columns(width);
-        for part in &self.parts {
-            match part {
-                ExplanationPart::Remark(remark) => lines.extend(remark_lines(remark, width)),
-                ExplanationPart::Numbers { source, taken_at, facts } => {
-                    let age = taken_at.map(|at| format!(", {} ago", format_age(now.since(at))));
-                    let heading = format!("{source}{}", age.unwrap_or_default());
-                    lines.push(Line::new());
-                    lines.extend(hanging(&Line::new(), &heading, Tone::Accent, width));
-                    lines.extend(facts.iter().flat_map(|fact| fact_lines(fact, columns, width)));
-                }
-            }
-        }
-        lines.into_iter().map(|line| line.truncated(width)).collect()
+    /// Returns the headings of the details.
+    fn details(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(|part| part.is_detail).map(|part| part.heading.as_str())
     }
 
-    /// Returns the widths of the names and the values, the same in all parts; each at most a third of the width.
-    fn columns(&self, width: u16) -> (u16, u16) {
-        let facts = self.parts.iter().flat_map(|part| match part {
-            ExplanationPart::Numbers { facts, .. } => facts.as_slice(),
-            ExplanationPart::Remark(_) => &[],
+    /// Draws what is not folded; no text is cut, however narrow the screen is.
+    pub(crate) fn drawn(
+        &self,
+        unfolded: &Unfolded,
+        now: Timestamp,
+        width: u16,
+    ) -> DrawnExplanation {
+        let title = wrap(&self.title, width, usize::MAX).into_iter();
+        let mut lines: Vec<Line> = title.map(|text| Line::styled(text, Tone::Strong)).collect();
+        let [shown, details] = [false, true].map(|is_detail| self.columns(is_detail, width));
+        let mut headings = Vec::new();
+        let mut is_open = true;
+        for part in &self.parts {
+            let was_open = std::mem::replace(&mut is_open, unfolded.shows(part));
+            if !part.heading.is_empty() && (was_open || is_open) {
+                lines.push(Line::new());
+            }
+            let sign = match (part.is_detail, is_open) {
+                (false, _) => "",
+                (true, true) => "▾ ",
+                (true, false) => "▸ ",
+            };
+            let sign = Line::styled(sign, Tone::Accent);
+            let is_selected = part.is_detail && headings.len() == unfolded.cursor;
+            headings.extend(part.is_detail.then_some(lines.len()));
+            let heading = part.heading_text(now);
+            let heading = hanging(&sign, &heading, Tone::Accent, width);
+            lines.extend(heading.map(|line| line.selected(is_selected)));
+            let columns = if part.is_detail { details } else { shown };
+            for item in part.items.iter().filter(|_| is_open) {
+                lines.extend(match item {
+                    ExplanationItem::Remark(remark) => remark_lines(remark, width),
+                    ExplanationItem::Fact(fact) => fact_lines(fact, columns, width),
+                });
+            }
+        }
+        let lines = lines.into_iter().map(|line| line.truncated(width)).collect();
+        DrawnExplanation { lines, headings }
+    }
+
+    /// Returns the widths of the names and the values, the same in all details and in all else; each at most a third of the
+    /// width.
+    fn columns(&self, is_detail: bool, width: u16) -> (u16, u16) {
+        let parts = self.parts.iter().filter(|part| part.is_detail == is_detail);
+        let facts = parts.flat_map(|part| &part.items).filter_map(|item| match item {
+            ExplanationItem::Fact(fact) => Some(fact),
+            ExplanationItem::Remark(_) => None,
         });
         let max_name = width / 3;
         let (min, max_value) = (4.min(max_name), MAX_VALUE_WIDTH.min(max_name));
@@ -213,6 +298,31 @@ impl Explanation {
                 if own.1 <= max_value { value.max(own.1) } else { value },
             )
         })
+    }
+}
+
+impl Unfolded {
+    fn shows(&self, part: &ExplanationPart) -> bool {
+        !part.is_detail || self.headings.contains(&part.heading)
+    }
+
+    /// Unfolds the details under the cursor, or folds them; `None` does what they are not.
+    pub(crate) fn set(&mut self, explanation: &Explanation, unfolds: Option<bool>) {
+        let Some(heading) = explanation.details().nth(self.cursor) else { return };
+        let is_folded = !self.headings.contains(heading);
+        if unfolds.unwrap_or(is_folded) {
+            self.headings.insert(heading.to_owned());
+        } else {
+            self.headings.remove(heading);
+        }
+    }
+
+    /// Unfolds all details, or folds them.
+    pub(crate) fn set_all(&mut self, explanation: &Explanation, unfolds: bool) {
+        self.headings.clear();
+        if unfolds {
+            self.headings.extend(explanation.details().map(str::to_owned));
+        }
     }
 }
 
@@ -298,7 +408,8 @@ mod tests {
     }
 
     fn texts(explanation: &Explanation, width: u16) -> Vec<String> {
-        let lines = explanation.lines(Timestamp::from_micros(5_000_000), width);
+        let now = Timestamp::from_micros(5_000_000);
+        let lines = explanation.drawn(&Unfolded::default(), now, width).lines;
         assert!(lines.iter().all(|line| line.width() <= width), "{width}");
         lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
     }
@@ -417,12 +528,38 @@ mod tests {
     }
 
     #[test]
+    fn details_are_folded_until_they_are_unfolded() {
+        let page = Explanation::new("a")
+            .with_numbers("n", None, vec![fact("util", "9%", "")])
+            .with_details("none", None, Vec::new())
+            .with_details("b", None, vec![fact("util", "9%", "")])
+            .with_details("c", None, vec![fact("mem", "1", ""), fact("power", "7 W", "")]);
+        let mut unfolded = Unfolded::default();
+        let shown = |unfolded: &Unfolded| -> Vec<String> {
+            let lines = page.drawn(unfolded, Timestamp::default(), 40).lines;
+            lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
+        };
+        let folded = ["a", "", "n", "  util  9%", "", "▸ b", "▸ c"];
+        assert_eq!(shown(&unfolded), folded);
+        unfolded.set(&page, None);
+        assert_eq!(shown(&unfolded)[5..], ["▾ b", "  util  9%", "", "▸ c"]);
+        unfolded.set(&page, Some(true));
+        unfolded.cursor = 1;
+        unfolded.set(&page, Some(false));
+        assert_eq!(shown(&unfolded).len(), 9);
+        unfolded.set_all(&page, true);
+        assert_eq!(shown(&unfolded).len(), 11);
+        unfolded.set_all(&page, false);
+        assert_eq!(shown(&unfolded), folded);
+    }
+
+    #[test]
     fn any_width_is_drawn() {
         let long = "x".repeat(300);
         let page =
             Explanation::new(&long).with_numbers(&long, None, vec![fact(&long, &long, &long)]);
         for width in 0..120 {
-            let lines = page.lines(Timestamp::default(), width);
+            let lines = page.drawn(&Unfolded::default(), Timestamp::default(), width).lines;
             assert!(lines.iter().all(|line| line.width() <= width), "{width}");
         }
     }
