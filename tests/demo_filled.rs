@@ -29,12 +29,12 @@ const EXCEPTIONS: [(&str, &str); 5] = [
     ("sluid", "only for jobs without a number"),
 ];
 
-fn at(second: u32) -> Timestamp {
+pub fn at(second: u32) -> Timestamp {
     START.plus(Duration::from_secs(second.into()))
 }
 
 /// Returns the demo after some seconds.
-async fn demo_after(spec: FleetSpec, seconds: u32) -> Fleet {
+pub async fn demo_after(spec: FleetSpec, seconds: u32) -> Fleet {
     let mut demo = Demo::new(spec);
     for second in 0..seconds {
         demo.tick(second);

@@ -23,6 +23,7 @@ mod collect;
 mod commit;
 mod config;
 mod demo_filled;
+mod demo_help;
 mod demo_kinds;
 mod demo_output;
 mod doctor;

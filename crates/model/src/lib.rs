@@ -201,24 +201,8 @@ mod tests {
             joined(outcomes.map(JobOutcome::word)),
             "completed, ended, cancelled, time limit, failed, node failed, out of memory, preempted"
         );
-        let reasons = [
-            Reason::NotSampled,
-            Reason::NotSupported,
-            Reason::NotOffered,
-            Reason::NotAvailable,
-            Reason::DriverError,
-            Reason::NoPermission,
-            Reason::Malformed,
-            Reason::NoWorkload,
-            Reason::NeedsTwoSamples,
-            Reason::Gone,
-            Reason::OtherNamespace,
-            Reason::AmbiguousPid,
-            Reason::Asleep,
-            Reason::Withheld,
-        ];
         assert_eq!(
-            joined(reasons.map(Reason::text)),
+            joined(Reason::ALL.map(Reason::text)),
             "not sampled, not supported, not offered by this source, not available, driver error, no permission, \
              malformed, no workload, needs two samples, gone, in another PID namespace, \
              pid may be another process's here, asleep, withheld"

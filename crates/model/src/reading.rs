@@ -15,36 +15,55 @@ table! {
     /// Why a value is not known.
     pub enum Reason {
         /// Not sampled yet.
-        NotSampled = "not sampled",
+        NotSampled = ("not sampled", "it has not arrived yet, or nothing reads it here"),
         /// Devices of this kind do not have it.
-        NotSupported = "not supported",
+        NotSupported = ("not supported", "devices of this kind do not have it"),
         /// What the node reads the device with does not offer it, or not in this version.
-        NotOffered = "not offered by this source",
+        NotOffered = ("not offered by this source",
+            "what reads the device does not report it, or not in this version"),
         /// It exists, but was not available when it was sampled.
-        NotAvailable = "not available",
+        NotAvailable = ("not available", "it exists, but could not be read then"),
         /// The driver reported an error for it.
-        DriverError = "driver error",
+        DriverError = ("driver error", "the driver reported an error for it"),
         /// Permission denied.
-        NoPermission = "no permission",
+        NoPermission = ("no permission", "the login may not read it"),
         /// The reported value is invalid.
-        Malformed = "malformed",
+        Malformed = ("malformed", "what was reported makes no sense"),
         /// Only a process on the device could report it, and there is none.
-        NoWorkload = "no workload",
+        NoWorkload = ("no workload",
+            "only a process on the device could report it, and there is none"),
         /// A second sample is needed first.
-        NeedsTwoSamples = "needs two samples",
+        NeedsTwoSamples = ("needs two samples",
+            "it is a difference, and a second sample is needed first"),
         /// The process has ended.
-        Gone = "gone",
+        Gone = ("gone", "the process has ended"),
         /// The process is in another PID namespace.
-        OtherNamespace = "in another PID namespace",
+        OtherNamespace = ("in another PID namespace",
+            "the process is in a container, whose pids are others"),
         /// The driver's pid may be that of another process in the probe's PID namespace.
-        AmbiguousPid = "pid may be another process's here",
+        AmbiguousPid = ("pid may be another process's here",
+            "the driver and the node may mean different processes by this pid"),
         /// The device is suspended, and reading it would wake it.
-        Asleep = "asleep",
+        Asleep = ("asleep", "the device sleeps, and reading it would wake it"),
         /// Left out of an anonymous output.
-        Withheld = "withheld",
+        Withheld = ("withheld", "left out of an anonymous output"),
     }
+    /// All of them.
+    pub const ALL;
+    /// Returns the reason as text, and what it means.
+    fn texts -> (&'static str, &'static str);
+}
+
+impl Reason {
     /// Returns the reason as text.
-    pub fn text -> &'static str;
+    pub const fn text(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Returns what it means.
+    pub const fn meaning(self) -> &'static str {
+        self.texts().1
+    }
 }
 
 impl<T> Default for Reading<T> {

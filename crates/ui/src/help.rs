@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use crate::action::Action;
 use crate::filter_prompt::syntax;
+use crate::help::signs::ShownSigns;
 use crate::input::{Key, NamedKey};
 use crate::keymap::Keymap;
 use crate::theme::Theme;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
+use crate::widgets::line::{Line, Tone, wrap};
 use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
 use crate::widgets::search::{SearchPrompt, SearchStep};
-use gtop_fleet::insight::device_flag::DeviceFlag;
-use gtop_fleet::settings::ColumnSpec;
+
+pub(crate) mod signs;
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;
@@ -137,76 +138,20 @@ pub(crate) struct HelpSubject<'a> {
     pub(crate) is_recorded: bool,
 }
 
-/// The signs, words and columns that are on a screen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ShownSigns {
-    words: BTreeSet<String>,
-    has_old_values: bool,
-    columns: Vec<(ColumnSpec, String)>,
-}
-
-impl ShownSigns {
-    /// Collects what is on these lines.
-    pub(crate) fn of<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Self {
-        let mut shown = Self::default();
-        for line in lines {
-            shown.columns.extend(line.columns.iter().cloned());
-            for span in &line.spans {
-                shown.add(span);
-            }
-        }
-        shown
-    }
-
-    fn add(&mut self, span: &Span) {
-        self.has_old_values |= span.tone == Tone::Stale;
-        if let SpanContent::Text(text) = &span.content {
-            self.words.extend(text.split_whitespace().map(str::to_owned));
-        }
-        if let SpanContent::Strip(symbols) = &span.content {
-            self.words.extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
-            self.has_old_values |= symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
-        }
-    }
-
-    /// Returns the title with which a column is shown.
-    fn title_of(&self, column: &ColumnSpec) -> Option<&str> {
-        let shown = self.columns.iter().find(|(shown, _)| shown == column);
-        shown.map(|(_, title)| title.as_str())
-    }
-
-    /// Returns true if one of the words of a sign is on the screen.
-    fn has(&self, sign: &str) -> bool {
-        sign.split(' ').any(|word| self.words.contains(word))
-    }
-
-    /// Returns true if a word on the screen begins like this.
-    fn has_start(&self, start: &str) -> bool {
-        self.words.iter().any(|word| word.starts_with(start))
-    }
-}
-
-/// Returns the sign of a symbol as the text of help has it.
-fn symbol_text(symbol: Symbol) -> Option<String> {
-    match symbol {
-        Symbol::Idle => Some("·".to_owned()),
-        Symbol::Faulty => Some("✗".to_owned()),
-        Symbol::Char(letter) => Some(letter.to_string()),
-        Symbol::Level(_) | Symbol::Area(_) | Symbol::Overflow | Symbol::Letter(..) => None,
-    }
-}
-
 /// Returns the help page: the signs on the screen, the columns there and the keys of the view come first.
 pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
     let HelpSubject { view, columns, .. } = *subject;
     let is_narrow = width < TWO_COLUMN_WIDTH;
     let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
-    let mut sections = vec![symbol_lines(subject, column)];
+    let explain_key = keys.key_text_of("explain").unwrap_or_else(|| "i".to_owned());
+    let mut sections = vec![signs::lines(subject, column)];
     let mut explained = BTreeSet::new();
     let groups = columns.iter();
     sections.extend(groups.map(|group| column_lines(group, subject, &mut explained, column)));
     // Behind the view's own columns.
-    sections.insert(sections.len().min(2), flag_lines(subject, column));
+    sections.insert(sections.len().min(2), signs::flag_lines(subject, column));
+    sections.push(signs::reason_lines(subject, &explain_key, column));
+    sections.push(signs::explanation_lines(view, &explain_key, column));
     let of_view = key_lines(keys, subject, Some(view), column);
     let everywhere = key_lines(keys, subject, None, column);
     let filter_key = keys.key_text_of("filter").unwrap_or_else(|| "/".to_owned());
@@ -284,155 +229,32 @@ fn key_lines(
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
-/// Returns the lines for one key or symbol.
+/// Returns the lines for one key or sign.
 fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
+    let keys = wrap(key_text, KEY_WIDTH, usize::MAX).into_iter();
+    entry_of(keys.map(|key| Line::styled(key, tone)).collect(), meaning, width)
+}
+
+/// Returns the lines for what is drawn like this.
+fn entry_of(keys: Vec<Line>, meaning: &str, width: u16) -> Vec<Line> {
     let mut texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX).into_iter();
-    let mut keys = wrap(key_text, KEY_WIDTH, usize::MAX).into_iter();
     let rows = keys.len().max(texts.len());
+    let mut keys = keys.into_iter();
     let rows = (0..rows).map(|_| {
-        let key = keys.next().unwrap_or_default();
-        let key = Line::new().gap(2).left_aligned(&key, KEY_WIDTH, tone);
-        key.gap(1).text(texts.next().unwrap_or_default(), Tone::Plain)
+        let key = Line::new().gap(2).append(keys.next().unwrap_or_default());
+        let text = texts.next().unwrap_or_default();
+        key.append_at(KEY_WIDTH + 3, Line::styled(text, Tone::Plain))
     });
     rows.collect()
 }
-
-/// A sign or a word on the screen.
-struct Sign {
-    text: &'static str,
-    tone: Tone,
-    meaning: &'static str,
-    /// What has it.
-    topic: Topic,
-}
-
-/// What a view shows, which has signs of its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Topic {
-    /// Loads and flags of devices.
-    Devices,
-    /// What devices are used for.
-    Uses,
-    /// How many nodes and devices are in which state.
-    Counts,
-    /// States of nodes.
-    States,
-    /// Values that may be old or unknown.
-    Values,
-    /// Rows that Enter unfolds.
-    Unfolding,
-    /// Processes that can be tagged.
-    Tags,
-}
-
-impl Topic {
-    const fn of_view(view: View) -> &'static [Self] {
-        use Topic::{Counts, Devices, States, Tags, Unfolding, Uses, Values};
-        match view {
-            View::Fleet => &[Devices, Uses, Counts, States, Values],
-            View::Job | View::Node => &[Devices, States, Values],
-            View::Processes => &[Values, Tags],
-            View::Users => &[Uses, Values, Unfolding],
-            View::Events | View::Problems => &[States, Unfolding],
-            View::Runs => &[Values],
-        }
-    }
-}
-
-/// Explains the signs and colours on the screen.
-fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let HelpSubject { view, theme, shown, scheduler, .. } = *subject;
-    let mut lines =
-        vec![Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong)];
-    let topics = Topic::of_view(view);
-    if topics.contains(&Topic::Devices) {
-        let load = Line::new().gap(2).text("low", Tone::Low).gap(1).text("mid", Tone::Mid);
-        let load = load.gap(1).text("high", Tone::High).gap(2);
-        lines.push(load.text(theme.legend(), Tone::Plain));
-    }
-    for sign in SIGNS.iter().filter(|sign| topics.contains(&sign.topic)) {
-        let is_shown = if sign.text == GREY { shown.has_old_values } else { shown.has(sign.text) };
-        if is_shown {
-            let meaning = sign.meaning.replace("{scheduler}", scheduler);
-            lines.extend(entry((sign.text, sign.tone), &meaning, width));
-        }
-    }
-    lines
-}
-
-/// Explains the flags of devices on the screen, if the view has devices.
-fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let mut lines = vec![Line::styled("Flags of devices", Tone::Strong)];
-    for flag in DeviceFlag::examples() {
-        let word = flag.word();
-        let (sign, is_shown) = match word.split_once(':') {
-            Some((start, _)) => {
-                (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))
-            }
-            None => (word.clone(), subject.shown.has(&word)),
-        };
-        if is_shown {
-            lines.extend(entry((&sign, flag.severity().into()), flag.meaning(), width));
-        }
-    }
-    let is_used = lines.len() > 1 && Topic::of_view(subject.view).contains(&Topic::Devices);
-    if is_used { lines } else { Vec::new() }
-}
-
-const fn sign(text: &'static str, tone: Tone, meaning: &'static str, topic: Topic) -> Sign {
-    Sign { text, tone, meaning, topic }
-}
-
-/// The sign of old values, which is a colour.
-const GREY: &str = "grey";
-
-const SIGNS: [Sign; 14] = [
-    sign("busy", Tone::Strong, "a device at 5 % utilization or more", Topic::Uses),
-    sign(
-        "▒ idle-held",
-        Tone::Strong,
-        "a job has it, or processes use 256 MiB of it; below 5% now",
-        Topic::Uses,
-    ),
-    sign(
-        "· free",
-        Tone::Strong,
-        "a device that nobody uses; on maps by owner and job: without one",
-        Topic::Counts,
-    ),
-    sign(
-        "/ unavailable",
-        Tone::Warn,
-        "free, on a node that {scheduler} gives no jobs, such as a drained one",
-        Topic::Counts,
-    ),
-    sign(
-        "faulty",
-        Tone::Bad,
-        "lost, or reported as failed by the driver; ECC errors are in the notes",
-        Topic::Counts,
-    ),
-    sign(
-        "b h f x o u",
-        Tone::Strong,
-        "busy, idle-held, free, faulty, stale, unavailable devices",
-        Topic::Counts,
-    ),
-    sign("✗", Tone::Bad, "a node that is down, or a faulty device", Topic::States),
-    sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", Topic::States),
-    sign("–", Tone::Faint, "unknown; i on the row says why", Topic::Values),
-    sign(GREY, Tone::Stale, "old values; AGE shows how old", Topic::Values),
-    sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", Topic::Counts),
-    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", Topic::Unfolding),
-    sign("*", Tone::Accent, "a tagged process", Topic::Tags),
-    sign("=", Tone::Accent, "another row of the process under the cursor", Topic::Tags),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::key_scheme::KeyScheme;
     use crate::theme::{ColourDepth, GlyphSet, Palette};
+    use crate::widgets::line::{SpanContent, Symbol};
+    use gtop_fleet::settings::ColumnSpec;
 
     const DARK: Theme = Theme {
         palette: Palette::Dark,
@@ -470,7 +292,7 @@ mod tests {
         let page: Vec<String> = page.iter().map(Line::plain_text).collect();
         let count = |text: &str| page.iter().filter(|line| line.contains(text)).count();
         assert_eq!(["UTIL %", "mean utilization", "▒ idle-held", "!THERM"].map(count), [1; 4]);
-        assert_eq!(["GiB", "Columns of jobs", "!PWR", "grey", "▾ ▸"].map(count), [0; 5]);
+        assert_eq!(["GiB", "Columns of jobs", "!PWR", "grey", "▾ ▸  "].map(count), [0; 5]);
     }
 
     #[test]
@@ -505,15 +327,27 @@ mod tests {
 
     #[test]
     fn the_legend_describes_the_palette() {
+        let shown = ShownSigns::of(&[Line::new().bar(Some(50.0), 4, Tone::Mid)]);
         for palette in Palette::ALL {
             let theme = Theme { palette, ..DARK };
-            let shown = ShownSigns::default();
-            let subject = HelpSubject { theme, ..subject(View::Fleet, &shown) };
-            let legend = symbol_lines(&subject, 80);
-            let texts = legend.iter().flat_map(|line| &line.spans);
-            let is_meaning =
-                |kind: &SpanContent| *kind == SpanContent::Text(theme.legend().to_owned());
-            assert!(texts.into_iter().any(|piece| is_meaning(&piece.content)), "{palette:?}");
+            let legend = signs::lines(&HelpSubject { theme, ..subject(View::Fleet, &shown) }, 80);
+            let is_meaning = |line: &Line| line.plain_text().contains(theme.legend());
+            assert!(legend.iter().any(is_meaning), "{palette:?}");
+        }
+    }
+
+    #[test]
+    fn no_heading_stands_alone() {
+        let shown = ShownSigns::default();
+        for view in View::ALL {
+            for width in [80, 200] {
+                let page = page(&Keymap::default(), &subject(view, &shown), width);
+                let texts: Vec<String> = page.iter().map(Line::plain_text).collect();
+                for (line, next) in texts.iter().zip(texts.iter().skip(1)) {
+                    let is_heading = !line.trim().is_empty() && !line.starts_with(' ');
+                    assert!(!is_heading || next.starts_with("  "), "{view:?}: {line}");
+                }
+            }
         }
     }
 

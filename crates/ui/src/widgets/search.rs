@@ -24,6 +24,7 @@ pub(crate) enum SearchStep {
 }
 
 impl SearchPrompt {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are typed, or none of a search")]
     /// Handles a key; returns `None` if it is none of a search.
     pub(crate) fn on_key(&mut self, key: Key) -> Option<SearchStep> {
         if let Some(editor) = &mut self.input {
