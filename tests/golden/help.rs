@@ -217,7 +217,7 @@ fn the_help_is_searched_as_in_a_pager() {
     let (typed, _) = press("?/GROUP");
     assert!(typed[22].starts_with("search: GROUP") && typed[23].contains("Enter search"));
     let (missing, marked) = press("\n");
-    assert!(missing[23].starts_with("\"GROUP\" is not found"), "{missing:#?}");
+    assert!(missing[23].starts_with("\"GROUP\" not found"), "{missing:#?}");
     assert_eq!(marked, 0);
     let (first, marked) = press("/group\n");
     assert!(first[3].contains("group") && marked % "group".len() == 0 && marked > 0, "{first:#?}");
@@ -225,7 +225,7 @@ fn the_help_is_searched_as_in_a_pager() {
     assert!(second[3].contains("group") && second[3] != first[3], "{second:#?}");
     assert_eq!(press("N").0[..23], first[..23]);
     let (last, _) = press("N");
-    assert!(last[23].starts_with("searched on from the end"), "{last:#?}");
+    assert!(last[23].starts_with("search continued from the end"), "{last:#?}");
     let (left, marked) = press("\x1b");
     assert!(left[23].contains("Esc close") && marked == 0, "{left:#?}");
     assert_eq!(left[3..22], last[3..22]);

@@ -70,13 +70,13 @@ impl SearchPrompt {
     pub(crate) const TYPING_HINTS: &[(&str, &str)] = &[("Enter", "search"), ("Esc", "cancel")];
 
     pub(crate) fn not_found(&self) -> String {
-        format!("{:?} is not found", self.pattern)
+        format!("{:?} not found", self.pattern)
     }
 
     /// Says that a search has gone around the end of the text.
     pub(crate) fn wrapped(is_backwards: bool) -> String {
         let from = if is_backwards { "the end" } else { "the beginning" };
-        format!("searched on from {from}")
+        format!("search continued from {from}")
     }
 
     /// Returns true if a part of the line contains the pattern.
