@@ -157,7 +157,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: ConfigAction,
     },
-    /// List every field of --fields, --json, filters and columns: word, id, unit, source and meaning
+    /// List every field of --fields, --json, filters and columns: name, id, unit, source and meaning
     Fields {
         /// Print as JSON
         #[arg(long)]

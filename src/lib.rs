@@ -61,7 +61,7 @@ pub use gtop_fleet::metrics::{
     DeviceMetric, HostMetric, JobMetric, ParseMetricError, ProcessMetric,
 };
 // What a device counts as is its state in JSON, too.
-pub use gtop_fleet::{Certainty, DeviceCount as DeviceState, Health};
+pub use gtop_fleet::{Certainty, DeviceState, Health};
 
 #[warn(missing_docs)]
 mod api;

@@ -84,7 +84,7 @@ pub struct UsageReport {
 pub struct UsageSummary {
     /// Device-time in which they were watched, in seconds.
     pub watched_seconds: f64,
-    /// Seconds in each [`DeviceState`](gtop_fleet::DeviceState), in the order of its declaration.
+    /// Seconds in each [`LastState`](gtop_fleet::LastState), in the order of its declaration.
     pub states: [f64; STATES],
     /// Mean utilization in percent.
     pub utilization: Option<f64>,

@@ -466,7 +466,7 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
     check_page("settings.md", "settings", &pages::table_text());
     check_page("keys.md", "keys", &pages::keys_text());
     for scheme in KeyScheme::ALL.into_iter().skip(1) {
-        let marker = format!("{} keys", scheme.word());
+        let marker = format!("{} keys", scheme.name());
         check_page("coming-from.md", &marker, &pages::foreign_keys_text(scheme));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::api::{Device, Node, Unknown, Value};
 use gtop_fleet::metrics::{DeviceMetric, ProcessMetric, Usage};
-use gtop_fleet::{Certainty, Claim, DeviceCount, Health, StateReason};
+use gtop_fleet::{Certainty, Claim, DeviceState, Health, StateReason};
 use gtop_model::{JobId, Source};
 
 /// Why a device is in its state, or not sound.
@@ -99,8 +99,8 @@ impl<'a> Device<'a> {
     }
 
     /// Returns what it counts as, such as busy or free; `None` if its slices count instead.
-    pub fn state(self) -> Option<DeviceCount> {
-        DeviceCount::of(self.node.node, self.position, self.node.fleet.at)
+    pub fn state(self) -> Option<DeviceState> {
+        DeviceState::of(self.node.node, self.position, self.node.fleet.at)
     }
 
     /// Returns why it is not free, or not known to be; `None` if it is busy, free, faulty or stale.

@@ -11,7 +11,7 @@ use gtop_fleet::metrics::{
 /// A field as it is listed.
 #[derive(serde::Serialize)]
 struct FieldEntry {
-    /// Its word in filters, columns and `--fields`.
+    /// Its name in filters, columns and `--fields`.
     alias: &'static str,
     /// Its JSON key.
     id: &'static str,

@@ -21,7 +21,7 @@ use gtop_fleet::insight::node_status::fleet_notes;
 use gtop_fleet::insight::note::Note;
 use gtop_fleet::metrics::{Usage, measured_digits};
 use gtop_fleet::{
-    DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, StateReason, Totals, Traffic,
+    DeviceState, EventRecord, Fleet, HealthReason, Node, SourceState, StateReason, Totals, Traffic,
 };
 use gtop_local::time::Timestamp;
 use gtop_model::{
@@ -568,7 +568,7 @@ object! {
         fresh: bool = node.device_freshness(index, now).is_fresh(),
         /// What it counts as in `totals`: busy, `idle_held`, free, faulty, stale, unavailable or unknown; null if its slices count
         /// instead.
-        state: Option<&'static str> = DeviceCount::of(node, index, now).map(DeviceCount::id),
+        state: Option<&'static str> = DeviceState::of(node, index, now).map(DeviceState::id),
         /// Why it is not free, or not known to be; null if it is busy, free, faulty or stale.
         state_reason: Option<&'static str> = StateReason::of(node, index, now).map(StateReason::id),
         /// Why the driver reports no values: lost, needs reset, no permission, gone, or the driver's message.

@@ -12,7 +12,7 @@ use gtop_fleet::metrics::{
     Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields,
 };
 use gtop_fleet::query::{DisplaySelection, nearest};
-use gtop_fleet::{DeviceCount, Fleet, HealthReason, JobLookup, Node, StateReason};
+use gtop_fleet::{DeviceState, Fleet, HealthReason, JobLookup, Node, StateReason};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, Reason, table};
 
@@ -50,7 +50,7 @@ table! {
     }
     /// All keys.
     pub const ALL;
-    /// Returns its word, its id and its description.
+    /// Returns its name, its id and its description.
     pub fn texts -> (&'static str, &'static str, &'static str);
 }
 
@@ -73,12 +73,12 @@ const DEFAULT_FIELDS: [&str; 17] = [
 ];
 
 impl OutputField {
-    /// Finds a field by its word or its id; the error names the nearest one.
+    /// Finds a field by its name or its id; the error names the nearest one.
     pub fn from_name(name: &str) -> Result<Self, String> {
-        let found = Self::all().find(|field| field.word() == name || field.id() == name);
+        let found = Self::all().find(|field| field.name() == name || field.id() == name);
         let current = current_aliases(name);
         let found = found
-            .or_else(|| Self::all().find(|field| current == [field.word()]))
+            .or_else(|| Self::all().find(|field| current == [field.name()]))
             // As in nvidia-smi, the name of a device is its model.
             .or_else(|| Self::from_name("name").ok().filter(|_| name == "model"));
         found.ok_or_else(|| {
@@ -87,7 +87,7 @@ impl OutputField {
                 let owner = if is_of_process { "a process" } else { "a job" };
                 return format!("{name} is a metric of {owner}; choose those of a device or a node, see gtop fields");
             }
-            let nearest = nearest(name, Self::all().map(Self::word)).unwrap_or_default();
+            let nearest = nearest(name, Self::all().map(Self::name)).unwrap_or_default();
             format!("no field {name}; did you mean {nearest}? gtop fields lists all")
         })
     }
@@ -102,8 +102,8 @@ impl OutputField {
         keys.chain(device_fields().map(Self::Device)).chain(HOST.iter().map(Self::Host))
     }
 
-    /// Returns the word that chooses it.
-    fn word(self) -> &'static str {
+    /// Returns the name that chooses it.
+    fn name(self) -> &'static str {
         match self {
             Self::Key(key) => key.texts().0,
             Self::Device(field) => field.alias,
@@ -226,7 +226,7 @@ impl OutputRow<'_> {
             }
             DeviceKey::Command => joined(self.commands(), "\n"),
             DeviceKey::Certainty => holdings.certainty().as_str().into(),
-            DeviceKey::State => DeviceCount::of(node, position, now).map(DeviceCount::id).into(),
+            DeviceKey::State => DeviceState::of(node, position, now).map(DeviceState::id).into(),
             DeviceKey::StateReason => {
                 StateReason::of(node, position, now).map(StateReason::id).into()
             }

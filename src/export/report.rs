@@ -67,7 +67,7 @@ pub fn write_report(
     }
 }
 
-/// Names of the states in files, in the order of `DeviceState`.
+/// Names of the states in files, in the order of `LastState`.
 const STATES: [&str; crate::report::STATES] = ["active", "idle_held", "free", "faulty", "unknown"];
 
 /// Rounds to this many digits after the point, so that files stay small.

@@ -10,7 +10,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
-use gtop_fleet::{DeviceState, EventRecord, Node};
+use gtop_fleet::{EventRecord, LastState, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after};
 
@@ -240,7 +240,7 @@ impl CollectedNode {
             }
             let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
             let values = values_of(node, position, device);
-            let is_free = values.state == DeviceState::Free;
+            let is_free = values.state == LastState::Free;
             record.held = Some(HeldValues {
                 from: taken_at.max(elsewhere.ended_at),
                 until: taken_at.plus(stale_after(interval)).min(end),

@@ -10,7 +10,7 @@ use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
-use gtop_fleet::{DeviceState, Health, HealthReason, Node};
+use gtop_fleet::{Health, HealthReason, LastState, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Celsius, Device, JobId, NodeName, Percent};
 
@@ -248,10 +248,10 @@ impl DeviceRecord {
 }
 
 pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> DeviceValues {
-    let mut state = DeviceState::of(node, position, device);
-    if matches!(state, DeviceState::Unavailable | DeviceState::InUse) {
+    let mut state = LastState::of(node, position, device);
+    if matches!(state, LastState::Unavailable | LastState::InUse) {
         // Nobody could have used it, so it was not free; or how busy it was is not known.
-        state = DeviceState::Unknown;
+        state = LastState::Unknown;
     }
     let is_known = device.fault.is_none();
     // The temperature of a slice, and whether it is slowed down, are those of its device.
@@ -267,7 +267,7 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
             .load()
             .get()
             .map(Percent::get)
-            .filter(|_| is_known && state != DeviceState::Faulty),
+            .filter(|_| is_known && state != LastState::Faulty),
         memory: memory.filter(|_| is_known),
         power: node.unit_power(device).filter(|_| is_known),
         temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),

@@ -11,7 +11,7 @@ use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
 use gtop_fleet::insight::device_flag::is_harmless_xid;
-use gtop_fleet::{DeviceState, Health, HealthReason, advice};
+use gtop_fleet::{Health, HealthReason, LastState, advice};
 use gtop_local::time::format_duration;
 
 /// Findings of a report.
@@ -98,7 +98,7 @@ fn add_idle_holders(
     holders: &[HolderNames],
 ) {
     for (record, names) in collector.holders.records.iter().zip(holders) {
-        let idle = record.usage.states.get(DeviceState::IdleHeld as usize).copied();
+        let idle = record.usage.states.get(LastState::IdleHeld as usize).copied();
         let (idle, held) = (idle.unwrap_or_default(), record.usage.seconds());
         if idle < MIN_SECONDS || idle < held * MIN_IDLE_SHARE {
             continue;
@@ -209,7 +209,7 @@ fn add_device(
 ) {
     let name = device_text(node, device);
     let first = findings.len();
-    let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
+    let faulty = device.usage.states.get(LastState::Faulty as usize).copied().unwrap_or_default();
     let degraded = device.usage.degraded_seconds;
     for (kind, health, severity, seconds) in [
         (FindingKind::Faulty, Health::Faulty, FindingSeverity::Medium, faulty),

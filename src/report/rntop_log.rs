@@ -20,7 +20,7 @@ use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};
 use crate::report::{NothingMatched, ReportRequest, UsageReport};
-use gtop_fleet::{ACTIVE_PERCENT, DeviceState};
+use gtop_fleet::{ACTIVE_PERCENT, LastState};
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
 
@@ -187,7 +187,7 @@ fn median(gaps: &mut [Duration]) -> Option<Duration> {
 fn values(row: &LogRow) -> DeviceValues {
     let is_active = row.utilization.is_some_and(|percent| percent >= ACTIVE_PERCENT);
     DeviceValues {
-        state: if is_active { DeviceState::Busy } else { DeviceState::Unknown },
+        state: if is_active { LastState::Busy } else { LastState::Unknown },
         utilization: row.utilization,
         memory: row.memory.map(|(used, total)| (used * MEBIBYTE, total * MEBIBYTE)),
         power: None,

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use crate::report::usage::DeviceValues;
-use gtop_fleet::DeviceState;
+use gtop_fleet::LastState;
 use gtop_local::time::Timestamp;
 
 /// Steps of a chart: as many as a screen can show.
@@ -99,13 +99,10 @@ impl SeriesStep {
         let [busy, idle_held, free, seen] = &mut self.devices;
         *seen += seconds;
         match values.state {
-            DeviceState::Busy => *busy += seconds,
-            DeviceState::IdleHeld => *idle_held += seconds,
-            DeviceState::Free => *free += seconds,
-            DeviceState::Faulty
-            | DeviceState::Unknown
-            | DeviceState::Unavailable
-            | DeviceState::InUse => {}
+            LastState::Busy => *busy += seconds,
+            LastState::IdleHeld => *idle_held += seconds,
+            LastState::Free => *free += seconds,
+            LastState::Faulty | LastState::Unknown | LastState::Unavailable | LastState::InUse => {}
         }
     }
 }
@@ -259,7 +256,7 @@ mod tests {
 
     fn busy(percent: f32) -> DeviceValues {
         DeviceValues {
-            state: DeviceState::Busy,
+            state: LastState::Busy,
             utilization: Some(percent),
             memory: None,
             power: None,

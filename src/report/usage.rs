@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use gtop_fleet::DeviceState;
+use gtop_fleet::LastState;
 
 /// Number of states.
 pub const STATES: usize = 5;
@@ -38,7 +38,7 @@ impl AddAssign for TimedMean {
 /// The values of a device that hold from one sample to the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeviceValues {
-    pub(super) state: DeviceState,
+    pub(super) state: LastState,
     /// In percent.
     pub(super) utilization: Option<f32>,
     /// Bytes in use, and in total.
@@ -207,7 +207,7 @@ fn larger(one: Option<f32>, other: Option<f32>) -> Option<f32> {
 mod tests {
     use super::*;
 
-    fn values(state: DeviceState, utilization: Option<f32>) -> DeviceValues {
+    fn values(state: LastState, utilization: Option<f32>) -> DeviceValues {
         DeviceValues {
             state,
             utilization,
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn means_are_weighted_by_time_and_unknown_is_not_zero() {
         let mut usage = DeviceUsage::default();
-        usage.add(&values(DeviceState::Busy, Some(90.0)), 30.0);
-        usage.add(&values(DeviceState::Unknown, None), 1000.0);
+        usage.add(&values(LastState::Busy, Some(90.0)), 30.0);
+        usage.add(&values(LastState::Unknown, None), 1000.0);
         let mut other = DeviceUsage::default();
-        other.add(&values(DeviceState::Busy, Some(10.0)), 10.0);
+        other.add(&values(LastState::Busy, Some(10.0)), 10.0);
         usage += &other;
         assert_eq!(usage.utilization.get(), Some(70.0));
         assert_eq!(usage.states.map(f64::to_bits), [40.0, 0.0, 0.0, 0.0, 1000.0].map(f64::to_bits));

@@ -100,7 +100,7 @@ pub(crate) fn keys_text() -> String {
 
 /// Returns the table of the keys of another monitor in Markdown: with its scheme, and without.
 pub(crate) fn foreign_keys_text(scheme: KeyScheme) -> String {
-    let name = scheme.word();
+    let name = scheme.name();
     let mut text =
         format!("| {name} | what it does | with `--keys {name}` | without |\n|---|---|---|---|\n");
     for ForeignKey { keys, does, here } in Keymap::foreign_keys(scheme) {

@@ -3,7 +3,7 @@
 use crossterm::event::KeyCode;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::{DisplaySelection, Filter};
-use gtop_fleet::{DeviceCount, Fleet, NodeCount};
+use gtop_fleet::{DeviceState, Fleet, NodeCount};
 use gtop_ui::{LoopEffect, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
@@ -52,12 +52,12 @@ fn a_word_of_the_summary_matches_what_it_counts() {
             FleetView::default().updated(fleet, NOW, filter, &DisplaySelection::default())
         };
         let mut all = view("").totals;
-        for count in DeviceCount::ALL {
-            let matching = view(count.word());
+        for count in DeviceState::ALL {
+            let matching = view(count.name());
             let expected = *all.devices_counted_as(count);
             let mut totals = matching.totals;
-            assert_eq!(totals.devices, expected, "{name}: {}", count.word());
-            assert_eq!(*totals.devices_counted_as(count), expected, "{name}: {}", count.word());
+            assert_eq!(totals.devices, expected, "{name}: {}", count.name());
+            assert_eq!(*totals.devices_counted_as(count), expected, "{name}: {}", count.name());
         }
         let connecting = all.nodes - all.fresh - all.stale - all.down - all.reported;
         for (count, expected) in [
@@ -66,9 +66,9 @@ fn a_word_of_the_summary_matches_what_it_counts() {
             (NodeCount::Reported, all.reported),
             (NodeCount::Connecting, connecting),
         ] {
-            assert_eq!(view(count.word()).totals.nodes, expected, "{name}: {}", count.word());
+            assert_eq!(view(count.name()).totals.nodes, expected, "{name}: {}", count.name());
         }
-        let parts = DeviceCount::ALL.map(DeviceCount::word);
+        let parts = DeviceState::ALL.map(DeviceState::name);
         assert_eq!(view(&parts.join(" or ")).totals.devices, all.devices, "{name}");
         assert_eq!(view(&format!("not ({})", parts.join(" or "))).totals.devices, 0, "{name}");
     }

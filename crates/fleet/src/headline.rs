@@ -1,14 +1,14 @@
 //! What each node and each device counts as in the summary lines: one declaration for the totals, their labels and the
 //! words of filters.
 
-use crate::idle::DeviceState;
+use crate::idle::LastState;
 use crate::node::Node;
 use gtop_local::time::Timestamp;
 use gtop_model::SchedulerNode;
 use gtop_model::table;
 
 table! {
-    /// What a node counts as, with its word: exactly one of these.
+    /// What a node counts as, with its name: exactly one of these.
     pub enum NodeCount {
         /// Its newest samples are fresh.
         Fresh = "fresh",
@@ -24,13 +24,13 @@ table! {
     /// All of them.
     #[cfg(any(test, feature = "testing"))]
     pub const ALL;
-    /// Returns its word in summaries and filters.
-    pub fn word -> &'static str;
+    /// Returns its name in summaries and filters.
+    pub fn name -> &'static str;
 }
 
 table! {
-    /// What a device counts as, with its word: exactly one of these. Of a device with slices, these count and it does not.
-    pub enum DeviceCount {
+    /// What a device counts as, with its name: exactly one of these. Of a device with slices, these count and it does not.
+    pub enum DeviceState {
         /// At 5 % utilization or more.
         Busy = "busy",
         /// Allocated or in use, and idle.
@@ -51,8 +51,8 @@ table! {
     /// All of them.
     #[cfg(any(test, feature = "testing"))]
     pub const ALL;
-    /// Returns its word in summaries and filters.
-    pub fn word -> &'static str;
+    /// Returns its name in summaries and filters.
+    pub fn name -> &'static str;
 }
 
 impl NodeCount {
@@ -72,13 +72,13 @@ impl NodeCount {
     }
 }
 
-impl DeviceCount {
+impl DeviceState {
     /// Returns its name for programs, which never changes.
     pub const fn id(self) -> &'static str {
         if matches!(self, Self::IdleHeld) {
             return "idle_held";
         }
-        if matches!(self, Self::InUse) { "in_use" } else { self.word() }
+        if matches!(self, Self::InUse) { "in_use" } else { self.name() }
     }
 
     /// Returns what the device at this position of a node counts as; `None` if there is none, if its slices count instead,
@@ -87,7 +87,7 @@ impl DeviceCount {
     pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
         let device = node.devices.get(position).filter(|device| !node.has_slices(device))?;
         match NodeCount::of(node, now) {
-            NodeCount::Fresh => Some(DeviceState::of(node, position, device).into()),
+            NodeCount::Fresh => Some(LastState::of(node, position, device).into()),
             NodeCount::Connecting | NodeCount::Stale | NodeCount::Down => Some(Self::Stale),
             NodeCount::Reported => None,
         }
@@ -112,15 +112,15 @@ impl Node {
     /// from there alone.
     pub fn device_count(&self) -> usize {
         match self.reported() {
-            Some(known) => DeviceCount::of_reported(known).iter().map(|(_, devices)| devices).sum(),
+            Some(known) => DeviceState::of_reported(known).iter().map(|(_, devices)| devices).sum(),
             None => self.units().count(),
         }
     }
 
     /// Returns the positions of its [units](Self::units). Of a node known from the scheduler alone they are those in
-    /// `DeviceCount::of_reported`, where devices that count as the same share one.
+    /// `DeviceState::of_reported`, where devices that count as the same share one.
     pub fn device_positions(&self) -> impl Iterator<Item = usize> {
-        let reported = self.reported().map(DeviceCount::of_reported);
+        let reported = self.reported().map(DeviceState::of_reported);
         let own = reported.is_none().then(|| self.units().map(|(position, _)| position));
         let counted = reported.into_iter().flatten().enumerate();
         let counted =
@@ -129,16 +129,16 @@ impl Node {
     }
 }
 
-impl From<DeviceState> for DeviceCount {
-    fn from(state: DeviceState) -> Self {
+impl From<LastState> for DeviceState {
+    fn from(state: LastState) -> Self {
         match state {
-            DeviceState::Busy => Self::Busy,
-            DeviceState::IdleHeld => Self::IdleHeld,
-            DeviceState::Free => Self::Free,
-            DeviceState::Faulty => Self::Faulty,
-            DeviceState::Unknown => Self::Unknown,
-            DeviceState::InUse => Self::InUse,
-            DeviceState::Unavailable => Self::Unavailable,
+            LastState::Busy => Self::Busy,
+            LastState::IdleHeld => Self::IdleHeld,
+            LastState::Free => Self::Free,
+            LastState::Faulty => Self::Faulty,
+            LastState::Unknown => Self::Unknown,
+            LastState::InUse => Self::InUse,
+            LastState::Unavailable => Self::Unavailable,
         }
     }
 }

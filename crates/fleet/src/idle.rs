@@ -15,9 +15,9 @@ pub(crate) const MIN_HELD_BYTES: u64 = 256 << 20;
 /// A driver reserves at most this part of the memory of a device: 0.7 % of an H100, 2 % of a V100 and of an L4.
 const RESERVED_PART: u64 = 40;
 
-/// What a device is doing, as totals count it.
+/// What a device does by its last values, fresh or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeviceState {
+pub enum LastState {
     /// Its utilization is at least [`ACTIVE_PERCENT`].
     Busy,
     /// Idle, but allocated or in use.
@@ -36,7 +36,7 @@ pub enum DeviceState {
     InUse,
 }
 
-impl DeviceState {
+impl LastState {
     /// Returns the state of the device at this position of a node, as last known.
     pub fn of(node: &Node, position: usize, device: &Device) -> Self {
         let is_allocated = node.holdings.device(&device.uuid).is_allocated();
@@ -243,9 +243,9 @@ mod tests {
     }
 
     /// Returns the states of all devices of a node.
-    fn states(node: &Node) -> Vec<DeviceState> {
+    fn states(node: &Node) -> Vec<LastState> {
         let devices = node.devices.iter().enumerate();
-        devices.map(|(position, device)| DeviceState::of(node, position, device)).collect()
+        devices.map(|(position, device)| LastState::of(node, position, device)).collect()
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_slice_has_a_state_of_its_own() {
-        use DeviceState::{Busy, Faulty, Free, IdleHeld, Unknown};
+        use LastState::{Busy, Faulty, Free, IdleHeld, Unknown};
         let mut node = sliced_node(&[Some(63.0), Some(0.0), Some(4.0)]);
         let use_of = |device: &str| DeviceUse {
             device: device.into(),
@@ -320,11 +320,11 @@ mod tests {
             change(&mut node);
             states(&node)[1]
         };
-        assert_eq!(state(&|_| ()), DeviceState::Free);
+        assert_eq!(state(&|_| ()), LastState::Free);
         let in_use: &dyn Fn(&mut Node) = &|node| {
             node.uses = [DeviceUse { device: "MIG-0".into(), ..DeviceUse::default() }].into();
         };
-        assert_eq!(state(in_use), DeviceState::InUse);
+        assert_eq!(state(in_use), LastState::InUse);
         let not_free: [&dyn Fn(&mut Node); 4] = [
             &|node| node.devices[1].hidden_memory = Reading::Known(Bytes(10 << 30)),
             &|node| node.devices[1].hidden_memory = Reading::default(),
@@ -336,18 +336,18 @@ mod tests {
             },
         ];
         for change in not_free {
-            assert_eq!(state(change), DeviceState::Unknown);
+            assert_eq!(state(change), LastState::Unknown);
         }
     }
 
     #[test]
     fn a_device_in_mig_mode_without_slices_is_unavailable() {
         let mut node = sliced_node(&[]);
-        assert_eq!(states(&node), [DeviceState::Unavailable]);
+        assert_eq!(states(&node), [LastState::Unavailable]);
         assert_eq!(node.units().count(), 1);
         node.health.forget();
         node.devices[0].fault = Some(DeviceFault::Lost);
-        assert_eq!(states(&node), [DeviceState::Faulty]);
+        assert_eq!(states(&node), [LastState::Faulty]);
     }
 
     #[test]
@@ -430,12 +430,12 @@ mod tests {
             let mut node = node(Some(share), mebibytes);
             let scheduler = SchedulerNode { state, is_responding: true, ..Default::default() };
             node.scheduler = Some(Arc::new(scheduler));
-            DeviceState::of(&node, 0, &node.devices[0])
+            LastState::of(&node, 0, &node.devices[0])
         };
-        assert_eq!(state(NodeState::Idle, 0.0, None), DeviceState::Free);
-        assert_eq!(state(NodeState::Drained, 0.0, None), DeviceState::Unavailable);
-        assert_eq!(state(NodeState::Reserved, 0.0, None), DeviceState::Unavailable);
-        assert_eq!(state(NodeState::Draining, 90.0, Some(900)), DeviceState::Busy);
-        assert_eq!(state(NodeState::Draining, 0.0, Some(900)), DeviceState::IdleHeld);
+        assert_eq!(state(NodeState::Idle, 0.0, None), LastState::Free);
+        assert_eq!(state(NodeState::Drained, 0.0, None), LastState::Unavailable);
+        assert_eq!(state(NodeState::Reserved, 0.0, None), LastState::Unavailable);
+        assert_eq!(state(NodeState::Draining, 90.0, Some(900)), LastState::Busy);
+        assert_eq!(state(NodeState::Draining, 0.0, Some(900)), LastState::IdleHeld);
     }
 }

@@ -21,7 +21,7 @@ use crate::insight::users::Users;
 use crate::metrics::Usage;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
-use crate::{DeviceCount, Fleet, Node, Totals};
+use crate::{DeviceState, Fleet, Node, Totals};
 use gtop_local::text::width_of;
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList, Watts};
@@ -297,7 +297,7 @@ impl FleetView {
 
     /// Returns true if the device at this position of a node counts as free.
     pub fn is_free(&self, node: &Node, position: usize) -> bool {
-        DeviceCount::of(node, position, self.now) == Some(DeviceCount::Free)
+        DeviceState::of(node, position, self.now) == Some(DeviceState::Free)
     }
 
     /// Returns the number of shown nodes.

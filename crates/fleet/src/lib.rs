@@ -7,12 +7,12 @@
 pub use anonymizer::Anonymizer;
 pub use charted::Metric;
 pub use event_record::EventRecord;
-pub use headline::{DeviceCount, NodeCount};
+pub use headline::{DeviceState, NodeCount};
 pub use health::{Health, HealthReason};
 pub use history::CLOSE_UP_STEP;
 pub use holdings::{Certainty, Claim, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings};
 pub use idle::{
-    ACTIVE_PERCENT, DeviceState, is_busy, is_free, is_held, is_idle, is_in_use, is_memory_refused,
+    ACTIVE_PERCENT, LastState, is_busy, is_free, is_held, is_idle, is_in_use, is_memory_refused,
 };
 pub use job_lookup::JobLookup;
 pub use node::{Host, Node, Process, SourceState, Traffic};

@@ -1,8 +1,8 @@
 //! Why a device counts as it does.
 
-use crate::headline::DeviceCount;
+use crate::headline::DeviceState;
 use crate::idle::{
-    DeviceState, is_known_idle, is_memory_refused, is_whole_in_use, unexplained_memory,
+    LastState, is_known_idle, is_memory_refused, is_whole_in_use, unexplained_memory,
 };
 use crate::node::Node;
 use gtop_local::time::Timestamp;
@@ -53,7 +53,7 @@ impl StateReason {
     }
 
     /// Returns its word if nothing else in the row of the device shows it.
-    pub const fn word(self) -> Option<&'static str> {
+    pub const fn name(self) -> Option<&'static str> {
         let word = self.texts().2;
         if word.is_empty() { None } else { Some(word) }
     }
@@ -61,7 +61,7 @@ impl StateReason {
     /// Returns why the device at this position of a node counts as it does now; `None` if it is busy, free, faulty or stale,
     /// or does not count.
     pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
-        let is_counted = DeviceCount::of(node, position, now)? != DeviceCount::Stale;
+        let is_counted = DeviceState::of(node, position, now)? != DeviceState::Stale;
         is_counted.then(|| Self::last_known(node, position)).flatten()
     }
 
@@ -69,13 +69,13 @@ impl StateReason {
     pub fn last_known(node: &Node, position: usize) -> Option<Self> {
         let device = node.devices.get(position)?;
         let is_allocated = node.holdings.device(&device.uuid).is_allocated() == Some(true);
-        match DeviceState::of(node, position, device) {
-            DeviceState::Busy | DeviceState::Free | DeviceState::Faulty => None,
-            DeviceState::IdleHeld | DeviceState::InUse if is_allocated => Some(Self::Allocated),
-            DeviceState::IdleHeld | DeviceState::InUse => Some(Self::InUse),
-            DeviceState::Unavailable if node.is_without_slices(device) => Some(Self::NoSlices),
-            DeviceState::Unavailable => Some(Self::NodeTakesNoJobs),
-            DeviceState::Unknown => Some(Self::of_unknown(node, position, device)),
+        match LastState::of(node, position, device) {
+            LastState::Busy | LastState::Free | LastState::Faulty => None,
+            LastState::IdleHeld | LastState::InUse if is_allocated => Some(Self::Allocated),
+            LastState::IdleHeld | LastState::InUse => Some(Self::InUse),
+            LastState::Unavailable if node.is_without_slices(device) => Some(Self::NoSlices),
+            LastState::Unavailable => Some(Self::NodeTakesNoJobs),
+            LastState::Unknown => Some(Self::of_unknown(node, position, device)),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Sums and means over fresh nodes. Only device counts cover all nodes.
 
 use crate::Fleet;
-use crate::headline::{DeviceCount, NodeCount};
-use crate::idle::DeviceState;
+use crate::headline::{DeviceState, NodeCount};
+use crate::idle::LastState;
 use crate::node::Node;
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, Percent, Watts};
@@ -159,16 +159,16 @@ impl Totals {
     }
 
     /// Returns how many devices count as this.
-    pub const fn devices_counted_as(&mut self, count: DeviceCount) -> &mut usize {
+    pub const fn devices_counted_as(&mut self, count: DeviceState) -> &mut usize {
         match count {
-            DeviceCount::Busy => &mut self.busy,
-            DeviceCount::IdleHeld => &mut self.idle_held,
-            DeviceCount::Free => &mut self.free,
-            DeviceCount::Faulty => &mut self.faulty,
-            DeviceCount::Stale => &mut self.stale_devices,
-            DeviceCount::Unavailable => &mut self.unavailable,
-            DeviceCount::Unknown => &mut self.unknown_devices,
-            DeviceCount::InUse => &mut self.in_use,
+            DeviceState::Busy => &mut self.busy,
+            DeviceState::IdleHeld => &mut self.idle_held,
+            DeviceState::Free => &mut self.free,
+            DeviceState::Faulty => &mut self.faulty,
+            DeviceState::Stale => &mut self.stale_devices,
+            DeviceState::Unavailable => &mut self.unavailable,
+            DeviceState::Unknown => &mut self.unknown_devices,
+            DeviceState::InUse => &mut self.in_use,
         }
     }
 
@@ -189,7 +189,7 @@ impl Totals {
         }
         if let Some(reported) = node.reported() {
             for (position, (count, devices)) in
-                DeviceCount::of_reported(reported).into_iter().enumerate()
+                DeviceState::of_reported(reported).into_iter().enumerate()
             {
                 if positions.is_none_or(|positions| positions.contains(&position)) {
                     self.devices += devices;
@@ -203,7 +203,7 @@ impl Totals {
             let devices = units(node, positions).count();
             self.devices += devices;
             self.physical_devices += included_devices(node, positions).len();
-            *self.devices_counted_as(DeviceCount::Stale) += devices;
+            *self.devices_counted_as(DeviceState::Stale) += devices;
             self.unseen += usize::from(node.is_unseen());
         }
     }
@@ -211,7 +211,7 @@ impl Totals {
     fn add(&mut self, node: &Node, positions: Option<&[usize]>, sums: &mut Sums) {
         for (index, device) in units(node, positions) {
             self.devices += 1;
-            let state = DeviceState::of(node, index, device);
+            let state = LastState::of(node, index, device);
             *self.devices_counted_as(state.into()) += 1;
         }
         let included = included_devices(node, positions);

@@ -211,7 +211,7 @@ impl JobOutcome {
     }
 
     /// Returns the outcome in a word or two, as JSON and lists have it.
-    pub const fn word(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         self.texts().1
     }
 }

@@ -198,7 +198,7 @@ mod tests {
              was ended by a node failure, ran out of memory, was preempted"
         );
         assert_eq!(
-            joined(outcomes.map(JobOutcome::word)),
+            joined(outcomes.map(JobOutcome::name)),
             "completed, ended, cancelled, time limit, failed, node failed, out of memory, preempted"
         );
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Device counts by state: each number stands before its word, and between two of them one separator.
 
 use crate::widgets::line::{Line, Tone};
-use gtop_fleet::{DeviceCount, Totals};
+use gtop_fleet::{DeviceState, Totals};
 
 /// How the counts are written, from the longest form to the shortest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,26 +32,26 @@ impl CountForm {
 fn device_counts(totals: &Totals, form: CountForm) -> Line {
     // Common states, and those that are worth a colour.
     let states = [
-        (DeviceCount::Busy, ["busy", "b"], None),
-        (DeviceCount::IdleHeld, ["held", "h"], None),
-        (DeviceCount::InUse, ["in-use", "i"], None),
-        (DeviceCount::Free, ["free", "f"], None),
-        (DeviceCount::Faulty, ["faulty", "x"], Some(Tone::Bad)),
-        (DeviceCount::Stale, ["stale", "o"], Some(Tone::Warn)),
-        (DeviceCount::Unavailable, ["unavail", "u"], Some(Tone::Warn)),
-        (DeviceCount::Unknown, ["unknown", "?"], Some(Tone::Faint)),
+        (DeviceState::Busy, ["busy", "b"], None),
+        (DeviceState::IdleHeld, ["held", "h"], None),
+        (DeviceState::InUse, ["in-use", "i"], None),
+        (DeviceState::Free, ["free", "f"], None),
+        (DeviceState::Faulty, ["faulty", "x"], Some(Tone::Bad)),
+        (DeviceState::Stale, ["stale", "o"], Some(Tone::Warn)),
+        (DeviceState::Unavailable, ["unavail", "u"], Some(Tone::Warn)),
+        (DeviceState::Unknown, ["unknown", "?"], Some(Tone::Faint)),
     ];
     let mut counts = *totals;
     let mut line = Line::new();
     for (state, [short, letter], alarm) in states {
         let count = *counts.devices_counted_as(state);
         let shows_zero =
-            form == CountForm::WithZeros && alarm.is_none() && state != DeviceCount::InUse;
+            form == CountForm::WithZeros && alarm.is_none() && state != DeviceState::InUse;
         if count == 0 && !shows_zero {
             continue;
         }
         let (gap, word) = match form {
-            CountForm::WithZeros | CountForm::Words => (" ", state.word()),
+            CountForm::WithZeros | CountForm::Words => (" ", state.name()),
             CountForm::ShortWords | CountForm::BareTotal => (" ", short),
             CountForm::Letters | CountForm::Dense => ("", letter),
         };

@@ -11,7 +11,7 @@ use gtop_fleet::metrics::{
     Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric,
 };
 use gtop_fleet::{
-    DeviceCount, DeviceState, Evidence, HealthReason, Host, JobLookup, StateReason, Traffic,
+    DeviceState, Evidence, HealthReason, Host, JobLookup, LastState, StateReason, Traffic,
 };
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, TransportKind};
@@ -146,8 +146,8 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     text.infos("gtop_device_health_reason_info", "why a device is not sound", reasons);
     let whole = served.fresh_devices().filter(|served| !served.node.has_slices(served.device));
     let states = whole.map(|served| {
-        let state = DeviceState::of(served.node, served.position, served.device);
-        served.labels.and("state", DeviceCount::from(state).id())
+        let state = LastState::of(served.node, served.position, served.device);
+        served.labels.and("state", DeviceState::from(state).id())
     });
     text.infos("gtop_device_state", "1 for the state that a device is in", states);
     let help = "why a device is not free, or not known to be";

@@ -112,7 +112,7 @@ object! {
             unsampled: Reason::NotSampled,
         },
         /// How it ended: completed, cancelled, time limit, failed, node failed, out of memory, preempted.
-        outcome: &'static str = finished.outcome.word(),
+        outcome: &'static str = finished.outcome.name(),
         /// Exit code of its script.
         exit_code: Option<u32> = finished.exit_code,
         /// Signal that ended its script; null without one.

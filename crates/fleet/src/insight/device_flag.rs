@@ -77,7 +77,7 @@ impl DeviceFlag {
     }
 
     /// Returns its text in the row of the device.
-    pub fn word(&self) -> String {
+    pub fn badge(&self) -> String {
         let reason = match self {
             Self::Slowed(SlowdownCause::Thermal) => return "!THERM".to_owned(),
             Self::Slowed(SlowdownCause::PowerBrake) => return "!PWR".to_owned(),
@@ -112,7 +112,7 @@ impl DeviceFlag {
             HealthReason::NotRead(_) => "HEALTH?".to_owned(),
             HealthReason::NvlinksDown { active, .. } => format!("NVLINK:{active}"),
             HealthReason::Slowed { cause, span } => {
-                format!("{}:{}", Self::Slowed(*cause).word(), format_duration(*span))
+                format!("{}:{}", Self::Slowed(*cause).badge(), format_duration(*span))
             }
             HealthReason::LoadWithoutProcess(_) => "!LOAD".to_owned(),
         }
@@ -213,7 +213,7 @@ impl DeviceFlag {
                 reason @ (HealthReason::PcieBelowMax { .. } | HealthReason::NvlinksDown { .. }),
             ) => reason.text(),
             Self::Health(HealthReason::Slowed { cause, .. }) => {
-                format!("{} for long", Self::Slowed(*cause).word())
+                format!("{} for long", Self::Slowed(*cause).badge())
             }
             Self::Health(HealthReason::LoadWithoutProcess(_)) => {
                 "full load without a process".to_owned()
@@ -223,7 +223,7 @@ impl DeviceFlag {
             Self::Health(reason) => reason.text().to_lowercase(),
             Self::UnexplainedMemory(_) => "memory without a process".to_owned(),
             Self::NoSlices => self.text(),
-            Self::Slowed(_) => self.word(),
+            Self::Slowed(_) => self.badge(),
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
             assert!(examples.contains(&format!("Health({variant}")), "all() has no {variant}");
         }
         for flag in all() {
-            for text in [flag.word(), flag.note(), flag.text(), flag.id().to_owned()] {
+            for text in [flag.badge(), flag.note(), flag.text(), flag.id().to_owned()] {
                 assert_ne!(text, "", "{flag:?}");
             }
             let explained = [flag.meaning(), flag.remedy()];
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_words_and_names_of_different_flags_differ() {
-        let words: BTreeSet<String> = all().iter().map(DeviceFlag::word).collect();
+        let words: BTreeSet<String> = all().iter().map(DeviceFlag::badge).collect();
         assert_eq!(words.len(), all().len());
         let names: BTreeSet<&str> = all().iter().map(DeviceFlag::id).collect();
         // The recovery actions share a name.
@@ -313,13 +313,13 @@ mod tests {
                 DeviceFlag::Health(HealthReason::Driver(_)) => "the driver's words".to_owned(),
                 DeviceFlag::Health(HealthReason::PcieBelowMax { .. }) => "`PCIE:NxN`".to_owned(),
                 DeviceFlag::Health(HealthReason::Slowed { cause, .. }) => {
-                    format!("`{}:TIME`", DeviceFlag::Slowed(*cause).word())
+                    format!("`{}:TIME`", DeviceFlag::Slowed(*cause).badge())
                 }
                 DeviceFlag::Health(_)
                 | DeviceFlag::Slowed(_)
                 | DeviceFlag::UnexplainedMemory(_)
                 | DeviceFlag::NoSlices => {
-                    format!("`{}`", flag.word().trim_end_matches(|c: char| c.is_ascii_digit()))
+                    format!("`{}`", flag.badge().trim_end_matches(|c: char| c.is_ascii_digit()))
                 }
             };
             let word = word.replace(":`", ":N`");

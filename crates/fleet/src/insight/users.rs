@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
-use crate::{DeviceState, Fleet, IdleSpan, Node, User, is_idle_held};
+use crate::{Fleet, IdleSpan, LastState, Node, User, is_idle_held};
 use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, Device, JobId, NodeName};
 
@@ -232,7 +232,7 @@ impl Users {
                 self.power = Some(self.power.unwrap_or_default() + power);
             }
             self.held += 1;
-            let is_busy = DeviceState::of(node, position, device) == DeviceState::Busy;
+            let is_busy = LastState::of(node, position, device) == LastState::Busy;
             let idle = IdleDevice::of(&fleet_view.fleet, (node_index, node), device, None);
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for (user, job) in holders {

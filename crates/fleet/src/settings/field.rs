@@ -60,7 +60,7 @@ pub trait Choice: Copy + Default + PartialEq + 'static {
     }
 
     /// Returns the name of a value.
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         let found = Self::CHOICES.iter().find(|(_, value)| *value == self);
         found.map_or("", |(choice, _)| choice.name)
     }
@@ -102,7 +102,7 @@ impl<T: Choice> SettingField for T {
     }
 
     fn to_setting(&self) -> Option<SettingValue> {
-        Some(SettingValue::Choice(self.word()))
+        Some(SettingValue::Choice(self.name()))
     }
 }
 

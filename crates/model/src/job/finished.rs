@@ -25,7 +25,7 @@ pub struct FinishedJob {
 impl FinishedJob {
     /// Returns how it ended, such as `failed, exit 1`, `killed by signal 9` or `cancelled by root`.
     pub fn outcome_text(&self) -> String {
-        let word = self.outcome.word();
+        let word = self.outcome.name();
         match (self.outcome, self.signal, self.exit_code) {
             (JobOutcome::Cancelled, ..) => match &self.cancelled_by {
                 Some(user) => format!("{word} by {user}"),

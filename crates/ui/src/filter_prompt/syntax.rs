@@ -60,14 +60,14 @@ pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
 mod tests {
     use super::*;
     use gtop_fleet::query::Filter;
-    use gtop_fleet::{DeviceCount, NodeCount};
+    use gtop_fleet::{DeviceState, NodeCount};
 
     #[test]
     fn every_form_in_the_help_and_the_hints_is_a_filter() {
-        for word in DeviceCount::ALL
-            .map(DeviceCount::word)
+        for word in DeviceState::ALL
+            .map(DeviceState::name)
             .into_iter()
-            .chain(NodeCount::ALL.map(NodeCount::word))
+            .chain(NodeCount::ALL.map(NodeCount::name))
         {
             assert!(FORMS.iter().any(|(_, meaning)| meaning.contains(word)), "{word}");
         }

@@ -197,7 +197,7 @@ pub(super) fn lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
 pub(super) fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
     let mut lines = Vec::new();
     for flag in DeviceFlag::examples().iter().filter(|_| DEVICES.contains(&subject.view)) {
-        let word = flag.word();
+        let word = flag.badge();
         let (sign, is_shown) = match word.split_once(':') {
             Some((start, _)) => {
                 (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))

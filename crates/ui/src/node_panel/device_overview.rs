@@ -5,7 +5,7 @@ use crate::widgets::explanation::Fact;
 use crate::widgets::number_format::power_text;
 use gtop_fleet::insight::node_status::shown_id;
 use gtop_fleet::metrics::device_fields;
-use gtop_fleet::{DeviceCount, HealthReason, Node, StateReason};
+use gtop_fleet::{DeviceState, HealthReason, Node, StateReason};
 use gtop_model::{Device, Reading, Reason};
 
 /// Returns the facts about a device, each in a line.
@@ -22,9 +22,9 @@ pub(super) fn facts(
     };
     let reasons: Vec<String> = node.health_reasons(device).iter().map(HealthReason::text).collect();
     let health = Fact::known("health", node.health(device).as_str(), reasons.join(", "));
-    let state = DeviceCount::of(node, position, context.view.now).map(|state| {
+    let state = DeviceState::of(node, position, context.view.now).map(|state| {
         let reason = StateReason::last_known(node, position).map_or("", StateReason::text);
-        Fact::known("state", state.word(), reason)
+        Fact::known("state", state.name(), reason)
     });
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     let power = power_text(device.power.get(), device.power_limit.get());

@@ -244,11 +244,11 @@ impl<'a> DeviceTable<'a> {
             row.of_device(|index, device| {
                 let mut line = Line::new();
                 for flag in DeviceFlag::of(table.node, device) {
-                    line = line.text(flag.word(), flag.severity()).gap(1);
+                    line = line.text(flag.badge(), flag.severity()).gap(1);
                 }
                 // Why it does not count as free is no problem of its own.
                 let reason = StateReason::last_known(table.node, index);
-                let word = reason.and_then(StateReason::word).unwrap_or_default();
+                let word = reason.and_then(StateReason::name).unwrap_or_default();
                 Cell::Line(line.text(word, Tone::Faint))
             })
         })
@@ -259,7 +259,7 @@ impl<'a> DeviceTable<'a> {
             // What is wrong comes before what has been.
             let longest = table.longest(|device| {
                 let flags = DeviceFlag::of(table.node, device);
-                flags.iter().map(DeviceFlag::word).collect::<Vec<_>>().join(" ")
+                flags.iter().map(DeviceFlag::badge).collect::<Vec<_>>().join(" ")
             });
             longest.clamp(usual, (table.width / 4).max(usual))
         })

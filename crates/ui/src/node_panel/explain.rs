@@ -100,7 +100,7 @@ pub(crate) fn device(
     let reason = StateReason::last_known(node, position);
     remarks.extend(reason.and_then(|reason| {
         Some(Remark {
-            note: reason.word()?.to_owned(),
+            note: reason.name()?.to_owned(),
             tone: Tone::Faint,
             meaning: format!("does not count as free: {}", reason.text()),
             remedy: String::new(),
@@ -216,7 +216,7 @@ impl Remark {
 impl From<&DeviceFlag> for Remark {
     fn from(flag: &DeviceFlag) -> Self {
         let (meaning, remedy) = (flag.meaning().to_owned(), flag.remedy().to_owned());
-        Self { note: flag.word(), tone: flag.severity().into(), meaning, remedy }
+        Self { note: flag.badge(), tone: flag.severity().into(), meaning, remedy }
     }
 }
 

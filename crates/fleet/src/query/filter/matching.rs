@@ -10,7 +10,7 @@ use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, Predicate};
-use crate::{DeviceCount, Health, Node, NodeCount};
+use crate::{DeviceState, Health, Node, NodeCount};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, Job, JobId, Link, NodeName, PART_MARKS, Percent, Reason, Throttle};
 
@@ -42,7 +42,7 @@ struct Counts<'a> {
     now: Timestamp,
     of_node: OnceCell<NodeCount>,
     /// By position.
-    of_devices: Vec<OnceCell<Option<DeviceCount>>>,
+    of_devices: Vec<OnceCell<Option<DeviceState>>>,
     /// The node stands for none: a job waits for its nodes.
     is_nowhere: bool,
 }
@@ -61,12 +61,12 @@ impl<'a> Counts<'a> {
         *self.of_node.get_or_init(|| NodeCount::of(self.node, self.now))
     }
 
-    fn device(&self, position: usize) -> Option<DeviceCount> {
+    fn device(&self, position: usize) -> Option<DeviceState> {
         if let Some(known) = self.node.reported() {
-            return Some(DeviceCount::of_reported(known).get(position)?.0);
+            return Some(DeviceState::of_reported(known).get(position)?.0);
         }
         let known = self.of_devices.get(position)?;
-        *known.get_or_init(|| DeviceCount::of(self.node, position, self.now))
+        *known.get_or_init(|| DeviceState::of(self.node, position, self.now))
     }
 
     /// Returns true if the scheduler allocated the device to a job; `None` if that is not known.
@@ -360,7 +360,7 @@ impl<'a> FilterRow<'a> {
         Some(self.counts.node.whole(self.device?))
     }
 
-    fn device_count(&self) -> Option<DeviceCount> {
+    fn device_count(&self) -> Option<DeviceState> {
         self.counts.device(self.position?)
     }
 
@@ -385,7 +385,7 @@ impl StateWord {
         match self {
             Self::Device(count) => row.device_count() == Some(count),
             Self::Node(count) => row.counts.node() == count,
-            Self::Stale if row.device.is_some() => row.device_count() == Some(DeviceCount::Stale),
+            Self::Stale if row.device.is_some() => row.device_count() == Some(DeviceState::Stale),
             Self::Stale => row.counts.node() == NodeCount::Stale,
             Self::Up => row.counts.node.link == Link::Up,
             Self::Fault => row.has_health(Health::Faulty) || row.counts.node() == NodeCount::Down,

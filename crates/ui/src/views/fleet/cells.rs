@@ -12,7 +12,7 @@ use crate::widgets::number_format::percent_value;
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::insight::node_status::NodeStatus;
 use gtop_fleet::insight::{FleetView, ViewVersion};
-use gtop_fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
+use gtop_fleet::{DeviceHoldings, Health, LastState, Node, is_busy};
 use gtop_local::time::Timestamp;
 use gtop_model::{Celsius, Device, NodeName, Percent, table};
 
@@ -261,16 +261,15 @@ impl CellContext<'_> {
             MapMetric::Owner => self.owner_cell(),
             MapMetric::Job => self.job_cell(),
             MapMetric::Utilization if !is_busy(self.device) => {
-                match DeviceState::of(self.node, self.position, self.device) {
-                    DeviceState::IdleHeld => IDLE_HELD,
-                    DeviceState::Free => {
+                match LastState::of(self.node, self.position, self.device) {
+                    LastState::IdleHeld => IDLE_HELD,
+                    LastState::Free => {
                         (Symbol::Idle, metric.tone(self.context, percent.unwrap_or(0.0)))
                     }
-                    DeviceState::Unavailable => UNAVAILABLE,
-                    DeviceState::Unknown
-                    | DeviceState::Busy
-                    | DeviceState::Faulty
-                    | DeviceState::InUse => NOT_REPORTED,
+                    LastState::Unavailable => UNAVAILABLE,
+                    LastState::Unknown | LastState::Busy | LastState::Faulty | LastState::InUse => {
+                        NOT_REPORTED
+                    }
                 }
             }
             MapMetric::Utilization
