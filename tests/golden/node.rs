@@ -55,7 +55,7 @@ fn clearing_a_filter_keeps_the_shown_node() {
 }
 
 #[test]
-fn what_does_not_match_the_filter_is_faint_and_counted() {
+fn what_matches_the_filter_is_bold_and_counted() {
     let keys = |filter: &str| -> Vec<KeyCode> {
         let typed = format!("/{filter}").chars().map(KeyCode::Char).collect::<Vec<_>>();
         [typed, vec![KeyCode::Enter, KeyCode::Char('3')]].concat()

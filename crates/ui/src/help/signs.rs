@@ -265,7 +265,7 @@ impl Sign {
     }
 }
 
-const SIGNS: [Sign; 48] = [
+const SIGNS: [Sign; 49] = [
     drawn(Drawing::Bar, "a share, from 0 to 100 %", |shown| shown.drawings.contains(&Drawing::Bar)),
     drawn(
         Drawing::Levels,
@@ -416,6 +416,13 @@ const SIGNS: [Sign; 48] = [
         |shown| shown.has_part(&['▾', '▸']),
     )
     .only_in(&[View::Fleet]),
+    sign(
+        "bold PID",
+        Tone::Strong,
+        "your process, or one that the filter matches; each if that tells nothing",
+        |shown| shown.has("PID"),
+    )
+    .only_in(&[View::Node, View::Processes]),
     sign(">", Tone::Accent, "the node under the cursor", |shown| shown.has(">"))
         .only_in(&[View::Job]),
     sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", |shown| shown.has("+ -"))

@@ -86,7 +86,7 @@ pub(crate) fn device_fade(fleet_view: &FleetView, node: &Node, index: usize) -> 
     } else if fleet_view.matches_device(node, index) {
         Fade::None
     } else {
-        Fade::Cells
+        Fade::Emphasis
     }
 }
 

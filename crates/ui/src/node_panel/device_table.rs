@@ -340,9 +340,8 @@ impl<'a> DeviceTable<'a> {
         let flags = DeviceFlag::of(self.node, device);
         let worst = flags.iter().map(|flag| Tone::from(flag.severity())).max();
         let label = if self.has_index() { device_label(self.node, device) } else { String::new() };
-        let tone = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         DeviceRow {
-            label: (label, tone),
+            label: (label, Tone::Strong),
             device: Some((index, device)),
             util: (util, worst.unwrap_or_else(|| self.display.device.tone(util))),
             memory: ((device.memory_used.get(), device.memory_total.get()), device.has_host_memory),

@@ -38,7 +38,7 @@ pub(crate) fn lines(
     let selected = cursor_index.and_then(|at| node.uses.get(rows.get(at)?.0));
     let table = UseTable::laid_out(context, (node, selected), width, panel);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
+    // The PIDs of one's own processes are bold, or of those that match a filter; all, if all belong to others.
     let is_filtered = !context.view.filter.is_empty();
     let login = node.hello.as_ref().map(|hello| &hello.host.user);
     let mut statics = node.uses.iter().filter_map(|used| node.statics_of(used.pid));
@@ -57,8 +57,8 @@ pub(crate) fn lines(
             let fade = match entry.unseen {
                 _ if !is_fresh => Fade::All,
                 Some(unseen) if unseen.why == UnseenReason::Gone => Fade::All,
-                _ if !context.view.matches_use(node, used) => Fade::Cells,
-                _ if has_own && entry.is_ours() == Some(false) => Fade::Cells,
+                _ if !context.view.matches_use(node, used) => Fade::Emphasis,
+                _ if has_own && entry.is_ours() == Some(false) => Fade::Emphasis,
                 _ => Fade::None,
             };
             Some(table.row(Line::new(), &entry, fade))

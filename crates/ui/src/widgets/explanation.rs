@@ -539,7 +539,7 @@ mod tests {
             let lines = page.drawn(unfolded, Timestamp::default(), 40).lines;
             lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
         };
-        let folded = ["a", "", "n", "  util  9%", "", "▸ b", "▸ c"];
+        let folded = ["a", "", "n", "  util 9%", "", "▸ b", "▸ c"];
         assert_eq!(shown(&unfolded), folded);
         unfolded.set(&page, None);
         assert_eq!(shown(&unfolded)[5..], ["▾ b", "  util  9%", "", "▸ c"]);

@@ -391,24 +391,23 @@ impl Line {
 
     /// Shows the whole line as old values.
     #[must_use]
-    pub(crate) fn dimmed(self) -> Self {
-        self.in_tone(Tone::Stale)
-    }
-
-    /// Makes the whole line secondary text.
-    #[must_use]
-    pub(crate) fn subdued(self) -> Self {
-        self.in_tone(Tone::Faint)
-    }
-
-    fn in_tone(mut self, tone: Tone) -> Self {
+    pub(crate) fn dimmed(mut self) -> Self {
         for span in &mut self.spans {
-            span.tone = tone;
+            span.tone = Tone::Stale;
             if let SpanContent::Strip(symbols) = &mut span.content {
                 for (_, own) in symbols {
-                    *own = tone;
+                    *own = Tone::Stale;
                 }
             }
+        }
+        self
+    }
+
+    /// Takes the emphasis from the whole line.
+    #[must_use]
+    pub(crate) fn without_emphasis(mut self) -> Self {
+        for span in self.spans.iter_mut().filter(|span| span.tone == Tone::Strong) {
+            span.tone = Tone::Plain;
         }
         self
     }

@@ -194,12 +194,12 @@ pub(crate) const fn specs<C, R, const N: usize>(
     specs
 }
 
-/// Whether a row is less than current, one's own, and matching the filter.
+/// What tells a row from others: its values are old, or it is not among those that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fade {
     None,
-    /// The cells are secondary text.
-    Cells,
+    /// Nothing is emphasised: it is another user's, or the filter does not match it.
+    Emphasis,
     /// The cells and the gaps between them are old values.
     All,
 }
@@ -212,7 +212,7 @@ impl Fade {
     pub(crate) fn applied_to(self, line: Line) -> Line {
         match self {
             Self::None => line,
-            Self::Cells => line.subdued(),
+            Self::Emphasis => line.without_emphasis(),
             Self::All => line.dimmed(),
         }
     }
@@ -612,12 +612,16 @@ mod tests {
         table.widen("bar", 3);
         table.widen("none", 3);
         assert_eq!((table.titles().width(), table.spare), (26, 5));
-        let line = table.row(Line::styled("!", Tone::Bad), &7, Fade::Cells);
-        assert_eq!(line.plain_text(), "!host     7  1 s a long note");
-        let tones = line.spans.iter().filter(|span| span.tone != Tone::Plain);
-        let tones: Vec<Tone> = tones.map(|span| span.tone).collect();
-        let faint = Tone::Faint;
-        assert_eq!(tones, [Tone::Bad, faint, faint, faint, Tone::Warn, faint]);
+        let tones = |fade| {
+            let line = table.row(Line::styled("!", Tone::Bad), &7, fade);
+            assert_eq!(line.plain_text(), "!host     7  1 s a long note");
+            let mut tones: Vec<Tone> = line.spans.iter().map(|span| span.tone).collect();
+            tones.retain(|tone| *tone != Tone::Plain);
+            tones.dedup();
+            tones
+        };
+        assert_eq!(tones(Fade::Emphasis), [Tone::Bad, Tone::Mid, Tone::Warn]);
+        assert_eq!(tones(Fade::All), [Tone::Bad, Tone::Stale, Tone::Warn, Tone::Stale]);
         assert!(table.can_sort_by("load") && !table.can_sort_by("age"));
         assert_eq!(table.titles().click_at(8), Some(&Click::Column("load")));
     }

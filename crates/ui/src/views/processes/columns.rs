@@ -187,12 +187,11 @@ pub(super) fn row<'a>(
     (now, shift): (Timestamp, usize),
 ) -> Line {
     let status = row_status(entry, now);
-    // A process of an unknown owner is not dimmed. If all processes belong to others, dimming all of them
-    // would not help.
+    // The PIDs of one's own processes are bold, those of unknown owners too; all, if all belong to others.
     let is_others = table.context.rows.own_count > 0 && entry.is_ours() == Some(false);
     let fade = match &status {
         Some(status) if status.is_stale => Fade::All,
-        _ if is_others => Fade::Cells,
+        _ if is_others => Fade::Emphasis,
         _ => Fade::None,
     };
     let mark = Line::styled(mark, if fade == Fade::All { Tone::Faint } else { Tone::Accent });
@@ -201,8 +200,8 @@ pub(super) fn row<'a>(
         line = line.text(text, tone).gap(1);
     }
     let command = short_command(entry.command(), table.context.is_full);
-    let tone = if fade == Fade::None { Tone::Plain } else { Tone::Faint };
-    line.text(skip_columns(&command, shift), tone)
+    let command = Line::styled(skip_columns(&command, shift), Tone::Plain);
+    line.append(fade.applied_to(command))
 }
 
 /// What is unusual about a process.

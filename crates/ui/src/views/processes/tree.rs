@@ -197,7 +197,7 @@ impl Tree {
                 let user = row.process.user.known();
                 let is_others = has_ours && user.is_some() && user != login;
                 let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
-                let fade = if is_others { Fade::Cells } else { Fade::None };
+                let fade = if is_others { Fade::Emphasis } else { Fade::None };
                 let mark = Line::styled(if is_tagged { "*" } else { " " }, Tone::Accent);
                 let line = table.row(mark, &DrawnProcess::of(row, node, is_others), fade);
                 let line = if is_stale { line.dimmed() } else { line };
@@ -387,9 +387,8 @@ impl<'a> DrawnProcess<'a> {
         let known = node.and_then(|node| node.process(key.pid)).filter(|known| known.key == key);
         let devices = node.filter(|_| known.is_some()).map(|node| devices(node, key.pid));
         let tone = match (is_others, devices.is_some()) {
-            (true, _) => Tone::Faint,
             (false, true) => Tone::Strong,
-            (false, false) => Tone::Plain,
+            _ => Tone::Plain,
         };
         Self { row, known, devices, tone }
     }
