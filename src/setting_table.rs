@@ -113,7 +113,7 @@ settings! {
         pub redraw: Given<Duration> = seconds(0.02, 3600.0)
             .label("minimum time between redraws")
             .help(
-                "Minimum seconds between redraws for new data, 0.02 to 3600; unless set, few nodes that are sampled \
+                "Minimum seconds between redraws for new data, 0.02 to 3600; unless set, a few nodes that are sampled \
                  more often than every 0.25 s are drawn with each sample",
             )
             .or("0.5")

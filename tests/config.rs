@@ -93,6 +93,13 @@ fn config_init_creates_one_file_and_never_overwrites_it() {
 #[test]
 fn config_path_check_and_show_write_nothing() {
     let home = Home::new();
+    for (options, name, row) in [
+        ("--exclude gpu[03,07]", "exclude", r#"exclude = ["gpu[03,07]"] # command line"#),
+        ("--slurm", "slurm", "slurm = true # command line"),
+        ("", "exclude", "#exclude = # not set"),
+    ] {
+        assert_eq!(home.row(options, &[], name), row);
+    }
     let path = home.path("config.toml");
     assert_eq!(out(&home.run("config path", &[])).trim(), path.display().to_string());
     let elsewhere = home.run("config path", &[("XDG_CONFIG_HOME", "/elsewhere")]);
@@ -141,7 +148,7 @@ fn columns_are_chosen_by_name_and_an_unknown_one_gets_a_suggestion() {
     assert_eq!(node, "columns-node = [\"temp\", \"util\"] # GTOP_COLUMNS_NODE");
     home.write("config.toml", "columns-fleet = [\"utl\"]\ncolumns-node = [\"temp\", \"temp\"]\n");
     let output = out(&home.run("config check", &[]));
-    let nearest = "config.toml:1: columns-fleet: unknown column \"utl\"; did you mean util? columns are node, job,";
+    let nearest = "config.toml:1: columns-fleet: unknown column \"utl\"; did you mean util? the columns are node, job,";
     assert!(output.contains(nearest), "{output}");
     assert!(output.contains("config.toml:2: columns-node: duplicate temp"), "{output}");
     let typed = home.run("--columns-processes pidd config show", &[]);

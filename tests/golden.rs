@@ -225,7 +225,7 @@ fn a_focus_ends_by_itself_and_when_its_node_is_left() {
     press_key(&mut ui, KeyCode::Char('1'));
     press_key(&mut ui, KeyCode::Char('j'));
     assert_eq!(focused(&ui), None);
-    assert!(screen(&mut ui).contains("focus on gpu01 ended: the node is hidden"));
+    assert!(screen(&mut ui).contains("focus on gpu01 ended: the node is no longer shown"));
     press_key(&mut ui, KeyCode::Char('k'));
     for leave in [KeyCode::Char('w'), KeyCode::Char('5')] {
         press_key(&mut ui, KeyCode::Char('1'));

@@ -139,6 +139,14 @@ fn an_id_of_no_scheduler_is_refused_with_the_forms_of_all() {
 }
 
 #[test]
+fn a_task_of_slurm_is_no_job_of_pbs() {
+    let (status, _, err) = gtop_with("", "", &["--scheduler", "pbs", "--job", "12,12_3"]);
+    assert_eq!(status, 2);
+    let message = "12_3 is not a job ID of PBS; write 12, 12[3] or 12[]";
+    assert!(err.contains(message), "{err}");
+}
+
+#[test]
 fn steps_of_another_scheduler_are_refused() {
     let words = ["--scheduler", "pbs", "--transport", "srun", "--once"];
     let (status, _, err) = gtop_with("", "", &words);

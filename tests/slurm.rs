@@ -362,9 +362,9 @@ fn gtop_of_all_users(config: &str) -> (serde_json::Value, serde_json::Value) {
 
 #[test]
 fn whether_jobs_are_hidden_is_awaited_and_said() {
-    let may_hide = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have \
+    let may_hide = "scontrol show config does not say whether Slurm hides other users' jobs from you; they may have \
                     devices that no listed job has";
-    let hides = "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
+    let hides = "PrivateData=jobs hides other users' jobs from you; they may have devices that no listed job has";
     for (config, note) in [
         ("    print('PrivateData = none')\n", None),
         ("    import time; time.sleep(1.5); print('PrivateData = jobs')\n", Some(hides)),

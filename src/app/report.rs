@@ -261,7 +261,11 @@ fn watch(
     for note in notes {
         writeln!(err, "gtop: {note}")?;
     }
-    writeln!(err, "gtop: watching for {}; Ctrl-C reports at once", format_duration(span))?;
+    writeln!(
+        err,
+        "gtop: watching for {}; Ctrl-C ends it early and reports",
+        format_duration(span)
+    )?;
     let (notice_sender, mut notices) = mpsc::channel(1);
     // What was watched is reported even then.
     watchdog::finish_work();

@@ -110,7 +110,9 @@ fn option(setting: &'static Setting) -> Arg {
     if setting.default.is_empty() {
         arg
     } else {
-        arg.help(format!("{} [default: {}]", setting.help, setting.default))
+        let default =
+            if is_pair { setting.default.replace(',', " ") } else { setting.default.into() };
+        arg.help(format!("{} [default: {default}]", setting.help))
     }
 }
 

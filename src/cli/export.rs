@@ -19,18 +19,18 @@ pub(crate) struct ExportOptions {
     /// The file to write; default: standard output
     #[arg(short = 'w', long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Its format; default: as the name of the file ends, or csv
+    /// The format; default: by the extension of the file, or csv
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<TableFormat>,
     /// A row per device and time, with a column per field; default: a row per value
     #[arg(long)]
     pub wide: bool,
-    /// The fields, by word or id, or all for all numbers of devices; gtop fields lists them
+    /// The fields, by name or id, or all for all numbers of devices; gtop fields lists them
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub fields: Vec<String>,
     #[command(flatten)]
     pub span: SpanOptions,
-    /// Write at most one sample per device and this time: 10s, 1m; default: each sample
+    /// Write at most one sample per device every TIME: 10s, 1m; default: each sample
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub every: Option<Duration>,
     /// Write times as spreadsheets read them, in this machine's time zone: 2026-11-24 14:05:00.123

@@ -8,13 +8,13 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct KeepOptions {
-    /// Remove what is older, in steps of a twentieth of this time: 90m, 7d; default: 24h
+    /// Remove what is older than TIME, in steps of a twentieth of it: 90m, 7d; default: 24h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     keep: Option<Duration>,
     /// Remove the oldest parts, so that the recording stays at about this size: 500M, 20G; default: 1G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
-    /// Record at most one sample per node and this time: 10s, 1m; default: each sample
+    /// Record at most one sample per node every TIME: 10s, 1m; default: each sample
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     every: Option<Duration>,
 }

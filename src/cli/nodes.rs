@@ -152,7 +152,7 @@ impl JobOptions {
         let is_served = claims.variables.as_ref()?.form == IdForm::AtServer;
         let id = self.job.iter().find(|id| is_served && !is_at_server(id))?;
         let SchedulerWords { name, job_ids, .. } = words;
-        Some(format!("{id} is not a job ID of {name}, which look like {job_ids}"))
+        Some(format!("{id} is not a job ID of {name}; write {job_ids}"))
     }
 
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.

@@ -31,7 +31,7 @@ pub(crate) struct PrintOptions {
     /// Print only these fields of each device, with --csv or --json; gtop fields lists them
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
     pub fields: Vec<OutputField>,
-    /// Show only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'; see docs/filter.md
+    /// Show only what matches FILTER, in the syntax of / on the screen: 'util<10 user=ada'; see docs/filter.md
     #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
     pub filter: Filter,
     /// Print command lines too, which may hold secrets, with --csv or --fields

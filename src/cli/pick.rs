@@ -49,17 +49,17 @@ pub(crate) struct PickOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Devices")]
 struct LimitOptions {
-    /// Pick from this list of indices or UUIDs only; without a value, from `CUDA_VISIBLE_DEVICES`; hosts stand before it
+    /// Pick only from this list of indices or UUIDs; without a value, from `CUDA_VISIBLE_DEVICES`; put hosts before it
     #[arg(short, long, value_name = "CUDA_VISIBLE_DEVICES", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "given, and with a value")]
     inherit: Option<Option<String>>,
-    /// Pick only devices that match FILTER, in the language of / on the screen: 'model~h100 partition=gpu'
+    /// Pick only devices that match FILTER, in the syntax of / on the screen: 'model~h100 partition=gpu'
     #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
     filter: Filter,
-    /// Count the memory that processes of these users hold as free; without USER, yours; hosts stand before it
+    /// Count the memory that processes of these users hold as free; without USER, yours; put hosts before it
     #[arg(long, value_name = "USER", num_args = 0.., value_delimiter = ',')]
     account_as_free: Option<Vec<String>>,
-    /// Fewer devices are not enough: exit with 4, and do not run COMMAND
+    /// Pick at least N devices: with fewer, exit with 4 and do not run COMMAND
     #[arg(short = 'c', long, value_name = "N", default_value_t = 0)]
     min_count: usize,
     /// Pick at most N devices; default: all

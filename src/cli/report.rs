@@ -22,7 +22,7 @@ pub(crate) struct ReportOptions {
     /// The file to write; it may replace an earlier report
     #[arg(short = 'w', long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Its format; default: as the name of the file ends, or md without a file
+    /// The format; default: by the extension of the file, or md without a file
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatWord>,
     /// Watch for this time, then report: 90s, 10m, 2h; Ctrl-C ends it earlier
@@ -42,7 +42,7 @@ pub(crate) struct ReportOptions {
     /// Replace names of users, hosts, jobs and devices, and leave out free texts
     #[arg(long)]
     pub anonymize: bool,
-    /// Replace a file that is no report
+    /// Replace a file that is not a report
     #[arg(long, requires = "write")]
     pub force: bool,
     #[command(flatten)]
@@ -56,10 +56,10 @@ pub(crate) struct ReportOptions {
 /// The span of a recording that counts.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SpanOptions {
-    /// Leave out what was before: 14:05, -3h (before the end), 2026-11-24 14:05, ISO 8601
+    /// Leave out everything before this time: 14:05, -3h (before the end), 2026-11-24 14:05, ISO 8601
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
-    /// Leave out what was after, written in the same way
+    /// Leave out everything after this time, written in the same way
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<String>,
 }

@@ -15,8 +15,8 @@ const DEFAULT_CSV_DIR: &str = "./train/statistics/data";
 /// Options of `gtop runs`.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "A word with a slash, . or .., and one that is a folder here, is a FOLDER. HOST:FOLDER is a \
-        folder on another host, which is watched too. Any other word is a HOST to watch: processes of runs are \
+    after_long_help = "An argument with a slash, . or .., or one that is a folder here, is a FOLDER. HOST:FOLDER is a \
+        folder on another host, which is watched too. Any other argument is a HOST to watch: processes of runs are \
         looked at there if the run's file names that host.\n\nEXAMPLES\n  \
         gtop runs ./progress                      runs of this machine\n  \
         gtop runs ./progress gpu01 gpu02          a shared folder; the runs are on these nodes\n  \
@@ -29,10 +29,10 @@ pub(crate) struct RunsOptions {
     /// Folder of runs, FOLDER or HOST:FOLDER; or a node to watch
     #[arg(id = "hosts", value_name = "FOLDER|HOST")]
     places: Vec<String>,
-    /// Show the progress that a log tells, LOG or HOST:LOG: tqdm, Keras, Lightning, Hugging Face, Megatron, step N/M
+    /// Show the progress in a log, LOG or HOST:LOG: tqdm, Keras, Lightning, Hugging Face, Megatron, step N/M
     #[arg(long, value_name = "LOG")]
     follow: Vec<String>,
-    /// Open the output of a run (o) in a window of tmux, in which gtop must run
+    /// Open the output of a run (o) in a window of tmux; gtop must run inside tmux
     #[arg(long, conflicts_with_all = ["once", "headless"])]
     pub tmux: bool,
     /// The resources to compare with
@@ -78,7 +78,7 @@ pub(crate) struct CsvOptions {
     /// Write CSV files to this folder; default with --headless and the other --csv options: ./train/statistics/data
     #[arg(long, value_name = "DIR")]
     csv_dir: Option<PathBuf>,
-    /// Write a row per run each SECONDS; default: the interval
+    /// Write a row per run every SECONDS; default: the interval
     #[arg(long, value_name = "SECONDS", value_parser = parse_amount)]
     pub csv_interval: Option<f64>,
     /// Write `RUN_matrix.csv` and `RUN_overall.csv` of each run, or ttop's one file of all

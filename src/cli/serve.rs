@@ -28,7 +28,7 @@ pub(crate) struct ServeOptions {
     /// Serve these metrics of gtop: core (those of the examples), all, or names with commas between them; default: all
     #[arg(long, value_name = "core|all|LIST", value_parser = MetricChoice::parse, default_value = "all", hide_default_value = true)]
     pub metrics: MetricChoice,
-    /// Serve only what matches FILTER, in the language of / on the screen: 'util<10 user=ada'
+    /// Serve only what matches FILTER, in the syntax of / on the screen: 'util<10 user=ada'
     #[arg(long, value_name = "FILTER", value_parser = Filter::new, default_value = "", hide_default_value = true)]
     pub filter: Filter,
     /// Add the processes on devices, for those with the token

@@ -95,12 +95,13 @@ pub fn show_text(settings: &Settings) -> String {
     let mut text = String::new();
     for setting in settings.declared.settings() {
         let value = settings.value(setting.name);
-        let row = match value {
-            Some(value) => format!("{} = {}", setting.name, value.to_toml()),
-            // Unset and without a default.
-            None => format!("#{} =", setting.name),
+        let (row, origin) = match value {
+            Some(value) => {
+                (format!("{} = {}", setting.name, value.to_toml()), settings.origin(setting.name))
+            }
+            None => (format!("#{} =", setting.name), "not set"),
         };
-        writeln!(text, "{row:40} # {}", settings.origin(setting.name)).ok();
+        writeln!(text, "{row:40} # {origin}").ok();
     }
     if !settings.groups.is_empty() {
         text.push_str("\n[groups]\n");

@@ -106,13 +106,12 @@ fn devices_text(job: &Job, allocation: &Allocation, fleet: &Fleet) -> String {
         (None, Some(0)) => format!("no devices{certainty}"),
         (None, Some(count)) => {
             let devices = counted(usize::try_from(count).unwrap_or(usize::MAX), "device");
-            let which = if count == 1 { "which one" } else { "which ones" };
-            format!("{devices}, {which} is not known{certainty}")
+            format!("{devices} (not known which){certainty}")
         }
         (None, None) => "devices unknown".to_owned(),
         (Some(labels), Some(0)) => format!("devices {labels}{certainty}"),
         (Some(labels), Some(count)) => {
-            format!("devices {labels} and {count} more, which ones is not known{certainty}")
+            format!("devices {labels} and {count} more (not known which){certainty}")
         }
         (Some(labels), None) => format!("devices {labels} used by processes"),
     }
@@ -148,8 +147,7 @@ mod tests {
         assert!(matching.ends_with("gpu01: devices –\n"), "{matching}");
         let others = text(&Fleet::example_used_by("7"));
         assert!(
-            others
-                .ends_with("gpu01: 1 device, which one is not known, contradicted by processes\n"),
+            others.ends_with("gpu01: 1 device (not known which), contradicted by processes\n"),
             "{others}"
         );
     }

@@ -285,4 +285,4 @@ class Sharing(unittest.TestCase):
         done = subprocess.run([rig.GTOP, "--json", "--watch", "--feed", "--local"], stdin=subprocess.DEVNULL,
                               env=self.machine.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(b"standard input is no listening socket", done.stderr)
+        self.assertIn(b"standard input is not a listening socket", done.stderr)

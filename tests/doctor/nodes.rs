@@ -141,7 +141,7 @@ async fn a_driver_that_hangs() {
     let report = diagnose(&lab).await;
     let failed = only_failure(&report, "nvidia-smi");
     // The driver may still be loading.
-    assert_contains(failed, "starting for");
+    assert_contains(failed, "starting nvidia-smi (");
     assert_contains(failed, "persistence mode");
 }
 

@@ -115,9 +115,9 @@ fn jobs_users_and_processes_are_copied() {
         ('5', 'u', "copied the user: alice"),
         ('5', 'j', "copied the job ids: 8421"),
         ('5', 'd', "copied the devices: gpu01 0 GPU-"),
-        ('4', 'p', "copied the PID: 1000"),
-        ('4', 'w', "copied the PID and its node: 1000 on gpu01"),
-        ('4', 'c', "copied the command line: python"),
+        ('4', 'p', "copied the PID: 41200"),
+        ('4', 'w', "copied the PID and its node: 41200 on gpu01"),
+        ('4', 'c', "copied the command line: /opt/conda/bin/python train.py"),
     ] {
         let mut ui = new_ui(fleets::with_jobs(), DARK);
         press(&mut ui, &[KeyCode::Char(view)]);

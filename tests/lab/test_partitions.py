@@ -77,7 +77,7 @@ class Partitions(SlurmCase):
         terminal.until("what Slurm says of a closed node", r"gpu02 .*Slurm \d+s ago: mixed · 1 of 4 devices free")
         terminal.until("why a node is drained", r"gpu03 .*Slurm: drained")
         terminal.type("gg")
-        terminal.until("the shared nodes", r"2 nodes in several partitions")
+        terminal.until("the shared nodes", r"2 nodes counted in several")
         terminal.until("one partition", r"debug .*\b2\b")
         terminal.type("q")
         terminal.until("the prompt", r"ready> *$")

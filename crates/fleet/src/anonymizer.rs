@@ -714,6 +714,18 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_that_matches_no_job_is_named_without_its_words() {
+        let jobs = JobList {
+            at: Some(Timestamp::default()),
+            narrowed_by: "--filter user=alice".into(),
+            ..JobList::default()
+        };
+        let jobs = Anonymizer::default().job_list(&jobs);
+        let reason = jobs.empty_reason();
+        assert_eq!(reason.as_deref(), Some("no job, running or pending, matches the filter"));
+    }
+
+    #[test]
     fn no_name_is_left_anywhere() {
         let before = format!("{:?}", fleet());
         let after = format!("{:?}", Anonymizer::default().anonymize(&fleet()));

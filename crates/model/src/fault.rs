@@ -347,6 +347,46 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_a_source_names_it_and_how_long_it_has_lasted() {
+        let driver = Source::new("nvml");
+        for (kind, source, long, short) in [
+            (
+                SourceFaultKind::Stuck,
+                driver.clone(),
+                "no answer for 5s from the NVIDIA driver",
+                "no answer from the NVIDIA driver",
+            ),
+            (
+                SourceFaultKind::Unanswered,
+                driver.slow(),
+                "no answer yet for 5s from the NVIDIA driver",
+                "no answer yet from the NVIDIA driver",
+            ),
+            (
+                SourceFaultKind::Slow,
+                Source::new("nvidia-smi").processes(),
+                "waiting 5s for the process list of nvidia-smi",
+                "waiting for the process list of nvidia-smi",
+            ),
+            (
+                SourceFaultKind::Starting,
+                Source::new("tpu"),
+                "starting the TPU runtime (5s)",
+                "starting the TPU runtime",
+            ),
+            (
+                SourceFaultKind::NoPermission,
+                Source::host(),
+                "no permission: host",
+                "no permission: host",
+            ),
+        ] {
+            let texts = (kind.text(&source, Some("5s")), kind.text(&source, None));
+            assert_eq!(texts, (long.to_owned(), short.to_owned()));
+        }
+    }
+
+    #[test]
     fn a_fault_says_what_happened_at_the_node() {
         let lost = Fault::new(FaultKind::SessionLost, "why");
         assert_eq!((&*lost.message(), &*lost.what()), ("session lost: why", "session lost: why"));

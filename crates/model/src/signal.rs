@@ -23,7 +23,7 @@ table! {
         /// `SIGFPE`
         Arithmetic = (8, "FPE", None, "arithmetic error; core dump"),
         /// `SIGKILL`
-        Kill = (9, "KILL", Some('K'), "end at once; cannot be caught"),
+        Kill = (9, "KILL", Some('K'), "end immediately; cannot be caught"),
         /// `SIGUSR1`
         User1 = (10, "USR1", None, "user-defined; Slurm jobs often checkpoint"),
         /// `SIGSEGV`

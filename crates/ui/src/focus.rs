@@ -30,7 +30,7 @@ pub(crate) fn begin(node: Option<&Node>, now: Timestamp) -> Result<Focus, String
 pub(crate) fn end_reason(focus: &Focus, shown: Option<&Node>, now: Timestamp) -> Option<String> {
     let name = &focus.node;
     let Some(node) = shown.filter(|node| node.name == *name) else {
-        return Some(format!("focus on {name} ended: the node is hidden"));
+        return Some(format!("focus on {name} ended: the node is no longer shown"));
     };
     if node.link != Link::Up {
         return Some(format!("focus on {name} ended: the node is down"));
@@ -117,7 +117,7 @@ mod tests {
         let focus = begin(Some(&one), NOW).unwrap();
         for shown in [None, Some(&node("gpu02"))] {
             let reason = end_reason(&focus, shown, NOW).unwrap();
-            assert_eq!(reason, "focus on gpu01 ended: the node is hidden");
+            assert_eq!(reason, "focus on gpu01 ended: the node is no longer shown");
         }
         let fault = Fault::new(FaultKind::Silent, "");
         one.link = Link::Down { fault, retry_at: None };

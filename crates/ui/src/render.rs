@@ -8,6 +8,8 @@ use crate::widgets::line::{self, Line, Tone};
 
 /// The columns between a message and the key hints.
 const MESSAGE_GAP: u16 = 3;
+/// With less room than this, only the hints of help and quit are always shown, not that of copy.
+const MIN_COPY_ROOM: u16 = 30;
 
 /// What is drawn around the view.
 #[derive(Debug)]
@@ -113,9 +115,10 @@ fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
 /// Draws the key hints whole; drops those that do not fit from the end, those of copy, help and quit at last.
 fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     let gap = if width < 100 { 2 } else { 3 };
-    let count = screen.hints.len();
+    let last = screen.hints.len().saturating_sub(2);
     let copy = screen.hints.iter().position(|(_, meaning)| *meaning == "copy");
-    let (optional, always_shown) = screen.hints.split_at(copy.unwrap_or(count.saturating_sub(2)));
+    let copy = copy.filter(|_| width >= MIN_COPY_ROOM);
+    let (optional, always_shown) = screen.hints.split_at(copy.unwrap_or(last));
     let always_shown = hint_line(always_shown.iter().map(hint), gap, width).unwrap_or_default();
     let room = width.saturating_sub(always_shown.width() + gap);
     // Filter and sort matter more than Tab: the tab line shows the number keys of the views anyway.

@@ -43,7 +43,7 @@ pub(in crate::app) enum CsvError {
     Io(String, io::Error),
     #[error("cannot start to write CSV files: {0}")]
     Start(#[from] io::Error),
-    #[error("{0} and {MAX_NAMES} other names are files of others; choose another --csv-dir")]
+    #[error("{0} and {MAX_NAMES} other names are taken by other files; choose another --csv-dir")]
     NoName(String),
 }
 

@@ -18,7 +18,7 @@ pub enum MetricChoice {
 
 /// A name that no metric has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no metric is called {name}; near: {near}")]
+#[error("no metric is called {name}; similar names: {near}")]
 pub struct UnknownMetric {
     name: String,
     near: String,

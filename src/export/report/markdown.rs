@@ -25,13 +25,18 @@ pub(super) fn write_report_markdown(
 ) -> io::Result<()> {
     let (from, to) = report.span;
     writeln!(out, "{MARK}{}\n", escaped(&report.title))?;
+    // A report on what was watched just now names no file.
+    let (before, files) = if report.files.is_empty() {
+        ("", String::new())
+    } else {
+        (", from ", escaped(&report.files.join(", ")))
+    };
     writeln!(
         out,
-        "{} to {} ({}), from {}.\n",
+        "{} to {} ({}){before}{files}.\n",
         local(from, zone),
         local(to, zone),
         recorded_text(report),
-        escaped(&report.files.join(", "))
     )?;
     for note in &report.notes {
         writeln!(out, "> {}\n", escaped(note))?;
@@ -109,7 +114,7 @@ fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
         (
             "power of a device",
             format!(
-                "{} mean, {} at most",
+                "{} mean, {} maximum",
                 number(totals.power, 0, " W"),
                 number(totals.max_power.map(f64::from), 0, " W")
             ),

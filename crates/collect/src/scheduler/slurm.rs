@@ -72,10 +72,9 @@ mod use_poll;
 /// Interval between queries for `PrivateData`, a line of the configuration that seldom changes.
 const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// The note of a list of all jobs that lacks those of others.
-const HIDES_JOBS: &str =
-    "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
+const HIDES_JOBS: &str = "PrivateData=jobs hides other users' jobs from you; they may have devices that no listed job has";
 /// The note of a list of all jobs that may lack those of others.
-const MAY_HIDE_JOBS: &str = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have devices that no \
+const MAY_HIDE_JOBS: &str = "scontrol show config does not say whether Slurm hides other users' jobs from you; they may have devices that no \
      listed job has";
 
 /// Polls the jobs of a cluster.

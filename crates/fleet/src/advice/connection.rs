@@ -44,7 +44,7 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 /// Returns what to do about several nodes with faults of the same kind and detail, by their node set.
 pub(crate) fn of_alike(fault: &Fault, nodes: &str, reader: Reader) -> Advice {
     if fault.kind == FaultKind::NameNotFound && nodes.split(',').all(is_word) {
-        return "no such command either (gtop --help lists them); check the spelling, or add a Host entry to ~/.ssh/config"
+        return "there is no such command either (gtop --help lists them); check the spelling, or add a Host entry to ~/.ssh/config"
             .into();
     }
     let nodes = shell_quoted(nodes);
@@ -142,7 +142,7 @@ mod tests {
             |node: &str, fault: &SshFault| Known::of_destination(node).of_ssh(fault).first();
         for word in ["list", "stats", "top-gpus"] {
             let expected = format!(
-                "no such command either (gtop --help lists them); check the spelling: getent hosts {word}"
+                "there is no such command either (gtop --help lists them); check the spelling: getent hosts {word}"
             );
             assert_eq!(first(word, &not_found(None)), expected);
         }
@@ -152,7 +152,7 @@ mod tests {
         let several = |nodes: &str| {
             of_alike(&Fault::new(FaultKind::NameNotFound, ""), nodes, Reader::Screen).first()
         };
-        assert!(several("jobs,show").starts_with("no such command either"));
+        assert!(several("jobs,show").starts_with("there is no such command either"));
         assert!(several("gpu[01-02]").starts_with("check the spelling"));
         // The configuration knows the word, or it is a gateway.
         assert!(!first("list", &not_found(Some("list.example.org"))).contains("command"));

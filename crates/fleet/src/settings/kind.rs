@@ -299,7 +299,7 @@ fn check_column(columns: &[ColumnSpec], word: &str) -> Result<(), String> {
     let word = sanitize(word, 40);
     let advice = nearest(&word, names.iter().copied());
     let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-    Err(format!("unknown column {word:?}; {advice}columns are {}", names.join(", ")))
+    Err(format!("unknown column {word:?}; {advice}the columns are {}", names.join(", ")))
 }
 
 /// Returns the current name of a column given by an earlier one; any other word unchanged.

@@ -57,7 +57,7 @@ impl PrivateSocket {
         let listens = socket_acceptconn(&listener).is_ok_and(|listens| listens);
         let address = listener.local_addr().ok().filter(|_| listens);
         let Some(path) = address.as_ref().and_then(|address| address.as_pathname()) else {
-            let message = "standard input is no listening socket";
+            let message = "standard input is not a listening socket";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let path = path.to_owned();

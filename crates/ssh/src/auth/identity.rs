@@ -219,7 +219,7 @@ fn read(path: &Path) -> KeyFile {
     if text.contains("PRIVATE KEY-----") {
         return KeyFile::Foreign(read_public_key(path));
     }
-    read_public_key(path).map_or(KeyFile::Unusable("is no private key"), KeyFile::PublicOnly)
+    read_public_key(path).map_or(KeyFile::Unusable("is not a private key"), KeyFile::PublicOnly)
 }
 
 /// Reads `NAME.pub` beside a private key.

@@ -218,7 +218,7 @@ impl Arguments<'_> {
             }),
             OptionValueKind::Number => self.single(|text| match values::parse_number(&text) {
                 Some(number) => Ok(vec![number.to_string()]),
-                None => invalid(format!("'{text}' is no number")),
+                None => invalid(format!("'{text}' is not a number")),
             }),
             OptionValueKind::Port => self.single(|text| match values::parse_port(&text) {
                 Some(port) => Ok(vec![port.to_string()]),

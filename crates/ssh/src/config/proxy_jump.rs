@@ -11,7 +11,7 @@ impl HostQuery {
     /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.
     pub(crate) fn parse_jump(text: &str) -> Result<Self, Fault> {
         let hop = Self::parse_unchecked(text.trim()).ok_or_else(|| Fault::BadConfiguration {
-            why: format!("ProxyJump names {}, which is no host", text::excerpt_line(text)),
+            why: format!("ProxyJump names {}, which is not a host", text::excerpt_line(text)),
         })?;
         hop.check()?;
         Ok(hop)

@@ -12,7 +12,7 @@ use crate::widgets::line_editor::LineEditor;
 use crate::widgets::list::{Movement, Viewport};
 use checklist::Checklist;
 use gtop_fleet::settings::ColumnSpec;
-use gtop_local::text::{UNKNOWN, width_of};
+use gtop_local::text::width_of;
 
 mod checklist;
 
@@ -307,7 +307,7 @@ fn help_lines(entry: &SetupEntry, width: u16) -> Vec<Line> {
 fn value_text(entry: &SetupEntry, value: &str) -> String {
     match value {
         "" if !entry.columns.is_empty() => "auto".to_owned(),
-        "" => UNKNOWN.to_owned(),
+        "" => "not set".to_owned(),
         "true" => "yes".to_owned(),
         "false" => "no".to_owned(),
         other if entry.unit.is_empty() => other.to_owned(),

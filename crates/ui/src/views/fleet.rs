@@ -351,5 +351,6 @@ fn empty_message(fleet_view: &FleetView) -> Line {
     if fleet_view.fleet.nodes.is_empty() {
         return Line::styled("no nodes to watch", Tone::Faint);
     }
-    Line::styled("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
+    Line::styled("no node matches the filter", Tone::Warn)
+        .text("  → Esc clears the filter", Tone::Faint)
 }

@@ -17,7 +17,9 @@ pub(super) fn of_kind(kind: FaultKind, nodes: &str, destination: &str, reader: R
         FaultKind::TimedOut => {
             "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout"
         }
-        FaultKind::KeyExchange => "the server is too old or is no SSH server; try ssh -v by hand",
+        FaultKind::KeyExchange => {
+            "the server is too old or is not an SSH server; try ssh -v by hand"
+        }
         FaultKind::HostKeyUnknown => {
             let command = format!("gtop trust {nodes}");
             return Step::run("check the fingerprint and run", command).into();

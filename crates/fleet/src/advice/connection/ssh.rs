@@ -30,7 +30,7 @@ impl Known {
             SshFault::NameNotFound { host, .. } => {
                 let host = host.as_deref().unwrap_or(&self.host);
                 let words = if self.is_like_command(host) {
-                    "no such command either (gtop --help lists them); check the spelling"
+                    "there is no such command either (gtop --help lists them); check the spelling"
                 } else {
                     "check the spelling"
                 };

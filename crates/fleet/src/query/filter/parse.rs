@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
             }
             (_, Some(next)) if is_open => {
                 let word = self.source(next);
-                let example = format!("free {word} stale; a name stands in quotes: \"{word}\"");
+                let example = format!("free {word} stale; put a name in quotes: \"{word}\"");
                 error(next.span.0, format!("nothing before {word}; write {example}"))
             }
             (Some(last), _) => {
@@ -322,7 +322,7 @@ mod tests {
             ("(", 1, "nothing after (; write (free or stale)"),
             ("free or", 7, "nothing after or; write free or stale"),
             ("free and or b", 8, "nothing after and; write free and stale"),
-            ("or b", 0, "nothing before or; write free or stale; a name stands in quotes: \"or\""),
+            ("or b", 0, "nothing before or; write free or stale; put a name in quotes: \"or\""),
             ("not", 3, "nothing after not; write not stale"),
             ("''", 0, "nothing between the quotes"),
             ("x !idle", 3, "idle is idle-held (someone has it) or free (nobody has it); write one"),

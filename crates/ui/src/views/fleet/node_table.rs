@@ -172,13 +172,13 @@ fn shared_line(shared: &Totals, width: u16) -> Line {
     let Totals { busy, idle_held, free, .. } = *shared;
     let down = shared.unusable();
     let long = format!(
-        "{nodes} in several partitions, counted in each: \
+        "{nodes} counted in several partitions: \
          {busy} busy, {idle_held} idle-held, {free} free, {down} down"
     );
     let usual = format!(
-        "{nodes} in several partitions: {busy} busy, {idle_held} held, {free} free, {down} down"
+        "{nodes} counted in several partitions: {busy} busy, {idle_held} held, {free} free, {down} down"
     );
-    let short = format!("{nodes} shared: {free} free");
+    let short = format!("{nodes} counted in several: {free} free");
     let room = width.saturating_sub(MARK_WIDTH);
     let fitting = [long, usual, short.clone()].into_iter().find(|text| width_of(text) <= room);
     let text = fitting.unwrap_or(short);

@@ -105,11 +105,9 @@ fn size_line(summary: &JobSummary) -> Line {
     let all = summary.devices + summary.slices;
     let unplaced = usize::try_from(summary.unplaced).unwrap_or(usize::MAX);
     match (summary.evidence.has(Evidence::SCHEDULER), summary.is_listed) {
-        (true, _) if unplaced >= all && all > 0 => {
-            line.text(", which ones is not known", Tone::Warn)
-        }
+        (true, _) if unplaced >= all && all > 0 => line.text(" (not known which)", Tone::Warn),
         (true, _) if unplaced > 0 => {
-            line.text(format!(", which {unplaced} of them is not known"), Tone::Warn)
+            line.text(format!(" ({unplaced} of them not known)"), Tone::Warn)
         }
         (true, _) if summary.is_likely => line.text(", likely these", Tone::Faint),
         (true, _) => line,

@@ -163,7 +163,7 @@ impl DetailPage {
         let run_time = node.and_then(|node| node.run_time(self.target.key));
         let run_time = or_unknown(run_time, format_run_time);
         let parent = detail.process.parent_pid;
-        add("state", format!("{state}{place}; running {run_time}; parent {parent}"), plain);
+        add("state", format!("{state}{place}; running for {run_time}; parent {parent}"), plain);
         let threads = reading_text(&detail.threads, u32::to_string);
         let niceness = reading_text(&detail.niceness, i8::to_string);
         let [voluntary, involuntary] = [&detail.voluntary_switches, &detail.involuntary_switches]
