@@ -35,7 +35,7 @@ class Problems(Journey):
         screen = self.open("--demo", "--filter", "node=gpu01")
         screen.until(r"1 of 12 nodes match|1/12 nodes|of 1 node", "the node that matches")
         screen.press("7")
-        screen.until(r"^no problem on the 1 of 12 nodes that match the filter", "that it has no problem")
+        screen.until(r"^no problems among the 1 of 12 nodes that match the filter", "that it has no problem")
         screen.press("1")
         screen.until(r"^m map", "the list")
         self.assertNotIn("connection refused", screen.text())
