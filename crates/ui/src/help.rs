@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::action::Action;
 use crate::filter_prompt::syntax;
-use crate::help::signs::ShownSigns;
+use crate::help::signs::{HelpSubject, entry};
 use crate::input::{Key, NamedKey};
 use crate::keymap::Keymap;
-use crate::theme::Theme;
 use crate::view::View;
 use crate::widgets::column_spec::ColumnGroup;
-use crate::widgets::line::{Line, Tone, wrap};
+use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
 use crate::widgets::search::{SearchPrompt, SearchStep};
@@ -19,8 +18,6 @@ pub(crate) mod signs;
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;
-/// Columns for keys, signs and titles.
-const KEY_WIDTH: u16 = 13;
 
 /// The open help page.
 #[derive(Clone, Debug, Default)]
@@ -121,23 +118,6 @@ impl HelpPage {
     }
 }
 
-/// What the help page is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HelpSubject<'a> {
-    pub(crate) view: View,
-    pub(crate) theme: Theme,
-    /// The columns of the view's tables.
-    pub(crate) columns: &'a [ColumnGroup],
-    /// What the screen shows.
-    pub(crate) shown: &'a ShownSigns,
-    /// The scheduler's name.
-    pub(crate) scheduler: &'a str,
-    /// Training runs are watched, which have a view.
-    pub(crate) has_runs: bool,
-    /// A recording is played or written.
-    pub(crate) is_recorded: bool,
-}
-
 /// Returns the help page: the signs on the screen, the columns there and the keys of the view come first.
 pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
     let HelpSubject { view, columns, .. } = *subject;
@@ -229,30 +209,12 @@ fn key_lines(
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
-/// Returns the lines for one key or sign.
-fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
-    let keys = wrap(key_text, KEY_WIDTH, usize::MAX).into_iter();
-    entry_of(keys.map(|key| Line::styled(key, tone)).collect(), meaning, width)
-}
-
-/// Returns the lines for what is drawn like this.
-fn entry_of(keys: Vec<Line>, meaning: &str, width: u16) -> Vec<Line> {
-    let mut texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX).into_iter();
-    let rows = keys.len().max(texts.len());
-    let mut keys = keys.into_iter();
-    let rows = (0..rows).map(|_| {
-        let key = Line::new().gap(2).append(keys.next().unwrap_or_default());
-        let text = texts.next().unwrap_or_default();
-        key.append_at(KEY_WIDTH + 3, Line::styled(text, Tone::Plain))
-    });
-    rows.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::help::signs::ShownSigns;
     use crate::key_scheme::KeyScheme;
-    use crate::theme::{ColourDepth, GlyphSet, Palette};
+    use crate::theme::{ColourDepth, GlyphSet, Palette, Theme};
     use crate::widgets::line::{SpanContent, Symbol};
     use gtop_fleet::settings::ColumnSpec;
 

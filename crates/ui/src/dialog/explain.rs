@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
-use crate::widgets::explanation::{Explanation, Unfolded};
+use crate::widgets::explanation::{Explanation, UnfoldedDetails};
 use crate::widgets::line::Line;
 use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
@@ -20,7 +20,7 @@ pub(crate) struct ExplanationDialog {
     scroll: Scroll,
     /// The number of visible lines when it was drawn last.
     rows: usize,
-    unfolded: Unfolded,
+    unfolded: UnfoldedDetails,
     /// The lines with headings of details, when it was drawn last, and the number of all lines.
     headings: Vec<usize>,
     count: usize,
@@ -33,7 +33,7 @@ impl ExplanationDialog {
             version,
             scroll: Scroll::default(),
             rows: 1,
-            unfolded: Unfolded::default(),
+            unfolded: UnfoldedDetails::default(),
             headings: Vec::new(),
             count: 0,
         }

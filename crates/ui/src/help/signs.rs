@@ -2,12 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use crate::help::{HelpSubject, entry, entry_of};
+use crate::theme::Theme;
 use crate::view::View;
-use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone};
+use crate::widgets::column_spec::ColumnGroup;
+use crate::widgets::line::{Line, Span, SpanContent, Symbol, Tone, wrap};
 use gtop_fleet::insight::device_flag::DeviceFlag;
 use gtop_fleet::settings::ColumnSpec;
 use gtop_model::Reason;
+
+/// Columns for keys, signs and titles.
+const KEY_WIDTH: u16 = 13;
+
+/// What the help page is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HelpSubject<'a> {
+    pub(crate) view: View,
+    pub(crate) theme: Theme,
+    /// The columns of the view's tables.
+    pub(crate) columns: &'a [ColumnGroup],
+    /// What the screen shows.
+    pub(crate) shown: &'a ShownSigns,
+    /// The scheduler's name.
+    pub(crate) scheduler: &'a str,
+    /// Training runs are watched, which have a view.
+    pub(crate) has_runs: bool,
+    /// A recording is played or written.
+    pub(crate) is_recorded: bool,
+}
 
 /// The signs, words and columns that are on a screen.
 #[derive(Clone, Debug, Default)]
@@ -462,3 +483,22 @@ const SIGNS: [Sign; 49] = [
         |shown| shown.has_part(&['┃', '╱']) || shown.cells.contains(&'●'),
     ),
 ];
+
+/// Returns the lines for one key or sign.
+pub(super) fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
+    let keys = wrap(key_text, KEY_WIDTH, usize::MAX).into_iter();
+    entry_of(keys.map(|key| Line::styled(key, tone)).collect(), meaning, width)
+}
+
+/// Returns the lines for what is drawn like this.
+fn entry_of(keys: Vec<Line>, meaning: &str, width: u16) -> Vec<Line> {
+    let mut texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX).into_iter();
+    let rows = keys.len().max(texts.len());
+    let mut keys = keys.into_iter();
+    let rows = (0..rows).map(|_| {
+        let key = Line::new().gap(2).append(keys.next().unwrap_or_default());
+        let text = texts.next().unwrap_or_default();
+        key.append_at(KEY_WIDTH + 3, Line::styled(text, Tone::Plain))
+    });
+    rows.collect()
+}

@@ -325,7 +325,7 @@ mod tests {
 
     use super::*;
     use crate::display_options::DisplayOptions;
-    use crate::widgets::explanation::Unfolded;
+    use crate::widgets::explanation::UnfoldedDetails;
     use gtop_fleet::Fleet;
     use gtop_fleet::insight::FleetView;
     use gtop_model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
@@ -337,7 +337,7 @@ mod tests {
         let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let explanation = explained(context, &view.fleet.nodes[0]);
-        let mut unfolded = Unfolded::default();
+        let mut unfolded = UnfoldedDetails::default();
         unfolded.set_all(&explanation, true);
         let lines = explanation.drawn(&unfolded, NOW, 120).lines;
         lines.iter().map(|line| line.plain_text() + "\n").collect()

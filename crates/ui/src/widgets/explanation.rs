@@ -59,7 +59,7 @@ enum ExplanationItem {
 
 /// Which details are unfolded, by their headings, and the one under the cursor.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Unfolded {
+pub(crate) struct UnfoldedDetails {
     headings: BTreeSet<String>,
     pub(crate) cursor: usize,
 }
@@ -244,7 +244,7 @@ impl Explanation {
     /// Draws what is not folded; no text is cut, however narrow the screen is.
     pub(crate) fn drawn(
         &self,
-        unfolded: &Unfolded,
+        unfolded: &UnfoldedDetails,
         now: Timestamp,
         width: u16,
     ) -> DrawnExplanation {
@@ -301,7 +301,7 @@ impl Explanation {
     }
 }
 
-impl Unfolded {
+impl UnfoldedDetails {
     fn shows(&self, part: &ExplanationPart) -> bool {
         !part.is_detail || self.headings.contains(&part.heading)
     }
@@ -409,7 +409,7 @@ mod tests {
 
     fn texts(explanation: &Explanation, width: u16) -> Vec<String> {
         let now = Timestamp::from_micros(5_000_000);
-        let lines = explanation.drawn(&Unfolded::default(), now, width).lines;
+        let lines = explanation.drawn(&UnfoldedDetails::default(), now, width).lines;
         assert!(lines.iter().all(|line| line.width() <= width), "{width}");
         lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
     }
@@ -534,8 +534,8 @@ mod tests {
             .with_details("none", None, Vec::new())
             .with_details("b", None, vec![fact("util", "9%", "")])
             .with_details("c", None, vec![fact("mem", "1", ""), fact("power", "7 W", "")]);
-        let mut unfolded = Unfolded::default();
-        let shown = |unfolded: &Unfolded| -> Vec<String> {
+        let mut unfolded = UnfoldedDetails::default();
+        let shown = |unfolded: &UnfoldedDetails| -> Vec<String> {
             let lines = page.drawn(unfolded, Timestamp::default(), 40).lines;
             lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
         };
@@ -559,7 +559,7 @@ mod tests {
         let page =
             Explanation::new(&long).with_numbers(&long, None, vec![fact(&long, &long, &long)]);
         for width in 0..120 {
-            let lines = page.drawn(&Unfolded::default(), Timestamp::default(), width).lines;
+            let lines = page.drawn(&UnfoldedDetails::default(), Timestamp::default(), width).lines;
             assert!(lines.iter().all(|line| line.width() <= width), "{width}");
         }
     }
