@@ -13,7 +13,7 @@ use gtop_local::time::Timestamp;
 use gtop_model::{
     Device, EventKind, JobList, Link, Mark, MarkKind, PlaybackCommand, SessionUpdate,
 };
-use gtop_ui::Ui;
+use gtop_ui::{DisplayOptions, Keymap, Ui};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -274,11 +274,15 @@ fn the_screens_of_a_time_are_the_live_ones() {
     session.run(20);
     let fleets = [session.fleet(), replayed(&session.path, after(95))];
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
-        // Users (5) have their waste since the begin of what is watched, which is another here.
+        // What users (5) and jobs waste counts since the begin of what is watched, which is another here.
+        let mut display = DisplayOptions::default();
+        let columns = ["jobname", "devices", "problem", "util", "chart", "idle-held", "outliers"];
+        display.columns.jobs = columns.map(str::to_owned).into();
         for view in "12346".chars() {
             let [live, played] = fleets.each_ref().map(|fleet| {
                 let theme = crate::golden::harness::DARK;
-                let mut ui = Ui::new("x".to_owned(), SECOND, TimeZone::UTC, theme);
+                let ui = Ui::new("x".to_owned(), SECOND, TimeZone::UTC, theme);
+                let mut ui = ui.with_options(display.clone(), Keymap::default());
                 ui.on_fleet(fleet.clone(), after(95));
                 ui.on_key(crate::golden::harness::key(KeyCode::Char(view)), after(95));
                 let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));

@@ -244,8 +244,10 @@ impl Setup {
         let value_text = value_text(entry, &entry.value);
         let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
         let value = width_of(&value_text).clamp(16, 34).min(room.saturating_sub(1));
-        let line = line.left_aligned(&value_text, value, tone).gap(2);
-        Some(line.text(entry.origin.as_str(), Tone::Faint))
+        let line = line.left_aligned(&value_text, value, tone);
+        let origin = Line::new().gap(2).text(entry.origin.as_str(), Tone::Faint);
+        let has_room = line.width() + origin.width() <= width;
+        Some(if has_room { line.append(origin) } else { line })
     }
 
     fn tabs(&self, width: u16) -> Line {

@@ -13,6 +13,9 @@ use crate::widgets::line::{Line, Symbol, Tone, flow_with_overflow};
 use crate::widgets::table::sort_arrow;
 use gtop_fleet::query::SortOrder;
 
+/// The columns between two entries.
+const ENTRY_GAP: u16 = 3;
+
 /// Draws the lines above the heat map: the metric, and the meaning of each symbol.
 pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Vec<Line> {
     let (width, height) = size;
@@ -23,7 +26,15 @@ pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Ve
         _ => 3,
     };
     let symbols = symbol_lines(context, state);
-    let mut lines = flow_with_overflow(symbols, 3, width, max_lines.max(2) - 1);
+    let mut lines = flow_with_overflow(symbols, ENTRY_GAP, width, max_lines.max(2) - 1);
+    // The colour of warnings takes no line of its own.
+    let warned = entry(&[WARNED], "warning");
+    if !matches!(state.metric, MapMetric::Owner | MapMetric::Job)
+        && let Some(last) = lines.last_mut()
+        && last.width() + ENTRY_GAP + warned.width() <= width
+    {
+        *last = std::mem::take(last).gap(ENTRY_GAP).append(warned);
+    }
     if max_lines > 1 {
         lines.insert(0, mode_line(state, width));
     }
@@ -113,7 +124,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                 }
             }
             entries.push(entry(&[STALE], "stale"));
-            entries.push(entry(&[FAULTY], "fault").gap(2).append(entry(&[WARNED], "warning")));
+            entries.push(entry(&[FAULTY], "fault"));
         }
     }
     entries

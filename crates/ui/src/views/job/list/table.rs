@@ -157,7 +157,9 @@ impl<'a> JobListTable<'a> {
         .named("idle-held", "idle", IDLE_HELD_HELP)
         .rank(11),
         Column::right("WASTED", 7, |_, cells, _| {
-            cells.row.load.as_ref().map_or_else(|| UNKNOWN.into(), |load| Cell::wasted(load.wasted))
+            let wasted = cells.row.load.as_ref().map(|load| load.wasted).unwrap_or_default();
+            let is_known = !wasted.is_zero() || cells.load(JobLoad::idle).is_some();
+            if is_known { Cell::wasted(wasted) } else { UNKNOWN.into() }
         })
         .named("wasted", "wasted", WASTED_HELP)
         .rank(6),
