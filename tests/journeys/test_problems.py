@@ -33,7 +33,7 @@ class Problems(Journey):
 
     def test_with_a_filter_the_list_names_the_problems_of_its_nodes_only(self):
         screen = self.open("--demo", "--filter", "node=gpu01")
-        screen.until(r"1 of 12 nodes match|1/12 nodes|of 1 node", "the node that matches")
+        screen.until(r"8 of 80 devices match", "the devices that match")
         screen.press("7")
         screen.until(r"^no problems among the 1 of 12 nodes that match the filter", "that it has no problem")
         screen.press("1")
