@@ -290,7 +290,7 @@ const SIGNS: [Sign; 49] = [
     drawn(Drawing::Bar, "a share, from 0 to 100 %", |shown| shown.drawings.contains(&Drawing::Bar)),
     drawn(
         Drawing::Levels,
-        "one device each: the higher, the more load, or of what is chosen above a map",
+        "one device each; its height is the load, or the metric chosen above a map",
         |shown| shown.drawings.contains(&Drawing::Levels),
     ),
     drawn(Drawing::Area, "the same over several rows", |shown| {
@@ -303,7 +303,7 @@ const SIGNS: [Sign; 49] = [
     ),
     drawn(
         Drawing::Graph,
-        "a chart: what it is of stands beside it; one that hangs down grows downwards",
+        "a chart, named beside it; one that hangs from its axis grows downwards",
         |shown| shown.drawings.contains(&Drawing::Graph),
     ),
     sign(
@@ -334,7 +334,7 @@ const SIGNS: [Sign; 49] = [
     sign(
         "▒ idle-held",
         Tone::Strong,
-        "a job has it, or processes use 256 MiB of it; below 5% now",
+        "a job holds it, or processes use 256 MiB of it or more; below 5 % now",
         |shown| shown.has("▒ idle-held held"),
     ),
     sign(
@@ -399,7 +399,7 @@ const SIGNS: [Sign; 49] = [
                 .is_some_and(|front| front.starts_with(|letter: char| letter.is_ascii_digit()))
         })
     }),
-    sign("+3", Tone::Faint, "so many more, for which there is no room", |shown| {
+    sign("+3", Tone::Faint, "3 more, for which there is no room", |shown| {
         shown.has_before_digit("+") || shown.cells.contains(&'+')
     }),
     sign(
@@ -411,7 +411,9 @@ const SIGNS: [Sign; 49] = [
     sign("≥", Tone::Plain, "at least: it was so before gtop looked", |shown| {
         shown.has_part(&['≥'])
     }),
-    sign("80 %", Tone::Faint, "percent; above a map, of the highest value", |shown| shown.has("%")),
+    sign("80 %", Tone::Faint, "percent; above a map, where each height begins", |shown| {
+        shown.has("%")
+    }),
     sign(
         "94*",
         Tone::Plain,
@@ -440,14 +442,16 @@ const SIGNS: [Sign; 49] = [
     sign(
         "bold PID",
         Tone::Strong,
-        "your process, or one that the filter matches; each if that tells nothing",
+        "your process, or one that the filter matches; all are, where none differs",
         |shown| shown.has("PID"),
     )
     .only_in(&[View::Node, View::Processes]),
     sign(">", Tone::Accent, "the node under the cursor", |shown| shown.has(">"))
         .only_in(&[View::Job]),
-    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", |shown| shown.has("+ -"))
-        .only_in(&[View::Users, View::Events, View::Problems, View::Runs]),
+    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is unfolded", |shown| {
+        shown.has("+ -")
+    })
+    .only_in(&[View::Users, View::Events, View::Problems, View::Runs]),
     sign("*", Tone::Accent, "a tagged process", |shown| shown.has("*"))
         .only_in(&[View::Node, View::Processes]),
     sign("=", Tone::Accent, "another row of the process under the cursor", |shown| shown.has("="))
@@ -461,7 +465,7 @@ const SIGNS: [Sign; 49] = [
     sign(
         "a · b",
         Tone::Faint,
-        "one after the other; before a node: it is not connected yet",
+        "separates parts of a line; before a node: it is not connected yet",
         |shown| shown.words.contains("·"),
     ),
     drawn(Drawing::Rule, "between parts of the screen", |shown| {

@@ -143,7 +143,7 @@ impl<'a> JobListTable<'a> {
         .named("chart", "util", "mean utilization of its devices over the last five minutes")
         // Its title needs five columns.
         .sized(|_, room| if room < 5 { 0 } else { room.min(8) })
-        .rank(8)
+        .rank(7)
         .wider(9, |_, room| room.min(12)),
         Column::right("IDLE", 4, |_, cells, _| Cell::count(cells.load(JobLoad::idle), Tone::Warn))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
@@ -162,7 +162,7 @@ impl<'a> JobListTable<'a> {
             if is_known { Cell::wasted(wasted) } else { UNKNOWN.into() }
         })
         .named("wasted", "wasted", WASTED_HELP)
-        .rank(6),
+        .rank(8),
         Column::right("OUTL", 4, |_, cells, _| {
             Cell::count(cells.load(JobLoad::outliers), Tone::Warn)
         })
@@ -178,7 +178,7 @@ impl<'a> JobListTable<'a> {
             }
         })
         .named("used", "used", "how long it has run, and its time limit")
-        .rank(7),
+        .rank(6),
         Column::left("STATE", 9, |_, cells, _| {
             let job = cells.job;
             let is_running = job.state == JobState::Running;
