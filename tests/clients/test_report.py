@@ -780,12 +780,12 @@ class Rntop(Case):
         bad = ["garbage", "2026/13/45 99:99:99,n1,0,1,2,3", "2026/11/21 01:54:06.497,n1", ",,,,,", "\x1b[2J,x y,-1,nan,,"]
         # Empty lines and a header in between are not bad: appended logs have them.
         found = self.read(self.log(self.forms[0], *bad, "", HEADER))
-        notes = [note for note in found["source"]["notes"] if f"{len(bad)} rows" in note]
+        notes = [note for note in found["source"]["notes"] if f"rows left out: {len(bad)}" in note]
         self.assertEqual(len(notes), 1, found["source"]["notes"])
         self.assertEqual(found["totals"]["devices"], 3)
         clean = self.read(self.log(self.forms[0]))
         self.assertEqual(found["totals"], clean["totals"])
-        self.assertFalse(any(" rows are" in note for note in clean["source"]["notes"]))
+        self.assertFalse(any("rows left out" in note for note in clean["source"]["notes"]))
 
     def test_a_log_without_rows_is_refused(self):
         for text in [HEADER + "\n", HEADER + "\ngarbage\n"]:
