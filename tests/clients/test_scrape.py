@@ -179,7 +179,7 @@ class NvitopExporter(Case):
         shown("Escape")
         until("the list", lambda: f"{pid} {getpass.getuser()} on 127.0.0.1" in shown())
         shown("T")
-        until("the question", lambda: "it takes no signals" in shown())
+        until("the question", lambda: "which takes no signals" in shown())
         shown("Enter")
         until("no signal", lambda: "not sent" in shown())
         os.kill(pid, 0)
@@ -430,10 +430,10 @@ class Faults(Case):
             ("moved", "HTTP status 302, which points to http://127.0.0.1:1/metrics", "give the address that it points to"),
             ("html", "none of the families looked for: gpu_utilization_Percentage and others of nvitop-exporter, "
                      "node_cpu_seconds_total and others of node_exporter", "give the page of nvitop-exporter or node_exporter"),
-            ("broken", "HTTP status 503", "look at the log of the exporter"),
+            ("broken", "HTTP status 503", "look at the logs of the exporter"),
             ("secure", "HTTP status 400: Client sent an HTTP request to an HTTPS server.", "if the port wants TLS (https://)"),
-            ("packed", "compressed: gzip", "let the server send the page as it is"),
-            ("cut", "the page breaks off", "look at the log of the exporter"),
+            ("packed", "compressed: gzip", "let the server send the page uncompressed"),
+            ("cut", "the page breaks off", "look at the logs of the exporter"),
             ("binary", "not a text", "give the page of nvitop-exporter or node_exporter"),
             ("large", "larger than 8 MiB", "give the page of one exporter"),
         ]:
