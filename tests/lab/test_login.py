@@ -375,7 +375,7 @@ class Login(unittest.TestCase):
         gtop.type(f"/{WRONG}")
         gtop.until(WRONG[-1])
         relay.open()
-        gtop.until("waits.*for.*your.*answer")
+        gtop.until("waiting.*for.*your.*answer")
         self.assertNotIn("Password", gtop.text())
         gtop.type("\x1b")
         gtop.answer(r"root@relayed: Password: ", CODE)

@@ -88,7 +88,7 @@ class Runs(LabCase):
         self.lab.run("kill", "-TERM", str(pid), node="gpu01")
         terminal.until("its end", r"^a +CANCELED ")
         terminal.type("c")
-        terminal.until("what goes", r"delete run a\? \d+ files")
+        terminal.until("what goes", r"delete run a for good\? \d+ files")
         terminal.until("each file", r"a/progress\.json")
         terminal.type("Enter")
         terminal.until("deleted", r"a deleted")
