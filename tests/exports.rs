@@ -111,6 +111,20 @@ fn a_filter_leaves_the_devices_and_processes_that_match() {
     assert!(wrong.status.code() == Some(2) && message.contains("--filter"), "{message}");
 }
 
+#[test]
+fn a_filter_changes_nothing_that_is_known_of_a_job() {
+    let printed = |filter| {
+        let output = gtop(&["--demo=12", "--seed", "1", "--once", "--filter", filter]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // The job has the other devices of the node.
+    let free = printed("free");
+    assert!(free.contains("job 20020") && !free.contains("raw 20020"), "{free}");
+    // The job has a node that is down, and one that does not match.
+    let down = printed("down");
+    assert!(down.contains("tpu10: devices 0,1,2,3"), "{down}");
+}
+
 /// Runs gtop in a shell that ends it after some seconds.
 fn stdout_for(seconds: u32, args: &str) -> String {
     let script = format!("timeout -s INT {seconds} '{GTOP}' {args}");

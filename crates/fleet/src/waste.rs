@@ -134,9 +134,10 @@ impl Waste {
         self.nodes.iter().map(|(name, node)| (name, &**node))
     }
 
-    /// Returns the device time that a job has wasted on all nodes.
-    pub fn of_job(&self, job: &JobId) -> Duration {
-        let times = self.nodes.values().filter_map(|node| node.by_job.get(job));
+    /// Returns the device time that a job has wasted on these machines.
+    pub fn of_job(&self, job: &JobId, machines: &BTreeSet<&NodeName>) -> Duration {
+        let nodes = machines.iter().filter_map(|name| self.node(name));
+        let times = nodes.filter_map(|node| node.by_job.get(job));
         times.fold(Duration::ZERO, |sum, time| sum.saturating_add(*time))
     }
 
@@ -381,7 +382,9 @@ mod tests {
         // Nine spans of a second, one of them busy; the process that holds the other device is of an unknown user.
         assert_eq!(seconds_of(&waste, &alice()), Some(8));
         assert_eq!(seconds_of(&waste, &User::Unknown), Some(9));
-        assert_eq!(waste.of_job(&JobId::new("7").unwrap()), Duration::from_secs(8));
+        let machine = NodeName::new("gpu01").unwrap();
+        let of_job = waste.of_job(&JobId::new("7").unwrap(), &[&machine].into());
+        assert_eq!(of_job, Duration::from_secs(8));
         assert_eq!(waste.since, Some(at(1)));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(6), false));

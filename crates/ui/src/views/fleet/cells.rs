@@ -331,7 +331,7 @@ mod tests {
 
     use super::*;
     use crate::display_options::DisplayOptions;
-    use gtop_model::{NodeState, Reading, Reason, SchedulerNode};
+    use gtop_model::{DeviceFault, NodeState, Reading, Reason, SchedulerNode};
 
     #[test]
     fn a_level_changes_only_beyond_its_hysteresis() {
@@ -375,6 +375,22 @@ mod tests {
         assert_eq!(cell(NodeState::Drained, None), UNAVAILABLE.0);
         assert_eq!(cell(NodeState::Idle, Some(Reason::Asleep)), Symbol::Idle);
         assert_eq!(cell(NodeState::Idle, Some(Reason::DriverError)), NOT_REPORTED.0);
+    }
+
+    #[test]
+    fn a_fault_of_an_old_sample_is_old_on_the_map_and_kept_in_the_list() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let fault = Some(DeviceFault::Lost);
+        node.devices = vec![Device { uuid: "a".into(), fault, ..Device::default() }].into();
+        let (view, options) = (FleetView::default(), DisplayOptions::default());
+        let zone = jiff::tz::TimeZone::UTC;
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let symbols = &SymbolMap::default();
+        let cell =
+            CellContext { context, node: &node, position: 0, device: &node.devices[0], symbols };
+        let drawn = |style| cell.cell((MapMetric::Utilization, style), None, None);
+        assert_eq!(drawn(StaleStyle::Grey), (FAULTY.0, Tone::Stale));
+        assert_eq!(drawn(StaleStyle::Unchanged), FAULTY);
     }
 
     #[test]

@@ -71,7 +71,9 @@ impl JobLoad {
             }
         }
         IdleDevice::sort(&mut load.idle_held);
-        load.wasted = fleet_view.fleet.waste.of_job(&entry.job.id);
+        let nodes = entry.nodes.iter().filter_map(|job_node| job_node.node(fleet_view));
+        let machines = nodes.map(|node| fleet_view.fleet.machine_name(&node.name)).collect();
+        load.wasted = fleet_view.fleet.waste.of_job(&entry.job.id, &machines);
         load.utilization = Distribution::of(&shares, ComparedMetric::Utilization.tolerance());
         load.lowest = lowest.map(|(_, node, device)| {
             format!("{}:{}", node.name.label(), device_label(node, device))
