@@ -6,7 +6,6 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::app::configuration::{check_settings, load_settings};
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
@@ -207,25 +206,27 @@ impl CommandError for RecordingError {}
 impl CommandError for WriteError {}
 
 /// Runs the subcommand, or watches without one.
-fn dispatch(
-    mut cli: Cli,
+fn dispatch(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<ExitReason, AppError> {
+    match &cli.command {
+        Some(CliCommand::Python) => write_python_module(out)?,
+        Some(CliCommand::Man) => cli::write_man_page(out)?,
+        Some(CliCommand::Completions { shell }) => cli::write_completions(*shell, out)?,
+        Some(CliCommand::Fields { json: false }) => write_fields(out)?,
+        Some(CliCommand::Fields { json: true }) => write_fields_json(out)?,
+        _ if cli.output.json_schema => write_json_schema(out)?,
+        Some(CliCommand::Export(options)) => return export::run(options, out, err),
+        Some(CliCommand::Config { action }) => return config_command::run(*action, cli, out),
+        Some(_) | None => return dispatch_with_nodes(Env::new(cli, err)?, out, err),
+    }
+    Ok(ExitReason::Done)
+}
+
+/// Runs a subcommand that may connect to nodes.
+fn dispatch_with_nodes(
+    mut env: Env,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    if let Some(written) = write_built_in(&cli, out) {
-        return Ok(written.map(|()| ExitReason::Done)?);
-    }
-    if let Some(CliCommand::Export(options)) = &cli.command {
-        return export::run(options, out, err);
-    }
-    let (paths, settings) = load_settings(&cli)?;
-    cli.apply_settings(&settings);
-    if let Some(CliCommand::Config { action }) = cli.command {
-        return config_command::run(action, paths.as_ref(), &cli, &settings, out);
-    }
-    check_settings(&cli, &settings)?;
-    targets::check_user_option(&cli)?;
-    let mut env = Env::new(cli, paths, settings, err)?;
     match env.cli.command.take() {
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Login(options)) => login::run(&env, &options, out),
@@ -237,7 +238,7 @@ fn dispatch(
         Some(CliCommand::Serve(options)) => serve::run(env, &options, err),
         Some(CliCommand::Runs(options)) => runs::run(env, &options, out, err),
         Some(CliCommand::Record(_)) | None => watch::run(env, out, err),
-        // They have returned above.
+        // They have run without nodes.
         Some(
             CliCommand::Export(_)
             | CliCommand::Config { .. }
@@ -247,20 +248,6 @@ fn dispatch(
             | CliCommand::Completions { .. },
         ) => Ok(ExitReason::Done),
     }
-}
-
-/// Writes what is built in, without settings and nodes; `None` if the command line wants something else.
-fn write_built_in(cli: &Cli, out: &mut impl Write) -> Option<io::Result<()>> {
-    Some(match &cli.command {
-        Some(CliCommand::Python) => write_python_module(out),
-        Some(CliCommand::Man) => cli::write_man_page(out),
-        Some(CliCommand::Completions { shell }) => cli::write_completions(*shell, out),
-        Some(CliCommand::Fields { json: false }) => write_fields(out),
-        Some(CliCommand::Fields { json: true }) => write_fields_json(out),
-        Some(CliCommand::Export(_)) => return None,
-        _ if cli.output.json_schema => write_json_schema(out),
-        Some(_) | None => return None,
-    })
 }
 
 /// Writes all of a text at once. An error keeps its kind: a closed pipe is none for the caller.

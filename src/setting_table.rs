@@ -262,9 +262,10 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    use crate::watch::{MonitorOptions, SCHEDULER_INTERVAL};
     use gtop_fleet::metrics::charts;
     use gtop_fleet::query::aliases;
-    use gtop_fleet::settings::ColumnSpec;
+    use gtop_fleet::settings::{ColumnSpec, default_group};
     use gtop_ui::{fleet, node, processes, users};
 
     #[test]
@@ -376,5 +377,17 @@ mod tests {
             );
             assert!(!setting.help.is_empty() && !setting.help.ends_with('.'), "{}", setting.name);
         }
+    }
+
+    #[test]
+    fn the_library_watches_as_the_command_does_without_options() {
+        let options = MonitorOptions::default();
+        let intervals: IntervalSettings = default_group();
+        assert_eq!(intervals.interval.value, options.interval);
+        assert_eq!(intervals.history, options.history);
+        let connections: ConnectionSettings = default_group();
+        assert_eq!(connections.max_connecting, u32::from(options.max_connecting));
+        let jobs: JobSettings = default_group();
+        assert_eq!(jobs.discovery_interval, SCHEDULER_INTERVAL);
     }
 }

@@ -4,7 +4,7 @@
 
 #[cfg(feature = "demo")]
 pub use demo::simulate;
-pub use discovery::{Discovery, SCHEDULER_TIMEOUT, folded_names, with_local};
+pub use discovery::{Discovery, SCHEDULER_INTERVAL, SCHEDULER_TIMEOUT, folded_names, with_local};
 pub use monitor::{Monitor, MonitorOptions};
 pub use open_files::{raise_open_files, restore_open_files};
 pub use watcher::Watcher;

@@ -32,7 +32,7 @@ pub enum Error {
     NoRecording,
     /// The machine refuses a thread or a socket.
     #[error("watching cannot start: {0}")]
-    Start(#[from] io::Error),
+    Start(#[source] io::Error),
 }
 
 impl fmt::Debug for Error {

@@ -13,7 +13,8 @@ use tokio::task::unconstrained;
 
 use crate::api::{Error, Fleet};
 use crate::watch::{
-    Discovery, MonitorOptions, Watcher, folded_names, raise_open_files, with_local,
+    Discovery, MonitorOptions, SCHEDULER_INTERVAL, Watcher, folded_names, raise_open_files,
+    with_local,
 };
 use gtop_collect::inventory::{JobTargets, Roster, user_groups};
 use gtop_collect::scheduler::{JobFilter, Scheduler, SchedulerKind, own_uid};
@@ -23,9 +24,6 @@ use gtop_local::time::Clock;
 /// Limits of the time between samples, as of the setting.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// Time between two queries to the scheduler.
-const SCHEDULER_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Watches nodes in the background until it is dropped, on threads of its own.
 ///
@@ -205,14 +203,15 @@ impl MonitorBuilder {
         let clock = Clock::system();
         let (discovery, title) = self.discovery(&clock)?;
         let transport = Transport::new(options);
-        Ok(Monitor(Watcher::start(transport, discovery, title, self.options, clock)?))
+        let watcher = Watcher::start(transport, discovery, title, self.options, clock);
+        Ok(Monitor(watcher.map_err(Error::Start)?))
     }
 
     /// Returns where the nodes are found, and what is watched, as text.
     fn discovery(&self, clock: &Clock) -> Result<(Discovery, String), Error> {
         #[cfg(feature = "demo")]
         if let Some(nodes) = self.demo {
-            return Ok(crate::watch::simulate(nodes, 1, clock.clone())?);
+            return crate::watch::simulate(nodes, 1, clock.clone()).map_err(Error::Start);
         }
         let mut roster = Roster::with_groups(user_groups());
         roster.add_arguments(&self.nodes).map_err(|error| Error::Nodes(error.into()))?;
@@ -236,6 +235,7 @@ impl MonitorBuilder {
         let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
         let scheduler = Scheduler::new(kind, filter, SCHEDULER_INTERVAL, fixed);
         let jobs = JobTargets::new(scheduler, roster.targets);
-        Ok((Discovery::scheduler(jobs, clock.clone())?, title))
+        let discovery = Discovery::scheduler(jobs, clock.clone()).map_err(Error::Start)?;
+        Ok((discovery, title))
     }
 }

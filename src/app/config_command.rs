@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::app::configuration::{SettingsError, check_settings, node_groups};
+use crate::app::configuration::{SettingsError, apply_settings, check_settings, node_groups};
 use crate::app::{AppError, ExitReason};
 use crate::cli::{Cli, ConfigAction};
 use crate::config::{self, ConfigPaths, Settings};
@@ -12,11 +12,10 @@ use gtop_model::nodeset;
 /// Runs a `gtop config` subcommand.
 pub(super) fn run(
     action: ConfigAction,
-    paths: Option<&ConfigPaths>,
-    cli: &Cli,
-    settings: &Settings,
+    mut cli: Cli,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
+    let (paths, settings) = apply_settings(&mut cli)?;
     let paths = paths.ok_or(SettingsError::NoHome);
     match action {
         ConfigAction::Init => {
@@ -25,8 +24,8 @@ pub(super) fn run(
         }
         ConfigAction::Path => writeln!(out, "{}", paths?.config().display())?,
         // Options and variables are settings, too.
-        ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
-        ConfigAction::Check => return check(paths?, cli, settings, out),
+        ConfigAction::Show => out.write_all(config::show_text(&settings).as_bytes())?,
+        ConfigAction::Check => return check(&paths?, &cli, &settings, out),
     }
     Ok(ExitReason::Done)
 }

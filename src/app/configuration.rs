@@ -7,6 +7,7 @@ use crate::cli::{Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
 use crate::setting_table::{self, ConnectionSettings, DECLARED, NodeSettings, TransportChoice};
 use gtop_collect::inventory::user_groups;
+use gtop_collect::scheduler::SchedulerKind;
 use gtop_collect::transport::ExecTemplate;
 use gtop_fleet::settings::Layer;
 use gtop_model::nodeset::Groups;
@@ -20,6 +21,10 @@ pub(super) enum SettingsError {
     NoHome,
     #[error("{0} not found; gtop --config {0} config init creates it")]
     NoConfig(String),
+    #[error(
+        "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
+    )]
+    AmbiguousUser { user: String, why: String },
 }
 
 impl CommandError for SettingsError {
@@ -34,8 +39,9 @@ impl CommandError for FileError {
     }
 }
 
-/// Returns the paths of the configuration files, and the merged settings.
-pub(super) fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
+/// Applies the settings of all sources to the command line; returns the paths of the configuration files, and the merged
+/// settings.
+pub(super) fn apply_settings(cli: &mut Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
     let env_file = std::env::var_os("GTOP_CONFIG").filter(|path| !path.is_empty());
     // `config init` and `config path` work without the file; elsewhere a missing `--config FILE` is an error.
     let is_needed = !matches!(
@@ -58,12 +64,48 @@ pub(super) fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings)
         arg_hints: cli.settings.hints.clone(),
     };
     let settings = setting_table::merge(sources, variable);
+    cli.apply_settings(&settings);
+    Ok((paths, settings))
+}
+
+/// Returns what [`apply_settings`] does, after settings and options that exclude each other are refused.
+pub(super) fn checked_settings(cli: &mut Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
+    let (paths, settings) = apply_settings(cli)?;
+    check_settings(cli, &settings)?;
+    check_user_option(cli)?;
     Ok((paths, settings))
 }
 
 /// Returns the groups of nodes: those of `ClusterShell` and of the configuration.
 pub(super) fn node_groups(settings: &Settings) -> Groups {
     user_groups().with_config_groups(settings.groups.clone())
+}
+
+/// Rejects `--user` where `--login` is probably meant: with hosts, or without a scheduler on this machine.
+fn check_user_option(cli: &Cli) -> Result<(), SettingsError> {
+    let options = &cli.jobs;
+    let others =
+        [&options.job, &options.partition, &options.account, &options.qos, &options.reservation];
+    let names_others = options.names_scheduler()
+        || options.all_nodes
+        || !options.nodelist.is_empty()
+        || others.iter().any(|list| !list.is_empty());
+    let hosts = match &cli.command {
+        Some(CliCommand::Doctor(doctor)) if doctor.jobs => return Ok(()),
+        Some(CliCommand::Doctor(doctor)) => &doctor.hosts,
+        Some(_) | None => &cli.hosts,
+    };
+    let why = match options.user.as_slice() {
+        [] => return Ok(()),
+        _ if names_others => return Ok(()),
+        _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named".to_owned(),
+        _ if SchedulerKind::here().is_none() => {
+            let program = SchedulerKind::default().profile().program;
+            format!(", and {program} is not on the PATH of this machine")
+        }
+        _ => return Ok(()),
+    };
+    Err(SettingsError::AmbiguousUser { user: options.user.join(","), why })
 }
 
 /// Refuses settings that exclude each other, and an invalid `--exec`.

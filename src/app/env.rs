@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tokio::runtime::{self, Runtime};
 
-use crate::app::configuration::node_groups;
+use crate::app::configuration::{checked_settings, node_groups};
 use crate::app::output_mode::OutputMode;
 use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
@@ -50,13 +50,9 @@ pub(super) struct Env {
 }
 
 impl Env {
-    /// Starts the log and prepares connections; warnings go to `err`.
-    pub(super) fn new(
-        cli: Cli,
-        paths: Option<ConfigPaths>,
-        settings: Settings,
-        err: &mut impl Write,
-    ) -> Result<Self, AppError> {
+    /// Reads the settings, starts the log and prepares connections; warnings go to `err`.
+    pub(super) fn new(mut cli: Cli, err: &mut impl Write) -> Result<Self, AppError> {
+        let (paths, settings) = checked_settings(&mut cli)?;
         let clock = Clock::system();
         if let Some(path) = settings.read::<OutputSettings>().log {
             log::start(path.as_ref(), clock.clone())?;
@@ -81,11 +77,8 @@ impl Env {
 
     /// Prepares connections for a program that uses the library: without a log, a terminal to prompt on or children of
     /// its own binary.
-    pub(super) fn for_library(
-        cli: Cli,
-        paths: Option<ConfigPaths>,
-        settings: Settings,
-    ) -> Result<Self, AppError> {
+    pub(super) fn for_library(mut cli: Cli) -> Result<Self, AppError> {
+        let (paths, settings) = checked_settings(&mut cli)?;
         let mut options = transport_options(&cli, &settings)?;
         options.ssh.parent_guard = None;
         Self::with_options(cli, paths, settings, options)

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::thread;
 
 use crate::app::env::Env;
-use crate::app::{AppError, check_settings, load_settings, targets, watch};
+use crate::app::{AppError, watch};
 use crate::cli::{self, Cli};
 use crate::watch::Watcher;
 
@@ -21,12 +21,8 @@ pub(crate) fn watch_args(args: Vec<OsString>) -> Result<Watcher, Box<dyn Error +
     Ok(started.map_err(|_panic| "gtop panicked".to_owned())??)
 }
 
-fn start(mut cli: Cli) -> Result<Watcher, AppError> {
-    let (paths, settings) = load_settings(&cli)?;
-    cli.apply_settings(&settings);
-    check_settings(&cli, &settings)?;
-    targets::check_user_option(&cli)?;
-    let env = Env::for_library(cli, paths, settings)?;
+fn start(cli: Cli) -> Result<Watcher, AppError> {
+    let env = Env::for_library(cli)?;
     let (discovery, title) = watch::discovery(&env)?;
     let options = env.monitor_options();
     Ok(Watcher::start(env.transport, discovery, title, options, env.clock)?)

@@ -15,7 +15,7 @@ use crate::app::login::{log_in_from_screen, offer_after_start};
 use crate::app::playback::Rewind;
 use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
-use crate::app::run_server::RunsOnScreen;
+use crate::app::run_server::{RunServer, RunsOnScreen};
 use crate::app::settings_controller::{SettingsController, key_bindings};
 use crate::setting_table::IntervalSettings;
 use crate::watch::Monitor;
@@ -23,7 +23,8 @@ use gtop_collect::collect::NodeClient;
 use gtop_collect::record::Recorder;
 use gtop_collect::transport::Transport;
 use gtop_local::time::Clock;
-use gtop_model::{HostKeyReply, NodeName, PlaybackCommand};
+use gtop_model::{HostKeyReply, HostKeyRequest, NodeName, PlaybackCommand};
+use gtop_ssh::PromptQueue;
 use gtop_ui as ui;
 use gtop_ui::{
     FleetSource, NodeReply, NodeRequest, ScreenSettings, SettingsEvent, StopReason, SuspendedTask,
@@ -111,82 +112,44 @@ pub(super) async fn run(
         context.runs = Some(runs.feed);
         runs.server
     });
-    let ScreenEnds {
-        requests: mut incoming,
-        suspended_tasks,
-        replies,
-        host_keys,
-        sources,
-        mut controller,
-    } = ends;
+    let ScreenEnds { mut requests, suspended_tasks, replies, host_keys, sources, controller } =
+        ends;
     let (host_key_requests, about_host_keys) = mpsc::channel(HOST_KEY_QUEUE_SIZE);
     let answering = HostKeys::new(env).serve(about_host_keys, host_keys, monitor.rosters());
     monitor.sessions().spawn(answering);
-    let max_connecting = env.cli.connection.max_connecting;
-    let login_tasks = suspended_tasks.clone();
-    let notice_sender = controller.events.clone();
+    let node_client = monitor.node_client();
     let is_readonly = controller.settings.read::<ScreenSettings>().readonly;
     let history_span = controller.settings.read::<IntervalSettings>().history;
-    let mut rewind =
-        recorder.map(|recorder| Rewind { recorder, live, sources, history_span, player: None });
-    let prompt_queue = prompter.as_ref().map(|prompter| prompter.queue.clone());
-    let node_client =
-        if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
+    let events = controller.events.clone();
     let retried = Notify::new();
+    let mut server = RequestServer {
+        env,
+        monitor,
+        node_client: if is_readonly { node_client.readonly() } else { node_client },
+        replies,
+        host_key_requests,
+        suspended_tasks: suspended_tasks.clone(),
+        controller,
+        runs,
+        rewind: recorder.map(|recorder| Rewind {
+            recorder,
+            live,
+            sources,
+            history_span,
+            player: None,
+        }),
+        prompt_queue: prompter.as_ref().map(|prompter| prompter.queue.clone()),
+        retried: &retried,
+    };
     let serving = async {
-        while let Some(request) = incoming.recv().await {
-            match request {
-                UiRequest::Refresh => {
-                    if let Some(prompt_queue) = &prompt_queue {
-                        prompt_queue.set_open(true);
-                    }
-                    retried.notify_one();
-                    monitor.refresh();
-                }
-                UiRequest::FocusNode(focus) => monitor.focus(focus),
-                UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
-                UiRequest::SetInterval(interval) => monitor.set_interval(interval),
-                UiRequest::QueryNodes(requests) | UiRequest::SignalProcesses(requests) => {
-                    send_requests(&node_client, &env.clock, &replies, requests);
-                }
-                UiRequest::LogIn(nodes) => {
-                    let connecting = (env.transport.clone(), max_connecting);
-                    log_in_from_screen(monitor, connecting, &nodes, &login_tasks).await;
-                }
-                // Fails if several wait; the screen goes on showing its request.
-                UiRequest::HostKeys(request) => drop(host_key_requests.try_send(request)),
-                UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
-                UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
-                UiRequest::RememberFilter(filter) => controller.remember_filter(filter).await,
-                UiRequest::Runs(requests) => {
-                    if let Some(runs) = &runs {
-                        runs.serve(requests);
-                    }
-                }
-                UiRequest::OpenOutputWindow(run) => {
-                    if let Some(runs) = &runs {
-                        runs.open_window(run, notice_sender.clone());
-                    }
-                }
-                UiRequest::UnfoldRuns(unfolded) => {
-                    if let Some(runs) = &runs {
-                        runs.unfolded.send_replace(unfolded);
-                    }
-                }
-                UiRequest::Playback(command) => {
-                    let Some(rewind) = &mut rewind else { continue };
-                    if let Err(error) = rewind.command(command, env.clock.now()).await {
-                        // Fails if the screen has ended.
-                        notice_sender.send(SettingsEvent::Message(error)).await.ok();
-                    }
-                }
-            }
+        while let Some(request) = requests.recv().await {
+            server.serve(request).await;
         }
         std::future::pending().await
     };
     let prompting = async {
         if let Some(prompter) = prompter {
-            let connecting = (env.transport.clone(), max_connecting);
+            let connecting = (env.transport.clone(), env.cli.connection.max_connecting);
             // Fails if the screen has ended.
             show_prompts(prompter, monitor, connecting, &retried, suspended_tasks).await.ok();
         }
@@ -195,7 +158,7 @@ pub(super) async fn run(
     let notifying = async {
         while let Some(notice) = notices.recv().await {
             // Fails if the screen has ended.
-            notice_sender.send(SettingsEvent::Message(notice)).await.ok();
+            events.send(SettingsEvent::Message(notice)).await.ok();
         }
         std::future::pending().await
     };
@@ -206,6 +169,79 @@ pub(super) async fn run(
         reason = prompting => reason,
     };
     Ok(reason.into())
+}
+
+/// Carries out the requests of a live screen.
+struct RequestServer<'a> {
+    env: &'a Env,
+    monitor: &'a Monitor,
+    node_client: NodeClient,
+    replies: mpsc::Sender<NodeReply>,
+    host_key_requests: mpsc::Sender<HostKeyRequest>,
+    suspended_tasks: mpsc::Sender<SuspendedTask>,
+    controller: SettingsController,
+    runs: Option<RunServer>,
+    rewind: Option<Rewind<'a>>,
+    prompt_queue: Option<PromptQueue>,
+    /// Notified when the user retries.
+    retried: &'a Notify,
+}
+
+impl RequestServer<'_> {
+    async fn serve(&mut self, request: UiRequest) {
+        match request {
+            UiRequest::Refresh => self.retry(),
+            UiRequest::FocusNode(focus) => self.monitor.focus(focus),
+            UiRequest::WatchJob(job) => self.monitor.set_detailed_job(job),
+            UiRequest::SetInterval(interval) => self.monitor.set_interval(interval),
+            UiRequest::QueryNodes(requests) | UiRequest::SignalProcesses(requests) => {
+                send_requests(&self.node_client, &self.env.clock, &self.replies, requests);
+            }
+            UiRequest::LogIn(nodes) => {
+                let max_connecting = self.env.cli.connection.max_connecting;
+                let connecting = (self.env.transport.clone(), max_connecting);
+                log_in_from_screen(self.monitor, connecting, &nodes, &self.suspended_tasks).await;
+            }
+            // Fails if several wait; the screen goes on showing its request.
+            UiRequest::HostKeys(request) => drop(self.host_key_requests.try_send(request)),
+            UiRequest::ChangeSetting(name, text) => self.controller.change(name, &text).await,
+            UiRequest::SaveSettings(preferences) => self.controller.save(preferences).await,
+            UiRequest::RememberFilter(filter) => self.controller.remember_filter(filter).await,
+            UiRequest::Runs(requests) => {
+                if let Some(runs) = &self.runs {
+                    runs.serve(requests);
+                }
+            }
+            UiRequest::OpenOutputWindow(run) => {
+                if let Some(runs) = &self.runs {
+                    runs.open_window(run, self.controller.events.clone());
+                }
+            }
+            UiRequest::UnfoldRuns(unfolded) => {
+                if let Some(runs) = &self.runs {
+                    runs.unfolded.send_replace(unfolded);
+                }
+            }
+            UiRequest::Playback(command) => self.play(command).await,
+        }
+    }
+
+    /// Connects again to the nodes that do not answer, and asks for what they prompt.
+    fn retry(&self) {
+        if let Some(prompt_queue) = &self.prompt_queue {
+            prompt_queue.set_open(true);
+        }
+        self.retried.notify_one();
+        self.monitor.refresh();
+    }
+
+    async fn play(&mut self, command: PlaybackCommand) {
+        let Some(rewind) = &mut self.rewind else { return };
+        if let Err(error) = rewind.command(command, self.env.clock.now()).await {
+            // Fails if the screen has ended.
+            self.controller.events.send(SettingsEvent::Message(error)).await.ok();
+        }
+    }
 }
 
 /// Shows recordings until the user quits; `commands` control their player.

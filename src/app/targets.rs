@@ -14,7 +14,7 @@ use crate::app::configuration::node_groups;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::{AppError, CommandError};
-use crate::cli::{Cli, CliCommand};
+use crate::cli::Cli;
 use crate::setting_table::{JobSettings, TransportChoice};
 use crate::watch::{Discovery, folded_names, with_local};
 use gtop_collect::inventory::{
@@ -33,10 +33,6 @@ pub(super) enum TargetError {
     Pod(#[from] PodError),
     #[error("--transport srun needs jobs; add --slurm or --job ID")]
     NoJob,
-    #[error(
-        "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
-    )]
-    AmbiguousUser { user: String, why: String },
     #[error("{0} is a page of metrics: there is no login to it, and no probe; name a host")]
     OnlyPage(String),
 }
@@ -229,33 +225,6 @@ impl JobRequest {
         };
         Self { kind, filter, title, initial: Vec::new() }
     }
-}
-
-/// Rejects `--user` where `--login` is probably meant: with hosts, or without a scheduler on this machine.
-pub(super) fn check_user_option(cli: &Cli) -> Result<(), TargetError> {
-    let options = &cli.jobs;
-    let others =
-        [&options.job, &options.partition, &options.account, &options.qos, &options.reservation];
-    let names_others = options.names_scheduler()
-        || options.all_nodes
-        || !options.nodelist.is_empty()
-        || others.iter().any(|list| !list.is_empty());
-    let hosts = match &cli.command {
-        Some(CliCommand::Doctor(doctor)) if doctor.jobs => return Ok(()),
-        Some(CliCommand::Doctor(doctor)) => &doctor.hosts,
-        Some(_) | None => &cli.hosts,
-    };
-    let why = match options.user.as_slice() {
-        [] => return Ok(()),
-        _ if names_others => return Ok(()),
-        _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named".to_owned(),
-        _ if SchedulerKind::here().is_none() => {
-            let program = SchedulerKind::default().profile().program;
-            format!(", and {program} is not on the PATH of this machine")
-        }
-        _ => return Ok(()),
-    };
-    Err(TargetError::AmbiguousUser { user: options.user.join(","), why })
 }
 
 /// Returns the filter of the command line's options; default: this user's jobs.

@@ -1,16 +1,12 @@
 //! A node over the whole span: when it was watched, and what should have come from it.
 
-use std::time::Duration;
-
 use crate::report::collected_node::CollectedNode;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
-
-/// The interval of nodes that never answered, if no node did.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+use gtop_fleet::DEFAULT_INTERVAL;
 
 /// A node with what is known of it after the whole span.
 pub(super) struct NodeSpan<'a> {

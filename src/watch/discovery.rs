@@ -15,6 +15,9 @@ use gtop_collect::transport::Target;
 use gtop_local::time::Clock;
 use gtop_model::{JobId, JobList, nodeset};
 
+/// Time between two queries to the scheduler unless a setting says otherwise.
+pub const SCHEDULER_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Maximum wait for the scheduler before the screen starts.
 pub const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -17,7 +17,7 @@ use gtop_collect::record::RecorderSink;
 use gtop_collect::source::live;
 use gtop_collect::transport::Transport;
 use gtop_fleet::insight::events::MarkObserver;
-use gtop_fleet::{FleetReader, FleetStore};
+use gtop_fleet::{DEFAULT_INTERVAL, FleetReader, FleetStore};
 use gtop_local::lock::lock;
 use gtop_local::time::Clock;
 use gtop_model::{Focus, JobId};
@@ -41,8 +41,8 @@ pub struct MonitorOptions {
 
 impl Default for MonitorOptions {
     fn default() -> Self {
-        let (interval, history) = (Duration::from_secs(1), Duration::from_secs(300));
-        Self { interval, history, max_connecting: 64 }
+        let history = Duration::from_secs(300);
+        Self { interval: DEFAULT_INTERVAL, history, max_connecting: 64 }
     }
 }
 

@@ -15,7 +15,7 @@ pub use idle::{
     ACTIVE_PERCENT, LastState, is_busy, is_free, is_held, is_idle, is_in_use, is_memory_refused,
 };
 pub use job_lookup::JobLookup;
-pub use node::{Host, Node, Process, SourceState, Traffic};
+pub use node::{DEFAULT_INTERVAL, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use placing::{HoldingsKeeper, job_holdings};
 pub use state_reason::StateReason;

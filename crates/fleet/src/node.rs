@@ -29,8 +29,8 @@ const MAX_SOURCES: usize = 64;
 /// Younger values of devices are not marked as old: without persistence mode they arrive every five seconds.
 const MIN_UNUSUAL_AGE: Duration = Duration::from_secs(10);
 
-/// The interval of a source that announces none.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between samples unless a source, a setting or a recording says otherwise.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of one node at one moment.
 ///

@@ -90,11 +90,10 @@ pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
 /// Returns the kind and the detail of a fault of SSH.
 fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
     use gtop_ssh::Fault as From;
-    let none = String::new;
     match fault {
-        From::NameNotFound { .. } => (Kind::NameNotFound, none()),
+        From::NameNotFound { .. } => (Kind::NameNotFound, String::new()),
         From::Unreachable { why } => (Kind::Unreachable, why.clone()),
-        From::TooManyOpenFiles => (Kind::FileLimit, none()),
+        From::TooManyOpenFiles => (Kind::FileLimit, String::new()),
         From::ConnectionRefused { port } => (Kind::Refused, format!("port {port}")),
         From::TimedOut { phase, .. } => (Kind::TimedOut, phase.to_string()),
         From::NoBanner { why, is_closed: true, .. } => (Kind::NoBanner, why.clone()),
@@ -105,15 +104,15 @@ fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
         From::NoCommonAlgorithm { kind, .. } => {
             (Kind::KeyExchange, format!("no common {kind} algorithm"))
         }
-        From::HostKeyUnknown { .. } => (Kind::HostKeyUnknown, none()),
+        From::HostKeyUnknown { .. } => (Kind::HostKeyUnknown, String::new()),
         From::HostKeyNotKept { .. } => {
             (Kind::HostKeyUnknown, "UserKnownHostsFile keeps none".to_owned())
         }
         From::HostCertificateRefused { why, .. } => {
             (Kind::HostKeyUnknown, format!("certificate {why}"))
         }
-        From::HostKeyChanged(_) => (Kind::HostKeyChanged, none()),
-        From::HostKeyRevoked { .. } => (Kind::HostKeyRevoked, none()),
+        From::HostKeyChanged(_) => (Kind::HostKeyChanged, String::new()),
+        From::HostKeyRevoked { .. } => (Kind::HostKeyRevoked, String::new()),
         From::AuthenticationRefused { offers, .. } => {
             (Kind::AuthenticationRefused, format!("node offers: {}", ssh::join_names(offers)))
         }
@@ -127,7 +126,7 @@ fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
         From::PasswordOnly { .. } => {
             (Kind::AuthenticationRefused, "node accepts only a password".to_owned())
         }
-        From::PromptUnanswered { .. } => (Kind::PromptUnanswered, none()),
+        From::PromptUnanswered { .. } => (Kind::PromptUnanswered, String::new()),
         From::KeyUnusable { problem, .. } => {
             (Kind::AuthenticationRefused, format!("a key {problem}"))
         }
@@ -160,8 +159,8 @@ fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
             (kind, format!("ProxyCommand: {why}"))
         }
         From::SshProgram { cause, message } => match cause {
-            SshProgramCause::HostKeyUnknown => (Kind::HostKeyUnknown, none()),
-            SshProgramCause::HostKeyRevoked => (Kind::HostKeyRevoked, none()),
+            SshProgramCause::HostKeyUnknown => (Kind::HostKeyUnknown, String::new()),
+            SshProgramCause::HostKeyRevoked => (Kind::HostKeyRevoked, String::new()),
             SshProgramCause::Configuration => (Kind::Configuration, message.clone()),
             SshProgramCause::Other => (Kind::SessionLost, format!("ssh says: {message}")),
         },
