@@ -1,6 +1,7 @@
 //! Navigation: the views with their states, which of them is shown, and how actions and lines reach it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::action::{Action, JobAction, ProcessAction, RowAction, RunAction, SortAction};
 use crate::dialog::Dialog;
@@ -20,7 +21,11 @@ use gtop_fleet::insight::node_status::notes;
 use gtop_fleet::insight::note::Note;
 use gtop_fleet::insight::{FleetView, RowId, no_problem_text};
 use gtop_fleet::query::SortOrder;
+use gtop_local::time::Timestamp;
 use gtop_model::{NodeName, Signal};
+
+/// How long after the first node others may bring the list of nodes to the screen.
+const LATE_NODES_TIME: Duration = Duration::from_secs(10);
 
 /// The views, and which of them is shown.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +33,8 @@ pub(crate) struct Navigation {
     pub view: View,
     /// Nodes or runs were shown; before that, the view is chosen by the number of nodes.
     pub(crate) has_started: bool,
+    /// When the only node of the first list was shown, while others may follow and the user has not done anything.
+    alone_since: Option<Timestamp>,
     /// The view to go back to.
     origin: View,
     /// The node that the key for the next problem moved to last.
@@ -44,12 +51,22 @@ pub(crate) struct Navigation {
 }
 
 impl Navigation {
-    /// Notes the number of nodes; one node alone is shown in its view at first, which is more useful than a list.
-    pub(crate) fn on_nodes(&mut self, count: usize) {
+    /// Notes the number of nodes; one node alone is shown in its view at first, which is more useful than a list. If others
+    /// follow at once, such as those of a scheduler that answers late, the list is shown after all.
+    pub(crate) fn on_nodes(&mut self, count: usize, now: Timestamp) {
         if !self.has_started && count == 1 {
-            self.view = View::Node;
+            (self.view, self.alone_since) = (View::Node, Some(now));
         }
         self.has_started |= count > 0;
+        self.alone_since = self.alone_since.filter(|since| now.since(*since) <= LATE_NODES_TIME);
+        if count > 1 && self.alone_since.take().is_some() {
+            self.view = View::Fleet;
+        }
+    }
+
+    /// The user does something: the view stays until they change it.
+    pub(crate) const fn on_input(&mut self) {
+        self.alone_since = None;
     }
 
     /// Starts in a view.
@@ -633,8 +650,6 @@ impl Navigation {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::action::{FleetAction, NodeAction};
     use crate::display_options::DisplayOptions;
@@ -642,7 +657,6 @@ mod tests {
     use crate::widgets::list::Movement;
     use gtop_fleet::query::Filter;
     use gtop_fleet::{Fleet, Process};
-    use gtop_local::time::Timestamp;
     use gtop_model::{Bytes, Device, DeviceUse, Job, ProcessKey, Reading};
 
     fn fleet_view(names: &[&str]) -> FleetView {
@@ -669,6 +683,33 @@ mod tests {
 
     fn selected(navigation: &Navigation, fleet_view: &FleetView) -> String {
         navigation.shown_node(fleet_view).unwrap().name.to_string()
+    }
+
+    #[test]
+    fn nodes_that_follow_the_first_at_once_bring_the_list_unless_the_user_has_acted() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let shown_alone = || {
+            let mut navigation = Navigation::default();
+            navigation.on_nodes(0, at(0));
+            navigation.on_nodes(1, at(100));
+            assert_eq!(navigation.view, View::Node);
+            navigation
+        };
+        let mut followed = shown_alone();
+        followed.on_nodes(3, at(110));
+        assert_eq!(followed.view, View::Fleet);
+        let mut late = shown_alone();
+        late.on_nodes(3, at(111));
+        assert_eq!(late.view, View::Node);
+        let mut used = shown_alone();
+        used.on_input();
+        used.on_nodes(3, at(101));
+        assert_eq!(used.view, View::Node);
+        let mut back_to_one = shown_alone();
+        back_to_one.on_nodes(1, at(105));
+        back_to_one.on_nodes(2, at(106));
+        back_to_one.on_nodes(1, at(107));
+        assert_eq!(back_to_one.view, View::Fleet);
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Ui {
 
     /// Shows a new snapshot, or the same one with later ages. A recorded one is shown at the time of its recording.
     pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
-        self.navigation.on_nodes(fleet.nodes.len());
+        self.navigation.on_nodes(fleet.nodes.len(), now);
         let timeline = self.recording.timeline.as_ref();
         let shown_at = timeline.map_or(now, |timeline| timeline.position);
         let before = self.shown.update(fleet, shown_at);
@@ -352,6 +352,7 @@ impl Ui {
 
     /// Handles a key, or one that means nothing, and what follows.
     fn press_and_check(&mut self, key: Option<Key>, now: Timestamp) -> LoopEffect {
+        self.navigation.on_input();
         let answer = self.message.take_answer();
         let effect = key.map_or(LoopEffect::Ignored, |key| self.press(key, now));
         // The answer to the last key may not hold after this one, unless that changes nothing.
@@ -706,6 +707,7 @@ impl Ui {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
     /// Handles a click or the mouse wheel.
     pub fn on_mouse(&mut self, event: MouseEvent, now: Timestamp) -> LoopEffect {
+        self.navigation.on_input();
         let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
         match event.kind {
             MouseEventKind::ScrollLeft => self.press(Key::Named(NamedKey::Left), now),
@@ -895,18 +897,12 @@ impl Ui {
         let size = (area.width, area.height);
         self.prepare(now, size);
         let frame = self.frame(now, size);
-        // The help page hides the view: that is drawn only to find out what the page explains.
-        let screen = (self.navigation.view, size);
-        let help = self.overlays.help.as_ref();
-        let view_lines = if help.is_some_and(|help| help.is_of(screen)) {
-            Vec::new()
-        } else {
-            self.view_lines((size.0, frame.view_height))
+        self.update_help(&frame, size);
+        let body = match &self.overlays.help {
+            Some(help) => help.visible(size.0, self.body_height(size.1)),
+            None => self.view_lines((size.0, frame.view_height)),
         };
-        let lines = match self.help_lines(&frame, &view_lines, size) {
-            Some(help_lines) => frame.around(help_lines),
-            None => frame.around(view_lines),
-        };
+        let lines = frame.around(body);
         let hyperlinks = paint(&lines, self.appearance.theme, area, buffer);
         self.drawn = lines;
         hyperlinks
@@ -965,30 +961,35 @@ impl Ui {
         ScreenFrame::new(self.shown.context(), &screen, size)
     }
 
-    /// Draws the help page if it is open: it explains what the view and its frame show.
-    fn help_lines(
-        &mut self,
-        frame: &ScreenFrame,
-        view_lines: &[Line],
-        (width, height): (u16, u16),
-    ) -> Option<Vec<Line>> {
-        let rows = self.body_height(height);
-        let help = self.overlays.help.as_mut()?;
-        let screen = (self.navigation.view, (width, height));
-        if !help.is_of(screen) {
-            let context = self.shown.context();
-            let subject = HelpSubject {
-                view: self.navigation.view,
-                theme: self.appearance.theme,
-                columns: &self.navigation.columns(),
-                shown: &ShownSigns::of(frame.lines().chain(view_lines)),
-                scheduler: context.scheduler().name,
-                has_runs: context.view.runs.is_some(),
-                is_recorded: self.recording.exists(),
-            };
-            help.record(screen, help::page(&self.keys, &subject, width));
+    /// Writes the help page if it is open and of another screen: it explains what the view, which it hides, and the frame
+    /// show.
+    fn update_help(&mut self, frame: &ScreenFrame, size: (u16, u16)) {
+        let screen = (self.navigation.view, size);
+        let Some(help) = &self.overlays.help else { return };
+        let written = (!help.is_of(screen)).then(|| {
+            let view_lines = self.view_lines((size.0, frame.view_height));
+            self.help_lines(frame, &view_lines, size.0)
+        });
+        let rows = self.body_height(size.1);
+        let Some(help) = &mut self.overlays.help else { return };
+        if let Some(lines) = written {
+            help.record(screen, lines);
         }
         help.fit(rows);
-        Some(help.visible(width, rows))
+    }
+
+    /// Returns the lines of the help page.
+    fn help_lines(&self, frame: &ScreenFrame, view_lines: &[Line], width: u16) -> Vec<Line> {
+        let context = self.shown.context();
+        let subject = HelpSubject {
+            view: self.navigation.view,
+            theme: self.appearance.theme,
+            columns: &self.navigation.columns(),
+            shown: &ShownSigns::of(frame.lines().chain(view_lines)),
+            scheduler: context.scheduler().name,
+            has_runs: context.view.runs.is_some(),
+            is_recorded: self.recording.exists(),
+        };
+        help::page(&self.keys, &subject, width)
     }
 }

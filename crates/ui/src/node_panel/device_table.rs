@@ -1,11 +1,11 @@
 //! The device table of a node, in nvnodetop's column order, with columns of attributes if they fit.
 
 use crate::display_options::{DisplayOptions, Thresholds};
-use crate::node_panel::NodePanel;
 use crate::node_panel::attributes;
 use crate::node_panel::attributes::{Attribute, AttributeContext, device_fade};
 use crate::node_panel::host::{history_points, shown_until};
 use crate::node_panel::process_table::has_only_tpus;
+use crate::node_panel::state::NodePanel;
 use crate::render_context::RenderContext;
 use crate::widgets::explanation::Fact;
 use crate::widgets::line::{Line, Tone, truncate_distinct};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::display_options::Density;
 use crate::drawn_view::DrawnView;
-use crate::node_panel::NodePanel;
 use crate::node_panel::device_table::DeviceRoom;
+use crate::node_panel::state::NodePanel;
 use crate::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::column_spec::ColumnGroup;

@@ -1,6 +1,6 @@
 //! The process table of a node: the processes on each device and what they use.
 
-use crate::node_panel::NodePanel;
+use crate::node_panel::state::NodePanel;
 use crate::process_order;
 use crate::process_row::ProcessEntry;
 use crate::process_target::{short_command, skip_columns, unusual_state};

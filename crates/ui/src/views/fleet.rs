@@ -84,10 +84,10 @@ impl ViewState for State {
             return;
         }
         // New groups are folded if they have more rows than fit.
-        let is_new = self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long);
+        let is_new = self.layout == Layout::Table && std::mem::take(&mut self.folding.is_due);
         if is_new && self.grouped_rows.rows.len() >= size.1 {
             self.fold_all(fleet_view, selection);
-            self.is_folded_to_fit = true;
+            self.folding.is_to_fit = true;
             self.refresh_rows(fleet_view);
         }
         self.at = self.cursor(fleet_view, selection);
@@ -191,11 +191,11 @@ impl State {
             FleetAction::ToggleLayout => {
                 let is_table = self.layout == Layout::Table;
                 self.layout = if is_table { Layout::Map } else { Layout::Table };
-                if is_table && std::mem::take(&mut self.is_folded_to_fit) {
+                if is_table && std::mem::take(&mut self.folding.is_to_fit) {
                     // A map of folded groups would show no device.
-                    self.folded_groups.clear();
-                    self.fold_version += 1;
-                    self.folds_if_long = true;
+                    self.folding.keys.clear();
+                    self.folding.version += 1;
+                    self.folding.is_due = true;
                 }
             }
             FleetAction::NextMetric | FleetAction::PreviousMetric => {
@@ -212,7 +212,7 @@ impl State {
                 }
             }
             FleetAction::Left | FleetAction::Right
-                if self.layout == Layout::Map && !self.is_on_header =>
+                if self.layout == Layout::Map && !self.keys.is_on_header =>
             {
                 if let Some(cursor) = self.cursor(fleet_view, selection) {
                     let is_forward = action == FleetAction::Right;
@@ -233,12 +233,12 @@ impl State {
             FleetAction::Left => self.fold(fleet_view, selection, Some(true)),
             FleetAction::Right => self.fold(fleet_view, selection, Some(false)),
             FleetAction::FoldAll => {
-                self.is_folded_to_fit = false;
+                self.folding.is_to_fit = false;
                 self.fold_all(fleet_view, selection);
             }
             FleetAction::UnfoldAll => {
-                self.folded_groups.clear();
-                self.fold_version += 1;
+                self.folding.keys.clear();
+                self.folding.version += 1;
             }
         }
         Effect::Handled
@@ -248,9 +248,9 @@ impl State {
         if let Some(cursor) = self.cursor(fleet_view, selection) {
             self.set_cursor(fleet_view, selection, CellCursor::Header(cursor.group()));
         }
-        self.folded_groups =
+        self.folding.keys =
             self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
-        self.fold_version += 1;
+        self.folding.version += 1;
     }
 
     fn open(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) -> Effect {

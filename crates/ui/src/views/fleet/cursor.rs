@@ -18,8 +18,8 @@ impl State {
         fleet_view: &FleetView,
         selection: &SharedSelection,
     ) -> Option<CellCursor> {
-        let group = self.group.as_deref();
-        if let Some(key) = group.filter(|_| self.is_on_header)
+        let group = self.keys.group.as_deref();
+        if let Some(key) = group.filter(|_| self.keys.is_on_header)
             && let Some(group) = self.grouped_rows.group(key)
         {
             return Some(CellCursor::Header(group));
@@ -33,7 +33,7 @@ impl State {
             return Some(CellCursor::Header(group));
         }
         let (member, node) = self.grouped_rows.member(&fleet_view.fleet, group, member_index)?;
-        let cell = self.device.as_ref().and_then(|uuid| {
+        let cell = self.keys.device.as_ref().and_then(|uuid| {
             let position = node.devices.iter().position(|device| device.uuid == *uuid)?;
             member.device_indices(node).iter().position(|index| *index == position)
         });
@@ -53,13 +53,13 @@ impl State {
     ) {
         let group = self.grouped_rows.groups.get(cursor.group());
         let key = group.map(|group| Arc::clone(&group.key));
-        self.group = key.filter(|_| self.grouped_rows.is_grouped);
-        self.is_on_header = matches!(cursor, CellCursor::Header(_));
+        self.keys.group = key.filter(|_| self.grouped_rows.is_grouped);
+        self.keys.is_on_header = matches!(cursor, CellCursor::Header(_));
         let CellCursor::Cell(group, member, cell) = cursor else { return };
         let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
         let Some((member, node)) = found else { return };
         let device = member.device_at(node, cell).and_then(|at| node.devices.get(at));
-        self.device = device.map(|device| Arc::clone(&device.uuid));
+        self.keys.device = device.map(|device| Arc::clone(&device.uuid));
         selection.select(node.name.clone());
     }
 
@@ -71,12 +71,12 @@ impl State {
         node: &Node,
     ) {
         self.refresh_rows(fleet_view);
-        let preferred = self.group.as_deref();
+        let preferred = self.keys.group.as_deref();
         let found = self.grouped_rows.find(&fleet_view.fleet, preferred, &node.name);
         let Some((group, member)) = found else { return };
         let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
-        if key.is_some_and(|key| self.folded_groups.remove(&key)) {
-            self.fold_version += 1;
+        if key.is_some_and(|key| self.folding.keys.remove(&key)) {
+            self.folding.version += 1;
             self.refresh_rows(fleet_view);
         }
         let sick = sick_device(node);
@@ -96,7 +96,7 @@ impl State {
         let Some(cursor) = self.cursor(fleet_view, selection) else { return };
         let to = match self.layout {
             Layout::Table => {
-                let (rows, page) = (&self.grouped_rows.rows, self.table_viewport.rows);
+                let (rows, page) = (&self.grouped_rows.rows, self.table.viewport.rows);
                 let at = line_of(rows, 1, cursor);
                 let to = rows.get(movement.new_index(at, rows.len(), page));
                 let Some(row) = to else { return };
@@ -111,9 +111,10 @@ impl State {
                     }
                     (_, CellCursor::Header(_)) => (0, 0),
                 };
-                let to = self
-                    .heat_map(fleet_view)
-                    .moved_vertically((cursor, preferred_column), (movement, self.viewport.rows));
+                let to = self.heat_map(fleet_view).moved_vertically(
+                    (cursor, preferred_column),
+                    (movement, self.map.viewport.rows),
+                );
                 self.preferred_column = (!matches!(movement, Movement::Home | Movement::End))
                     .then_some((to, preferred_column));
                 to
@@ -132,13 +133,13 @@ impl State {
         let Some(group) = self.cursor(fleet_view, selection).map(CellCursor::group) else { return };
         let Some(current) = self.grouped_rows.groups.get(group) else { return };
         let key = Arc::clone(&current.key);
-        self.fold_version += 1;
-        self.is_folded_to_fit = false;
+        self.folding.version += 1;
+        self.folding.is_to_fit = false;
         if folds.unwrap_or(!current.is_folded) {
-            self.folded_groups.insert(key);
+            self.folding.keys.insert(key);
             self.set_cursor(fleet_view, selection, CellCursor::Header(group));
         } else {
-            self.folded_groups.remove(&key);
+            self.folding.keys.remove(&key);
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) fn lines(
     let node_name = truncate(node.name.as_str(), MAX_NAME_WIDTH);
     let title = format!("{node_name} · device {}", device_label(node, device));
     let mut parts = vec![Line::styled(title, Tone::Strong)];
-    let drawn = state.cells.of(&node.name).get(position).copied();
+    let drawn = state.map.cells.of(&node.name).get(position).copied();
     let metric = state.metric;
     let cell = drawn.map(|(symbol, _)| MapCell {
         metric,

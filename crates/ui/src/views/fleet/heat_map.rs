@@ -10,7 +10,7 @@ use crate::views::fleet::group::GroupMember;
 use crate::views::fleet::group_header;
 use crate::views::fleet::grouped_rows::GroupedRow;
 use crate::views::fleet::legend;
-use crate::views::fleet::state::State;
+use crate::views::fleet::state::{MapState, State};
 use crate::widgets::line::{Line, Symbol, Tone, fitting_symbols};
 use crate::widgets::list::Viewport;
 use gtop_fleet::Node;
@@ -18,7 +18,7 @@ use gtop_fleet::insight::node_status::NodeStatus;
 
 /// Scrolls to the cursor, and computes the cells and the totals of the visible lines.
 pub(super) fn prepare(context: RenderContext<'_>, state: &mut State) {
-    let State { grouped_rows, cells, symbols, viewport, heights, .. } = state;
+    let State { grouped_rows, map: MapState { cells, symbols, viewport, .. }, heights, .. } = state;
     let grid = heights.grid;
     let visible_nodes = (grid.per_line * heights.list).min(grouped_rows.rows.len());
     let columns = visible_nodes * usize::from(grid.strip_width());
@@ -52,7 +52,7 @@ pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Ve
         let count = count_nodes(state, &map_lines);
         lines.push(visible_nodes(state, &map_lines).with_position(None, last, count, width));
     }
-    for row in state.viewport.range(map_lines.len()) {
+    for row in state.map.viewport.range(map_lines.len()) {
         let Some(map_line) = map_lines.get(row) else { continue };
         match *map_line {
             GroupedRow::Header(group) => {
@@ -84,7 +84,7 @@ fn count_nodes(state: &State, map_lines: &[GroupedRow]) -> usize {
 
 /// Returns the range of visible nodes; those of folded groups do not count.
 fn visible_nodes(state: &State, map_lines: &[GroupedRow]) -> Viewport {
-    let range = state.viewport.range(map_lines.len());
+    let range = state.map.viewport.range(map_lines.len());
     let before = map_lines.get(..range.start).unwrap_or_default();
     let shown = map_lines.get(range).unwrap_or_default();
     Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
@@ -149,7 +149,7 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left_aligned(text("unknown"), grid.strip_width(), tone);
     }
-    let all = state.cells.of(&node.name);
+    let all = state.map.cells.of(&node.name);
     let cursor_device = cursor.and_then(|cell| member.device_at(node, cell));
     let strip = member.unit_cells(node, all).map(|(position, cell)| {
         let cell = if cell.1 == Tone::Stale { STALE } else { cell };

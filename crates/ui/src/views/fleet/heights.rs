@@ -110,9 +110,9 @@ impl State {
 
     /// Returns the indices of the nodes whose notes are visible in a table with so many rows.
     fn nodes_with_notes(&self, context: RenderContext<'_>, (width, rows): Size) -> BTreeSet<usize> {
-        let Self { grouped_rows, table_viewport, .. } = self;
+        let grouped_rows = &self.grouped_rows;
         let count = grouped_rows.rows.len();
-        let visible = table_viewport.scrolled_to(rows, count, Some(self.cursor_row()));
+        let visible = self.table.viewport.scrolled_to(rows, count, Some(self.cursor_row()));
         let visible = grouped_rows.rows.get(visible.range(count)).unwrap_or_default();
         let table = node_table::laid_out(context, self, width);
         let indices = visible.iter().filter_map(|row| {

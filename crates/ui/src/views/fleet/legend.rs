@@ -85,16 +85,16 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
             }
             entries.push(entry(&[STALE], "stale"));
             entries.push(entry(&[FAULTY], "fault"));
-            let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
+            let seen = state.map.owner_counts.of.iter().filter(|(_, count)| *count > 0);
             let (beyond, lettered): (Vec<_>, Vec<_>) =
-                seen.partition(|(name, _)| state.symbols.has_no_letter(name));
+                seen.partition(|(name, _)| state.map.symbols.has_no_letter(name));
             if !beyond.is_empty() {
                 let (letter, hue) = OVERFLOW_SYMBOL;
                 let symbol = (Symbol::Letter(letter, hue), Tone::Plain);
                 entries.push(entry(&[symbol], &format!("{} others", beyond.len())));
             }
             for (name, count) in lettered {
-                let (letter, hue) = state.symbols.of(name);
+                let (letter, hue) = state.map.symbols.of(name);
                 let label_text = label(state, name);
                 let line = Line::new()
                     .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)

@@ -14,7 +14,7 @@ use crate::views::fleet::grouped_rows::{GroupedRow, GroupedRows, is_shared};
 use crate::views::fleet::grouping::Grouping;
 use crate::views::fleet::node_notes::row_notes;
 use crate::views::fleet::node_series::{SeriesCache, node_series, series_step};
-use crate::views::fleet::state::{NodeRowCache, State};
+use crate::views::fleet::state::{MapState, NodeRowCache, State, TableState};
 use crate::views::fleet::symbol_map::SymbolMap;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::table::Fade;
@@ -38,18 +38,24 @@ const ROWS_PER_SECOND: usize = 24;
 pub(super) fn prepare(context: RenderContext<'_>, state: &mut State, (width, height): Size) {
     let at = state.cursor_row();
     let grouped_by = state.grouped_by();
-    let State { grouped_rows, table_viewport, jobs, cells, series_cache, .. } = state;
-    let State { rows: cache, rows_key, symbols, .. } = state;
+    let State {
+        grouped_rows,
+        jobs,
+        map,
+        table: TableState { viewport, rows: cache, rows_key, series, values },
+        ..
+    } = state;
+    let MapState { cells, symbols, .. } = map;
     let table = FleetTable::laid_out(context, jobs, grouped_by, width);
     let count = grouped_rows.rows.len();
     let around = usize::from(height > 1) + usize::from(shared(grouped_rows, height).is_some());
     let rows = height.saturating_sub(around);
-    *table_viewport = table_viewport.scrolled_to(rows, count, Some(at));
+    *viewport = viewport.scrolled_to(rows, count, Some(at));
     cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let visible_rows = rows.min(count);
     let is_long = visible_rows > MAX_LIVE_ROWS;
     let refresh_period = if is_long { visible_rows.div_ceil(ROWS_PER_SECOND).max(2) } else { 1 };
-    series_cache.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
+    series.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
     let key = (context.view.filter.text().to_owned(), table.shown.clone(), refresh_period);
     if *rows_key != key {
         *rows_key = key;
@@ -60,8 +66,8 @@ pub(super) fn prepare(context: RenderContext<'_>, state: &mut State, (width, hei
         usize::try_from(now - *second).is_ok_and(|age| age < refresh_period)
     });
     let mut reader =
-        ValueReader { context, table, symbols, cells, series_cache, cache, refresh_period };
-    let values = table_viewport.range(count).map(|row| match *grouped_rows.rows.get(row)? {
+        ValueReader { context, table, symbols, cells, series_cache: series, cache, refresh_period };
+    let visible = viewport.range(count).map(|row| match *grouped_rows.rows.get(row)? {
         GroupedRow::Header(group) => {
             grouped_rows.sum_up(context.view, group);
             None
@@ -72,20 +78,20 @@ pub(super) fn prepare(context: RenderContext<'_>, state: &mut State, (width, hei
             Some(reader.current_values(&member.matching(context.view, node), node))
         }
     });
-    state.values = values.collect();
+    *values = visible.collect();
 }
 
 /// Draws the titles and the visible rows in a table of this size.
 pub(super) fn lines(context: RenderContext<'_>, state: &State, (width, height): Size) -> Vec<Line> {
-    let State { grouped_rows, table_viewport, order, values, .. } = state;
+    let State { grouped_rows, order, table: TableState { viewport, values, .. }, .. } = state;
     let (table, at) = (laid_out(context, state, width), state.cursor_row());
     let count = grouped_rows.rows.len();
     let mut lines = Vec::with_capacity(height);
     if height > 1 {
         let titles = column_layout::titles(&table, *order);
-        lines.push(table_viewport.with_position(None, titles, count, width));
+        lines.push(viewport.with_position(None, titles, count, width));
     }
-    for (row, values) in table_viewport.range(count).zip(values) {
+    for (row, values) in viewport.range(count).zip(values) {
         let line = match grouped_rows.rows.get(row).copied() {
             Some(GroupedRow::Header(group)) => grouped_rows
                 .groups

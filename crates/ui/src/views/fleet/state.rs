@@ -32,40 +32,62 @@ pub struct State {
     pub(crate) order: SortOrder,
     pub(crate) grouping: Grouping,
     pub(crate) metric: MapMetric,
-    /// The keys of the folded groups.
-    pub(super) folded_groups: BTreeSet<Arc<str>>,
-    /// Incremented on each change of `folded_groups`.
-    pub(super) fold_version: u64,
-    /// Groups that do not fit are to be folded the next time the table is drawn.
-    pub(super) folds_if_long: bool,
-    /// The groups were folded because they did not fit, not by the user.
-    pub(super) is_folded_to_fit: bool,
-    /// The key of the group that the cursor is in, and whether it is on the header of that group.
-    pub(super) group: Option<Arc<str>>,
-    pub(super) is_on_header: bool,
-    /// The device under the cursor of the heat map.
-    pub(super) device: Option<Arc<str>>,
+    pub(super) folding: Folding,
+    pub(super) keys: CursorKeys,
     /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
     /// move put it.
     pub(super) preferred_column: Option<(CellCursor, (usize, usize))>,
-    /// The visible rows of the heat map, which have one line or several.
-    pub(super) viewport: Viewport,
-    /// The visible rows of the table.
-    pub(super) table_viewport: Viewport,
-    pub(super) grouped_rows: GroupedRows,
-    pub(super) jobs: JobLookup,
-    pub(super) cells: CellCache,
-    pub(super) symbols: SymbolMap,
-    pub(super) owner_counts: OwnerCounts,
-    pub(super) series_cache: SeriesCache,
     /// The cursor and the heights as they are drawn next.
     pub(super) at: Option<CellCursor>,
     pub(super) heights: FleetHeights,
-    /// The values of the nodes in the visible rows of the table.
+    pub(super) grouped_rows: GroupedRows,
+    pub(super) jobs: JobLookup,
+    pub(super) map: MapState,
+    pub(super) table: TableState,
+}
+
+/// Which groups are folded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Folding {
+    pub(super) keys: BTreeSet<Arc<str>>,
+    /// Incremented on each change of `keys`.
+    pub(super) version: u64,
+    /// Groups that do not fit are to be folded the next time the table is drawn.
+    pub(super) is_due: bool,
+    /// The groups were folded because they did not fit, not by the user.
+    pub(super) is_to_fit: bool,
+}
+
+/// What the cursor is on, by names that outlast a snapshot; the node is the selected one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CursorKeys {
+    pub(super) group: Option<Arc<str>>,
+    /// The cursor is on the header of the group.
+    pub(super) is_on_header: bool,
+    /// The device under the cursor of the heat map.
+    pub(super) device: Option<Arc<str>>,
+}
+
+/// What the heat map has computed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MapState {
+    /// The visible rows, which have one line or several.
+    pub(super) viewport: Viewport,
+    pub(super) cells: CellCache,
+    pub(super) symbols: SymbolMap,
+    pub(super) owner_counts: OwnerCounts,
+}
+
+/// What the table has computed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableState {
+    pub(super) viewport: Viewport,
+    /// The values of the nodes in the visible rows.
     pub(super) values: Vec<Option<Arc<NodeValues>>>,
     pub(super) rows: NodeRowCache,
     /// What `rows` was filled for.
     pub(super) rows_key: NodeRowKey,
+    pub(super) series: SeriesCache,
 }
 
 /// How the lines of the view are divided, and the grid of the map in them.
@@ -111,18 +133,18 @@ impl State {
     /// Updates groups, rows and symbols for a fleet view.
     pub(super) fn refresh_rows(&mut self, fleet_view: &FleetView) {
         self.jobs.refresh(fleet_view.fleet.jobs.as_ref());
-        let Self { order, grouping, folded_groups, fold_version, .. } = self;
+        let Self { order, grouping, folding, .. } = self;
         let options = GroupedRowOptions {
             order: *order,
             grouping: *grouping,
-            folded_groups,
-            fold_version: *fold_version,
+            folded_groups: &folding.keys,
+            fold_version: folding.version,
         };
         self.grouped_rows.refresh(fleet_view, &self.jobs, options);
         let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
         if self.layout == Layout::Map && has_letters && fleet_view.count() > 0 {
-            self.owner_counts.refresh(fleet_view, self.metric);
-            self.symbols.refresh(self.owner_counts.owner_names());
+            self.map.owner_counts.refresh(fleet_view, self.metric);
+            self.map.symbols.refresh(self.map.owner_counts.owner_names());
         }
     }
 
@@ -132,17 +154,17 @@ impl State {
 
     /// Forgets the series of earlier snapshots, and what was drawn of them.
     pub(crate) fn forget_series(&mut self) {
-        self.series_cache.clear();
-        self.cells = CellCache::default();
-        self.rows.clear();
+        self.table.series.clear();
+        self.map.cells = CellCache::default();
+        self.table.rows.clear();
     }
 
     pub(crate) fn group_by(&mut self, grouping: Grouping) {
         self.grouping = grouping;
-        self.folds_if_long = grouping != Grouping::None;
-        self.folded_groups.clear();
-        self.is_folded_to_fit = false;
-        self.group = None;
-        self.is_on_header = false;
+        self.folding.is_due = grouping != Grouping::None;
+        self.folding.keys.clear();
+        self.folding.is_to_fit = false;
+        self.keys.group = None;
+        self.keys.is_on_header = false;
     }
 }
