@@ -45,6 +45,8 @@ pub(super) struct Prompter {
     requests: Arc<Mutex<Receiver<PromptRequest>>>,
     /// The nodes that may prompt.
     nodes: usize,
+    /// The scheduler has not named its nodes yet, so that their keys may be locked.
+    pub(super) has_late_nodes: bool,
 }
 
 impl Prompter {
@@ -53,7 +55,7 @@ impl Prompter {
         let place = PromptPlace::at_start()?;
         let (queue, requests) = PromptQueue::new();
         let requests = Arc::new(Mutex::new(requests));
-        Some(Self { place, queue, requests, nodes: 0 })
+        Some(Self { place, queue, requests, nodes: 0, has_late_nodes: false })
     }
 
     /// Accepts the prompts of so many nodes from now on.

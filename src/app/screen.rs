@@ -17,6 +17,7 @@ use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::{RunServer, RunsOnScreen};
 use crate::app::settings_controller::{SettingsController, key_bindings};
+use crate::app::unlock::unlock_on_screen;
 use crate::setting_table::IntervalSettings;
 use crate::watch::Monitor;
 use gtop_collect::collect::NodeClient;
@@ -149,9 +150,18 @@ pub(super) async fn run(
     };
     let prompting = async {
         if let Some(prompter) = prompter {
+            let (place, tasks) = (prompter.place.clone(), suspended_tasks.clone());
+            let unlocking = async {
+                if prompter.has_late_nodes {
+                    unlock_on_screen(monitor, &env.transport, &place, &tasks).await?;
+                }
+                Ok(())
+            };
             let connecting = (env.transport.clone(), env.cli.connection.max_connecting);
+            let showing =
+                show_prompts(prompter.clone(), monitor, connecting, &retried, suspended_tasks);
             // Fails if the screen has ended.
-            show_prompts(prompter, monitor, connecting, &retried, suspended_tasks).await.ok();
+            tokio::try_join!(unlocking, showing).ok();
         }
         std::future::pending().await
     };

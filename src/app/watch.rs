@@ -1,6 +1,7 @@
 //! `gtop` without a subcommand: watches nodes, on the screen or printed.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -19,6 +20,9 @@ use crate::watch::{Discovery, Monitor, SCHEDULER_TIMEOUT, simulate};
 use gtop_collect::record::Recorder;
 use gtop_collect::transport::Reach;
 
+/// Maximum wait for the scheduler before the screen shows that it is asked.
+const SCREEN_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// What is being watched.
 pub(super) struct WatchSession {
     pub(super) monitor: Monitor,
@@ -34,10 +38,13 @@ pub(super) struct WatchSession {
 pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSession>, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
     let (discovery, title) = discovery(env)?;
+    let is_screen = matches!(env.output_mode, OutputMode::Screen);
     // The scheduler usually answers at once; then passphrases are asked for before the screen.
-    let limit = SCHEDULER_TIMEOUT.min(env.settings.read::<OutputSettings>().deadline);
+    let limit = if is_screen { SCREEN_TIMEOUT } else { SCHEDULER_TIMEOUT };
+    let limit = limit.min(env.settings.read::<OutputSettings>().deadline);
     let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
-    let targets = discovery.rosters().borrow().targets.clone();
+    let roster = Arc::clone(&discovery.rosters().borrow());
+    let targets = &roster.targets;
     let files_per_node = files_per_node(&env.cli);
     let available = env.max_open_files.map(|limit| limit.saturating_sub(env.other_files));
     let with_files = targets.iter().filter(|target| !matches!(target.reach, Reach::InProcess(_)));
@@ -46,22 +53,22 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSess
         writeln!(err, "gtop: {warning}")?;
     }
     if !is_demo {
-        env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?;
+        env.runtime.block_on(unlock_keys(&env.transport, targets, err))?;
     }
     // Neither simulated nodes, nor this machine, nor a command prompts for input.
-    let ssh_count = targets::ssh_count(&targets);
+    let ssh_count = targets::ssh_count(targets);
     let uses_ssh = !is_demo && env.cli.connection.exec.is_none();
     let can_prompt = uses_ssh && (ssh_count > 0 || env.cli.jobs.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
     if let Some(prompter) = &mut env.prompter {
         prompter.open(ssh_count);
+        prompter.has_late_nodes = !roster.is_complete();
     }
     let recorder = recording::start(env, &title)?;
     let sink = recorder.as_ref().map(Recorder::sink);
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let monitor = Monitor::start(transport, discovery, env.monitor_options(), clock, sink)?;
     // The screen does not wait for logins: it is suspended for their prompts.
-    let is_screen = matches!(env.output_mode, OutputMode::Screen);
     if let Some(prompter) = env.prompter.as_ref().filter(|_| !is_screen) {
         env.runtime.block_on(prompter.prompt_at_startup())?;
     }

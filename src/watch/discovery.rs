@@ -95,12 +95,8 @@ impl Discovery {
     pub async fn wait_for_answer(&self, limit: Duration) -> Duration {
         let asked = Instant::now();
         let mut rosters = self.rosters();
-        let answered = rosters.wait_for(|roster| {
-            let jobs = roster.jobs.as_ref();
-            jobs.is_none_or(|list| list.at.is_some() || list.error.is_some())
-        });
         // After the limit, the roster arrives through the channel.
-        drop(timeout(limit, answered).await);
+        drop(timeout(limit, rosters.wait_for(|roster| roster.is_complete())).await);
         asked.elapsed()
     }
 

@@ -78,6 +78,17 @@ REFUSING = {
     "denied": ("account required pam_deny.so", "root"),
 }
 
+# Prints a running job on a node once a file is there.
+SQUEUE = r"""#!/usr/bin/python3 -IS
+import os, sys, time
+mark, *letters = [word for word in sys.argv if word.startswith("--format=")][0][len("--format="):].split("\x1f")
+while not os.path.exists("RELEASED"):
+    time.sleep(0.05)
+job = [7, 7, "root", "gpu", "phys", "RUNNING", 1795269430, 1795269440, "N/A", "1:00:00", "0:07", 1, "locked", "None", "x"]
+for fields in (["JOBID"] + ["X"] * (len(letters) - 1), job):
+    print(mark + "\x1f" + "\x1f".join(map(str, fields)) + mark, flush=True)
+"""
+
 CONFIG = """\
 Host *
   HostName {address}
@@ -564,6 +575,20 @@ class Login(unittest.TestCase):
         self.assertEqual(gtop.end(), 0)
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
         self.assertNotIn("open sesame", gtop.text())
+
+    def test_keys_of_nodes_that_slurm_names_late_are_asked_for_on_the_screen(self):
+        released = f"{self.folder}/released"
+        self.write("bin/squeue", SQUEUE.replace("RELEASED", released), 0o755)
+        self.addCleanup(os.remove, f"{self.folder}/bin/squeue")
+        gtop = self.gtop("--slurm")
+        gtop.until("asking Slurm")
+        self.assertNotIn("Passphrase", gtop.text())
+        self.write("released", "")
+        gtop.answer(rf"Passphrase of {self.folder}/locked \(empty to skip\): ", "open sesame")
+        gtop.until("1 of 1 node fresh")
+        self.assertNotIn("open sesame", gtop.text())
+        gtop.type("q")
+        self.assertEqual(gtop.end(), 0)
 
     def test_doctor_prompts_as_monitoring_does(self):
         gtop = self.gtop("doctor", "locked", "both", is_screen=False)

@@ -159,6 +159,11 @@ impl InventoryError {
 }
 
 impl Roster {
+    /// Returns true unless its scheduler is still to answer or fail.
+    pub fn is_complete(&self) -> bool {
+        self.jobs.as_ref().is_none_or(|list| list.at.is_some() || list.error.is_some())
+    }
+
     /// Returns true if the jobs and the addresses of nodes are the same.
     pub(crate) fn has_same_jobs(&self, other: &Self) -> bool {
         self.jobs == other.jobs && self.addresses == other.addresses
