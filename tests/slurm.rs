@@ -1,7 +1,7 @@
 //! Slurm jobs: the control groups of their processes in real versions, and Slurm commands that are missing,
 //! fail, hang, print noise, or print too much.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use std::os::unix::fs::PermissionsExt;
@@ -88,12 +88,16 @@ fn a_process_of_every_version_belongs_to_its_job() {
 /// printed.
 fn gtop(programs: &[(&str, &str)], words: &[&str]) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
+    put_programs(folder.path(), programs);
+    run(folder.path(), words)
+}
+
+fn put_programs(folder: &Path, programs: &[(&str, &str)]) {
     for (name, text) in programs {
-        let path = folder.path().join(name);
+        let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    run(folder.path(), words)
 }
 
 fn run(path: &Path, words: &[&str]) -> (i32, String) {
@@ -657,11 +661,7 @@ fn run_in_child(test: &str, answer: &str) -> Vec<String> {
 /// The same with these stub commands.
 fn run_with_programs(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in programs {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    put_programs(folder.path(), programs);
     let done = Command::new(std::env::current_exe().unwrap())
         .args([&*format!("slurm::{test}"), "--exact", "--nocapture"])
         .env("PATH", folder.path())
@@ -883,6 +883,36 @@ async fn a_sacct_that_fails_or_hangs_leaves_its_last_list_and_the_queue() {
             (&first.finished.list, first.finished.at)
         );
         assert_eq!((list.jobs.len(), &list.error), (1, &None));
+    }
+}
+
+#[test]
+fn a_setting_turns_sacct_off() {
+    for (setting, is_asked) in [("true", true), ("false", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let programs =
+            [("squeue", &*squeue("record(7)")), ("scontrol", SCONTROL), ("sacct", SACCT)];
+        put_programs(folder.path(), &programs);
+        let config = folder.path().join("config.toml");
+        std::fs::write(&config, format!("finished-jobs = {setting}\n")).unwrap();
+        let mut gtop = Command::new(env!("CARGO_BIN_EXE_gtop"))
+            .args(["--slurm", "--json", "--watch", "-i", "0.05", "--config"])
+            .arg(&config)
+            .env("PATH", folder.path())
+            .env("HOME", folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let asked = folder.path().join("calls");
+        let lines = BufReader::new(gtop.stdout.take().unwrap()).lines();
+        let listed = lines.map(Result::unwrap).filter(|line| line.contains("\"id\":\"7\""));
+        // It is asked when the queue is, which is listed here.
+        let most = if is_asked { usize::MAX } else { 20 };
+        let was_asked = listed.take(most).any(|_line| asked.exists());
+        gtop.kill().unwrap();
+        gtop.wait().unwrap();
+        assert_eq!(was_asked, is_asked);
     }
 }
 

@@ -169,13 +169,14 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
         roster.add_local();
         title = format!("{title} and this machine");
     }
-    let interval = env.settings.read::<JobSettings>().discovery_interval;
+    let JobSettings { discovery_interval: interval, finished_jobs, .. } = env.settings.read();
     let fixed = roster.targets.iter().map(|target| target.name.clone()).collect();
     let mut scheduler = Scheduler::new(kind, filter, interval, fixed).with_initial_nodes(initial);
     if cli.jobs.all_nodes {
         scheduler = scheduler.with_all_nodes();
     }
-    if matches!(env.output_mode, OutputMode::Screen | OutputMode::Continuous) {
+    let goes_on = matches!(env.output_mode, OutputMode::Screen | OutputMode::Continuous);
+    if goes_on && finished_jobs {
         scheduler = scheduler.with_finished_jobs();
     }
     let jobs = JobTargets::new(scheduler, roster.targets);

@@ -185,8 +185,10 @@ table! {
         Completed = ("has ended", "completed"),
         /// Cancelled.
         Cancelled = ("was cancelled", "cancelled"),
-        /// Reached its time limit or deadline.
+        /// Reached its time limit.
         TimeLimit = ("reached its time limit", "time limit"),
+        /// Reached the time by which it had to end.
+        Deadline = ("reached its deadline", "deadline"),
         /// Failed.
         Failed = ("has failed", "failed"),
         /// A node failed.

@@ -187,6 +187,7 @@ mod tests {
             JobOutcome::Unknown,
             JobOutcome::Cancelled,
             JobOutcome::TimeLimit,
+            JobOutcome::Deadline,
             JobOutcome::Failed,
             JobOutcome::NodeFailed,
             JobOutcome::OutOfMemory,
@@ -194,12 +195,12 @@ mod tests {
         ];
         assert_eq!(
             joined(outcomes.map(JobOutcome::text)),
-            "has ended, has ended, was cancelled, reached its time limit, has failed, \
+            "has ended, has ended, was cancelled, reached its time limit, reached its deadline, has failed, \
              was ended by a node failure, ran out of memory, was preempted"
         );
         assert_eq!(
             joined(outcomes.map(JobOutcome::name)),
-            "completed, ended, cancelled, time limit, failed, node failed, out of memory, preempted"
+            "completed, ended, cancelled, time limit, deadline, failed, node failed, out of memory, preempted"
         );
         assert_eq!(
             joined(Reason::ALL.map(Reason::text)),

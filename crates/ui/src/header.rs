@@ -10,7 +10,7 @@ use crate::widgets::line::{Line, Tone};
 use crate::widgets::number_format::{interval, percent, power_text};
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::query::SortOrder;
-use gtop_fleet::{Node, Totals};
+use gtop_fleet::{Fleet, Node, Totals};
 use gtop_local::text::{counted, match_verb};
 use gtop_local::time::{format_age, format_duration};
 use gtop_model::{Link, RecorderState, SudoState};
@@ -259,7 +259,7 @@ fn tabs(fleet_view: &FleetView, screen: &ScreenState<'_>, width: u16) -> Line {
         }
     }
     // A notice is cut before a tab is, unless it tells of an error.
-    let has_error = fleet_view.fleet.jobs.as_ref().is_some_and(|list| list.error.is_some());
+    let has_error = job_list_error(&fleet_view.fleet).is_some();
     let needed = if has_error { MIN_ERROR_WIDTH } else { MIN_NOTICE_WIDTH };
     let needed = notices.width().min(needed);
     let forms = [
@@ -321,11 +321,16 @@ fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
     })
 }
 
+/// Returns why the list of jobs is missing or old; `None` while nothing is known of nodes, where each view says it.
+fn job_list_error(fleet: &Fleet) -> Option<&str> {
+    let list = fleet.jobs.as_ref()?;
+    let is_in_view = fleet.nodes.is_empty() && list.at.is_none();
+    list.error.as_ref().filter(|_| !is_in_view).map(|error| &*error.message)
+}
+
 /// The exceptions: an outdated job list, hidden devices and processes, pause, and a message that has no other place,
 /// which is cut first.
 fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
-    let problem =
-        fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
     let is_filtered = !fleet_view.filter.is_empty() && screen.overlays.filter_prompt.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
@@ -334,7 +339,7 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     });
     let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
     let all = [
-        problem.map(|text| Line::styled(text, Tone::Bad)),
+        job_list_error(&fleet_view.fleet).map(|text| Line::styled(text, Tone::Bad)),
         frozen.map(|text| Line::styled(text, Tone::Warn)),
         fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
         filter,
@@ -356,7 +361,6 @@ mod tests {
     use super::*;
     use crate::display_options::DisplayOptions;
     use crate::overlays::Overlays;
-    use gtop_fleet::Fleet;
     use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;
     use gtop_model::NodeName;

@@ -21,7 +21,8 @@ pub fn outcome(word: &str) -> Option<JobOutcome> {
     match word.split([' ', '+']).next()? {
         "COMPLETED" => Some(JobOutcome::Completed),
         "CANCELLED" | "REVOKED" => Some(JobOutcome::Cancelled),
-        "TIMEOUT" | "DEADLINE" => Some(JobOutcome::TimeLimit),
+        "TIMEOUT" => Some(JobOutcome::TimeLimit),
+        "DEADLINE" => Some(JobOutcome::Deadline),
         "FAILED" | "BOOT_FAIL" | "LAUNCH_FAILED" => Some(JobOutcome::Failed),
         "NODE_FAIL" => Some(JobOutcome::NodeFailed),
         "OUT_OF_MEMORY" => Some(JobOutcome::OutOfMemory),
@@ -62,7 +63,7 @@ mod tests {
             ("CANCELLED+", Some(JobOutcome::Cancelled)),
             ("REVOKED", Some(JobOutcome::Cancelled)),
             ("TIMEOUT", Some(JobOutcome::TimeLimit)),
-            ("DEADLINE", Some(JobOutcome::TimeLimit)),
+            ("DEADLINE", Some(JobOutcome::Deadline)),
             ("FAILED", Some(JobOutcome::Failed)),
             ("BOOT_FAIL", Some(JobOutcome::Failed)),
             ("LAUNCH_FAILED", Some(JobOutcome::Failed)),

@@ -153,6 +153,7 @@ pub(crate) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
             JobOutcome::Completed
             | JobOutcome::Failed
             | JobOutcome::OutOfMemory
+            | JobOutcome::Deadline
             | JobOutcome::Unknown,
         ) => StepCause::NotRunning,
         None => return fault,

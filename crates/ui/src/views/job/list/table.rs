@@ -247,6 +247,7 @@ fn finished_text(finished: &FinishedJob, RenderContext { view, .. }: RenderConte
         JobOutcome::Completed | JobOutcome::Unknown => Tone::Faint,
         JobOutcome::Cancelled => Tone::Plain,
         JobOutcome::TimeLimit
+        | JobOutcome::Deadline
         | JobOutcome::Failed
         | JobOutcome::NodeFailed
         | JobOutcome::OutOfMemory
