@@ -95,8 +95,7 @@ settings! {
             .without_option(),
         pub finished_jobs: bool = switch()
             .help("List the jobs of the last day that have ended, by Slurm's sacct")
-            .on_by_default("Do not ask sacct for jobs that have ended")
-            .without_option(),
+            .on_by_default("Do not ask Slurm's sacct for jobs that have ended"),
         pub discovery_interval: Duration = seconds(1.0, 3600.0)
             .help("Seconds between queries to the scheduler, 1 to 3600")
             .or("30"),

@@ -171,3 +171,34 @@ fn nothing_behind_a_dialog_is_clicked() {
     }
     assert_eq!(screen(&mut ui), shown);
 }
+
+#[test]
+fn the_wheel_moves_in_a_dialog_as_three_arrows_do() {
+    let fleet = fleets::every_state();
+    let wheel = MouseEvent {
+        kind: MouseEventKind::ScrollDown,
+        column: 0,
+        row: 0,
+        modifiers: KeyModifiers::NONE,
+    };
+    let dialogs: [(&str, &dyn Fn() -> Ui); 2] = [
+        ("sort menu", &|| pressed(new_ui(fleet.clone(), DARK), &[KeyCode::F(6)])),
+        ("setup", &|| pressed(setup::ui_with_setup(fleet.clone(), DARK), &[KeyCode::F(2)])),
+    ];
+    // The cursor is a style.
+    let drawn = |ui: &mut Ui| {
+        screen(ui);
+        format!("{:?}", ui.drawn())
+    };
+    for (name, make_ui) in dialogs {
+        let mut by_keys = make_ui();
+        let before = drawn(&mut by_keys);
+        press(&mut by_keys, &[KeyCode::Down; 3]);
+        let mut by_wheel = make_ui();
+        drawn(&mut by_wheel);
+        by_wheel.on_mouse(wheel, NOW);
+        let after = drawn(&mut by_wheel);
+        assert_ne!(after, before, "{name}");
+        assert_eq!(after, drawn(&mut by_keys), "{name}");
+    }
+}

@@ -730,6 +730,9 @@ impl Ui {
                 help.scroll(step, 1);
             } else if let Some(Dialog::Explanation(dialog)) = &mut self.overlays.dialog {
                 dialog.scroll(step);
+            } else if self.overlays.dialog.is_some() {
+                let arrow = if step == Movement::Up { NamedKey::Up } else { NamedKey::Down };
+                self.press(Key::Named(arrow), now);
             } else if !self.overlays.takes_input() {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }
