@@ -189,7 +189,7 @@ class NvitopExporter(Case):
         exporter.send_signal(signal.SIGKILL)
         exporter.wait()
         until("the fault", lambda: re.search(r"✗ 127\.0\.0\.1 .*page not reached: connection refused", shown()))
-        until("old values", lambda: re.search(r"last seen \d+s ago", shown()))
+        until("old values", lambda: re.search(r"(values \d+s old|last seen \d+s ago)", shown()))
         for part in ("check that the exporter runs on the host", "68.4/80.0", "no fresh samples"):
             self.assertIn(part, shown())
 

@@ -198,7 +198,9 @@ fn every_palette_and_depth_shows_the_same_text_in_its_own_colours() {
                 for is_colorful in [false, true] {
                     let theme = Theme { palette, depth, is_colorful, ..DARK };
                     let drawn = scene.draw(theme, MEDIUM);
-                    assert_eq!(shapes(&drawn), expected, "{theme:?}");
+                    let mut lines = expected.iter().zip(shapes(&drawn));
+                    let different = lines.find(|(dark, other)| !is_same_shape(dark, other));
+                    assert_eq!(different, None, "{theme:?}");
                     for colour in drawn.content.iter().flat_map(|cell| [cell.fg, cell.bg]) {
                         assert!(is_of_depth(depth, colour), "{theme:?}: {colour}");
                         let is_mono = palette == Palette::Mono;

@@ -51,7 +51,10 @@ fn who_wastes_most_is_told_after_one_key_and_unfolds_into_idle_devices() {
         text(&draw(&mut ui, 120, 40)).join("\n")
     };
     let shown = screen(KEYS);
-    assert!(shown.contains("wasted since 14:03:52: carol 4m56s, 4 idle now"), "{shown}");
+    assert!(
+        shown.contains("device time wasted since 14:03:52: carol 4m56s (4 idle now)"),
+        "{shown}"
+    );
     let shown = screen(&view_keys(&[KeyCode::F(6), KeyCode::Char('h'), KeyCode::Enter]));
     let rows: Vec<&str> = shown.lines().skip_while(|line| !line.contains("USER")).collect();
     assert!(rows[1].starts_with("- carol") && rows[1].contains("4m56s"), "{shown}");

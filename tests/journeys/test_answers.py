@@ -79,11 +79,11 @@ class Answers(Journey):
     def test_who_wastes_most_takes_one_key(self):
         for screen in self.fleets():
             screen.press("5")
-            screen.until(r"^wasted since \d\d:\d\d:\d\d: \w+ \d+[ms]", "the user who wastes most")
+            screen.until(r"^device time wasted since \d\d:\d\d:\d\d: \w+ \d+[ms]", "the user who wastes most")
             screen.press("z")
             screen.until(r"FROZEN", "values that stay as they are")
             screen.settle()
-            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) \S+, \d+ idle now", "the user who wastes most")
+            said = screen.until(r"^device time wasted since \d\d:\d\d:\d\d: (\w+) \S+ \(\d+ idle now\)", "the user who wastes most")
             titles = screen.until(r"^ +USER .*WASTED", "the columns")[0].split()
             wasted = {}
             for line in screen.rows(r"^\+ \w+ "):

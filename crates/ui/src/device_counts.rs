@@ -12,20 +12,42 @@ pub(crate) enum CountForm {
     ShortWords,
     /// Short words, and the number of all without one.
     BareTotal,
+    /// The same, and what cannot be allocated or is not known is `other`.
+    Merged,
+    /// The busy, free and faulty ones; all the rest are `other`.
+    Few,
     Letters,
     /// Letters without a separator.
     Dense,
 }
 
 impl CountForm {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::WithZeros,
         Self::Words,
         Self::ShortWords,
         Self::BareTotal,
+        Self::Merged,
+        Self::Few,
         Self::Letters,
         Self::Dense,
     ];
+
+    /// Returns true if devices in this state are counted as others.
+    fn merges(self, state: DeviceState) -> bool {
+        match self {
+            Self::Merged => matches!(state, DeviceState::Unavailable | DeviceState::Unknown),
+            Self::Few => {
+                !matches!(state, DeviceState::Busy | DeviceState::Free | DeviceState::Faulty)
+            }
+            Self::WithZeros
+            | Self::Words
+            | Self::ShortWords
+            | Self::BareTotal
+            | Self::Letters
+            | Self::Dense => false,
+        }
+    }
 }
 
 /// Returns the counts in this form: all that are not zero, so that they add up to the number of devices.
@@ -42,7 +64,7 @@ fn device_counts(totals: &Totals, form: CountForm) -> Line {
         (DeviceState::Unknown, ["unknown", "?"], Some(Tone::Faint)),
     ];
     let mut counts = *totals;
-    let mut line = Line::new();
+    let (mut line, mut others) = (Line::new(), 0);
     for (state, [short, letter], alarm) in states {
         let count = *counts.devices_counted_as(state);
         let shows_zero =
@@ -50,9 +72,15 @@ fn device_counts(totals: &Totals, form: CountForm) -> Line {
         if count == 0 && !shows_zero {
             continue;
         }
+        if form.merges(state) {
+            others += count;
+            continue;
+        }
         let (gap, word) = match form {
             CountForm::WithZeros | CountForm::Words => (" ", state.name()),
-            CountForm::ShortWords | CountForm::BareTotal => (" ", short),
+            CountForm::ShortWords | CountForm::BareTotal | CountForm::Merged | CountForm::Few => {
+                (" ", short)
+            }
             CountForm::Letters | CountForm::Dense => ("", letter),
         };
         let number = if count == 0 { Tone::Faint } else { alarm.unwrap_or(Tone::Plain) };
@@ -60,6 +88,9 @@ fn device_counts(totals: &Totals, form: CountForm) -> Line {
             .text(count.to_string(), number)
             .text(gap, Tone::Faint)
             .text(word, alarm.unwrap_or(Tone::Faint));
+    }
+    if others > 0 {
+        line = joined(line, form).text(others.to_string(), Tone::Plain).text(" other", Tone::Faint);
     }
     line
 }
@@ -81,11 +112,46 @@ pub(crate) fn with_device_counts(line: Line, totals: &Totals, form: CountForm) -
 /// Returns a line to which another count can be appended.
 pub(crate) fn joined(line: Line, form: CountForm) -> Line {
     let separator = match form {
-        CountForm::WithZeros | CountForm::Words | CountForm::ShortWords | CountForm::BareTotal => {
-            " · "
-        }
+        CountForm::WithZeros
+        | CountForm::Words
+        | CountForm::ShortWords
+        | CountForm::BareTotal
+        | CountForm::Merged
+        | CountForm::Few => " · ",
         CountForm::Letters => " ",
         CountForm::Dense => "",
     };
     if line.width() > 0 { line.text(separator, Tone::Faint) } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_as_long_as_the_common_states_fit() {
+        let totals = Totals {
+            devices: 2320,
+            busy: 1718,
+            idle_held: 44,
+            free: 492,
+            faulty: 16,
+            stale_devices: 8,
+            unavailable: 8,
+            unknown_devices: 34,
+            ..Totals::default()
+        };
+        let before = Line::styled("2320", Tone::Plain);
+        let text = |width| fitting_device_counts(&before, &totals, width).plain_text();
+        assert_eq!(
+            text(90),
+            "2320 · 1718 busy · 44 held · 492 free · 16 faulty · 8 stale · 8 unavail · 34 unknown"
+        );
+        assert_eq!(
+            text(80),
+            "2320 · 1718 busy · 44 held · 492 free · 16 faulty · 8 stale · 42 other"
+        );
+        assert_eq!(text(60), "2320 · 1718 busy · 492 free · 16 faulty · 94 other");
+        assert_eq!(text(40), "2320 1718b 44h 492f 16x 8o 8u 34?");
+    }
 }

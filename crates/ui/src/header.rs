@@ -219,14 +219,15 @@ fn counted_devices(
             (Some(all), CountForm::ShortWords) => {
                 Line::styled(format!("{} of {all} {verb}", totals.devices), Tone::Accent)
             }
-            (Some(all), CountForm::BareTotal | CountForm::Letters | CountForm::Dense) => {
-                Line::styled(format!("{}/{all}", totals.devices), Tone::Accent)
-            }
+            (Some(all), _) => Line::styled(format!("{}/{all}", totals.devices), Tone::Accent),
             (None, form) => {
                 let words = if totals.devices == 1 { " device" } else { " devices" };
                 let word = match form {
                     CountForm::WithZeros | CountForm::Words | CountForm::ShortWords => words,
-                    CountForm::BareTotal | CountForm::Letters => "",
+                    CountForm::BareTotal
+                    | CountForm::Merged
+                    | CountForm::Few
+                    | CountForm::Letters => "",
                     CountForm::Dense => " ",
                 };
                 Line::styled(totals.devices.to_string(), Tone::Plain).text(word, Tone::Faint)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
 use crate::surface::Hyperlink;
@@ -94,7 +94,12 @@ impl LinePainter<'_> {
                     } else {
                         self.theme.style(*tone, self.row_style)
                     };
-                    self.symbol(x, *symbol, style);
+                    // Without colours, the height of a cell would hide an alarm.
+                    let is_alarm = is_load && matches!(tone, Tone::Warn | Tone::Bad);
+                    let is_colourless = style.fg.is_none_or(|colour| colour == Color::Reset);
+                    let symbol =
+                        if is_alarm && is_colourless { Symbol::Char('!') } else { *symbol };
+                    self.symbol(x, symbol, style);
                 }
             }
             SpanContent::Graph { points, grows_down } => {

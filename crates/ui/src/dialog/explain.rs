@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
-use crate::widgets::explanation::{Explanation, UnfoldedDetails};
+use crate::widgets::explanation::{Explanation, UnfoldedDetails, WHAT_IS_WRONG};
 use crate::widgets::line::Line;
 use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
@@ -56,12 +56,26 @@ impl ExplanationDialog {
     /// if there is one.
     pub(crate) fn resize(&mut self, now: Timestamp, width: u16, rows: usize) {
         self.rows = rows;
+        if self.count == 0 {
+            self.unfold_what_is_wrong(now, width);
+        }
         let drawn = self.explanation.drawn(&self.unfolded, now, width);
         (self.headings, self.count) = (drawn.headings, drawn.lines.len());
         self.scroll.fit(self.count, rows);
         let visible = self.visible_headings();
         if let Some(last) = visible.end.checked_sub(1).filter(|_| !visible.is_empty()) {
             self.unfolded.cursor = self.unfolded.cursor.clamp(visible.start, last);
+        }
+    }
+
+    /// Unfolds what is wrong if the page then still fits on the screen.
+    fn unfold_what_is_wrong(&mut self, now: Timestamp, width: u16) {
+        let is_first = self.explanation.details().next() == Some(WHAT_IS_WRONG);
+        let mut unfolded = UnfoldedDetails::default();
+        unfolded.set(&self.explanation, Some(true));
+        let count = self.explanation.drawn(&unfolded, now, width).lines.len();
+        if is_first && count <= self.rows {
+            self.unfolded = unfolded;
         }
     }
 

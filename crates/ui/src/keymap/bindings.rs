@@ -125,7 +125,7 @@ const NODE: &[Binding] = bindings! {
     "node.auto" "a" => Action::Node(NodeAction::Density(Density::Auto)),
         "automatic density";
     "node.full" "f" => Action::Node(NodeAction::Density(Density::Full)),
-        "full density: two lines per device, graphs of the host", "density" with "node.compact";
+        "full density: all that is known of each device, graphs of the host", "density" with "node.compact";
     "node.compact" "c" => Action::Node(NodeAction::Density(Density::Compact)),
         "compact density: one line per device, few for the host";
     "node.overview" "o" => Action::Show(View::Fleet),

@@ -27,11 +27,11 @@ const WIDE_WIDTH: u16 = 100;
 /// Number of attributes that have a column even if each device has a second line.
 const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
 /// Columns between two columns of the second lines.
-const SECOND_LINE_GAP: u16 = 2;
+const MORE_LINE_GAP: u16 = 2;
 /// How many more marks the last seconds get before bars are widened.
 const MORE_MARKS: u16 = 8;
 /// Width of a bar in the second line of a device.
-const SECOND_LINE_BAR_WIDTH: u16 = 8;
+const MORE_LINE_BAR_WIDTH: u16 = 8;
 
 /// What cells are drawn from, apart from their row.
 struct DeviceTable<'a> {
@@ -408,9 +408,95 @@ pub(crate) fn has_sum(node: &Node) -> bool {
 pub(crate) struct DeviceRoom {
     /// The lines of devices, without titles and sum.
     pub(crate) lines: usize,
-    /// Each device takes two lines.
-    pub(crate) is_full: bool,
+    /// The lines below that of a device, with what has no column.
+    pub(crate) more: usize,
     pub(crate) has_sum: bool,
+}
+
+/// Returns how many lines a device takes if so many are below its first one. A slice has only that: it reports little
+/// itself.
+fn device_height(device: &Device, more: usize) -> usize {
+    1 + if device.parent.is_none() { more } else { 0 }
+}
+
+/// Returns how many lines the devices of a node take if so many are below the first line of each.
+pub(crate) fn height(node: &Node, more: usize) -> usize {
+    node.devices.iter().map(|device| device_height(device, more)).sum()
+}
+
+/// Returns the most lines that all that is known of a device takes below its first one.
+pub(crate) fn most_more_lines(context: RenderContext<'_>, node: &Node, width: u16) -> usize {
+    let attributes = attributes::attributes();
+    let table = DeviceTable::new(context, node, &attributes, width);
+    let columns = columns_of(context, &table, &attributes, true);
+    let table = laid_out(context, table, &columns);
+    table.context.more_columns(without_column(&table, &attributes, context)).len()
+}
+
+/// Scrolls to the cursor where devices take so many lines each.
+fn scrolled(viewport: Viewport, heights: &[usize], room: usize, cursor: Option<usize>) -> Viewport {
+    let fitting = |top: usize| {
+        let ends = heights.iter().skip(top).scan(0, |end, height| {
+            *end += height;
+            Some(*end)
+        });
+        ends.take_while(|end| *end <= room).count()
+    };
+    let count = heights.len();
+    let mut top = viewport.top.min(cursor.unwrap_or(count)).min(count.saturating_sub(1));
+    while cursor.is_some_and(|cursor| top < cursor && top + fitting(top) <= cursor) {
+        top += 1;
+    }
+    // No lines are left empty below the last device.
+    while top > 0 && top - 1 + fitting(top - 1) >= count {
+        top -= 1;
+    }
+    Viewport { top, rows: fitting(top) }
+}
+
+/// Returns the columns of the table; in full density some attributes have none.
+fn columns_of<'a>(
+    context: RenderContext<'a>,
+    table: &DeviceTable<'a>,
+    attributes: &[Attribute],
+    is_full: bool,
+) -> Vec<Column<'a>> {
+    let units = context.options.units();
+    let with_column: Vec<Attribute> = if table.is_chosen() {
+        attributes.to_vec()
+    } else {
+        let max_attributes = if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { usize::MAX };
+        let is_wide = table.width >= WIDE_WIDTH;
+        let shown = attributes.iter().take(if is_wide { max_attributes } else { 0 });
+        shown.filter(|attribute| attribute.is_available(table.node, units)).copied().collect()
+    };
+    DeviceTable::columns(context.options.selection.names.has_index, &with_column)
+}
+
+/// Lays out the table.
+fn laid_out<'a, 'b>(
+    context: RenderContext<'a>,
+    table: DeviceTable<'a>,
+    columns: &'b [Column<'a>],
+) -> LaidOutDevices<'a, 'b> {
+    let width = table.width;
+    let room = TableRoom::new(width, 0, if width >= 110 { 2 } else { 1 });
+    let mut table = Table::fit(columns, table, &context.options.columns.node, room);
+    distribute(&mut table);
+    table
+}
+
+/// Returns the attributes that are known of a node and have no column.
+fn without_column<'a>(
+    table: &LaidOutDevices<'_, '_>,
+    attributes: &'a [Attribute],
+    context: RenderContext<'_>,
+) -> Vec<&'a Attribute> {
+    let (node, units) = (table.context.node, context.options.units());
+    let has_no_column = |attribute: &&Attribute| {
+        table.width_of(attribute.name) == 0 && attribute.is_available(node, units)
+    };
+    attributes.iter().filter(has_no_column).collect()
 }
 
 /// Draws the titles, the devices and the sum; returns the visible devices, too.
@@ -419,44 +505,31 @@ pub(crate) fn lines(
     node: &Node,
     panel: &NodePanel,
     width: u16,
-    DeviceRoom { lines: room_lines, is_full, has_sum }: DeviceRoom,
+    DeviceRoom { lines: room_lines, more, has_sum }: DeviceRoom,
 ) -> (Vec<Line>, Viewport) {
     let attributes = attributes::attributes();
     let table = DeviceTable::new(context, node, &attributes, width);
-    let units = context.options.units();
-    let with_column: Vec<Attribute> = if table.is_chosen() {
-        attributes.clone()
-    } else {
-        let max_attributes = if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { usize::MAX };
-        let shown = attributes.iter().take(if width >= WIDE_WIDTH { max_attributes } else { 0 });
-        shown.filter(|attribute| attribute.is_available(node, units)).copied().collect()
-    };
-    let columns = DeviceTable::columns(context.options.selection.names.has_index, &with_column);
-    let room = TableRoom::new(width, 0, if width >= 110 { 2 } else { 1 });
-    let mut table = Table::fit(&columns, table, &context.options.columns.node, room);
-    distribute(&mut table);
+    let columns = columns_of(context, &table, &attributes, more > 0);
+    let table = laid_out(context, table, &columns);
     let cursor = match panel.cursor(node) {
         Some(RowId::Device(uuid)) => node.devices.iter().position(|device| device.uuid == uuid),
         Some(RowId::Process { .. }) | None => None,
     };
-    let rows = if is_full { room_lines / 2 } else { room_lines };
     let count = node.devices.len();
-    let visible = panel.scroll.devices.scrolled_to(rows, count, cursor);
+    let heights: Vec<usize> =
+        node.devices.iter().map(|device| device_height(device, more)).collect();
+    let visible = scrolled(panel.scroll.devices, &heights, room_lines, cursor);
     let mut lines = vec![visible.with_position(None, table.titles(), count, width)];
-    let second_columns = is_full.then(|| {
-        let without_column = attributes.iter().filter(|attribute| {
-            table.width_of(attribute.name) == 0 && attribute.is_available(node, units)
-        });
-        table.context.second_columns(without_column)
-    });
-    let specs = if is_full { explained_columns() } else { Vec::new() };
+    let mut more_columns = table.context.more_columns(without_column(&table, &attributes, context));
+    more_columns.truncate(more);
+    let specs = if more > 0 { explained_columns() } else { Vec::new() };
     for index in visible.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
         let fade = device_fade(context.view, node, index);
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(cursor == Some(index)));
-        if let Some(columns) = &second_columns {
-            let line = table.context.second_line(device, columns, &specs);
+        for columns in more_columns.iter().filter(|_| device.parent.is_none()) {
+            let line = table.context.more_line(device, columns, &specs);
             lines.push(fade.applied_to(line).selected(cursor == Some(index)));
         }
     }
@@ -472,91 +545,83 @@ pub(crate) fn lines(
 }
 
 impl DeviceTable<'_> {
-    /// Returns the columns of the second lines: bars of power and bandwidth, then the attributes that have no column of
-    /// their own; as many as fit.
-    fn second_columns<'b>(
+    /// Returns what stands below the first line of a device, line by line: bars of power and bandwidth, then the attributes
+    /// that have no column of their own.
+    fn more_columns<'b>(
         &self,
-        without_column: impl Iterator<Item = &'b Attribute>,
-    ) -> Vec<SecondColumn<'b>> {
+        without_column: impl IntoIterator<Item = &'b Attribute>,
+    ) -> Vec<Vec<MoreColumn<'b>>> {
         let devices = &self.node.devices;
         let has_power = devices.iter().any(|device| device.power_share().is_some());
         let has_traffic = devices.iter().any(|device| bandwidth_share(device).get().is_some());
-        let bars = [(has_power, SecondColumn::Power), (has_traffic, SecondColumn::Bandwidth)];
+        let bars = [(has_power, MoreColumn::Power), (has_traffic, MoreColumn::Bandwidth)];
         let bars = bars.into_iter().filter(|(is_reported, _)| *is_reported).map(|(_, bar)| bar);
-        let attributes = without_column.filter(|attribute| attribute.name != "membw");
-        let mut room = self.width.saturating_sub(self.second_start());
-        let mut all = Vec::new();
-        for column in bars.chain(attributes.map(SecondColumn::Attribute)) {
-            let needed = column.width() + SECOND_LINE_GAP;
-            if needed <= room {
-                room -= needed;
-                all.push(column);
+        let attributes = without_column.into_iter().filter(|attribute| attribute.name != "membw");
+        let room = self.width.saturating_sub(self.more_start());
+        let (mut lines, mut used) = (Vec::<Vec<_>>::new(), room);
+        for column in bars.chain(attributes.map(MoreColumn::Attribute)) {
+            let needed = column.width() + MORE_LINE_GAP;
+            match lines.last_mut() {
+                Some(line) if used + needed <= room => line.push(column),
+                _ => {
+                    lines.push(vec![column]);
+                    used = 0;
+                }
             }
+            used += needed;
         }
-        all
+        lines
     }
 
-    /// Returns where the second lines begin: below what follows the label of the device.
-    fn second_start(&self) -> u16 {
+    /// Returns where the lines below begin: below what follows the label of the device.
+    fn more_start(&self) -> u16 {
         self.label_width() + 2
     }
 
-    /// Draws the second line of a device. A slice has only what it reports itself.
-    fn second_line(
-        &self,
-        device: &Device,
-        columns: &[SecondColumn<'_>],
-        specs: &[ColumnSpec],
-    ) -> Line {
-        let start = Line::new().gap(self.second_start());
+    /// Draws a line below the first one of a device.
+    fn more_line(&self, device: &Device, columns: &[MoreColumn<'_>], specs: &[ColumnSpec]) -> Line {
+        let start = Line::new().gap(self.more_start());
         if device.fault.is_some() {
             return start;
         }
         columns.iter().fold(start, |line, column| {
-            let (cell, is_blank) = match column {
-                SecondColumn::Power => second_bar(device.power_share(), self.display.device),
-                SecondColumn::Bandwidth => {
-                    second_bar(bandwidth_share(device).get(), self.display.memory)
+            let cell = match column {
+                MoreColumn::Power => share_bar(device.power_share(), self.display.device),
+                MoreColumn::Bandwidth => {
+                    share_bar(bandwidth_share(device).get(), self.display.memory)
                 }
-                SecondColumn::Attribute(attribute) => {
+                MoreColumn::Attribute(attribute) => {
                     let (text, tone) = attribute_text(**attribute, self.attribute_context(device));
-                    let width = attribute.column.width;
-                    (Line::new().left_aligned(&text, width, tone), text == UNKNOWN)
+                    Line::new().left_aligned(&text, attribute.column.width, tone)
                 }
             };
-            // A slice has a gap where it reports nothing itself.
-            let line = if is_blank && device.parent.is_some() {
-                line.gap(column.width())
-            } else {
-                let title = column.title();
-                let known = specs.iter().find(|spec| spec.title == title);
-                let line = line.text(format!("{title} "), Tone::Faint);
-                known.into_iter().fold(line, |line, spec| line.titles(*spec, title)).append(cell)
-            };
-            line.gap(SECOND_LINE_GAP)
+            let title = column.title();
+            let known = specs.iter().find(|spec| spec.title == title);
+            let line = line.text(format!("{title} "), Tone::Faint);
+            let line = known.into_iter().fold(line, |line, spec| line.titles(*spec, title));
+            line.append(cell).gap(MORE_LINE_GAP)
         })
     }
 }
 
-/// Draws a share in the second line of a device; also returns whether it is unknown.
-fn second_bar(share: Option<Percent>, thresholds: Thresholds) -> (Line, bool) {
+/// Draws a share in a line below the first one of a device.
+fn share_bar(share: Option<Percent>, thresholds: Thresholds) -> Line {
     let share = share.map(Percent::get);
-    let line = Line::new()
-        .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
+    Line::new()
+        .bar(share, MORE_LINE_BAR_WIDTH, thresholds.tone(share))
         .right_aligned(&percent(share), 4, Tone::Plain)
-        .text(if share.is_some() { "%" } else { " " }, Tone::Faint);
-    (line, share.is_none())
+        .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
 }
 
-/// A column of the second lines of devices.
+/// What stands in the lines below the first one of a device.
 #[derive(Clone, Copy, Debug)]
-enum SecondColumn<'a> {
+enum MoreColumn<'a> {
     Power,
     Bandwidth,
     Attribute(&'a Attribute),
 }
 
-impl SecondColumn<'_> {
+impl MoreColumn<'_> {
     const fn title(&self) -> &'static str {
         match self {
             Self::Power => "POWER",
@@ -567,7 +632,7 @@ impl SecondColumn<'_> {
 
     fn width(&self) -> u16 {
         let value = match self {
-            Self::Power | Self::Bandwidth => SECOND_LINE_BAR_WIDTH + 5,
+            Self::Power | Self::Bandwidth => MORE_LINE_BAR_WIDTH + 5,
             Self::Attribute(attribute) => attribute.column.width,
         };
         width_of(self.title()) + 1 + value
@@ -665,6 +730,23 @@ mod tests {
 
     use super::*;
     use gtop_model::{NodeName, Reading};
+
+    #[test]
+    fn devices_of_different_heights_scroll_to_the_cursor_and_leave_no_line_empty() {
+        let at = |top| Viewport { top, rows: 0 };
+        let tops = |top, room, cursor| {
+            let Viewport { top, rows } = scrolled(at(top), &[3, 1, 1, 3, 3], room, cursor);
+            (top, rows)
+        };
+        assert_eq!(tops(0, 11, None), (0, 5));
+        assert_eq!(tops(0, 5, None), (0, 3));
+        assert_eq!(tops(0, 5, Some(3)), (1, 3));
+        assert_eq!(tops(0, 5, Some(4)), (4, 1));
+        assert_eq!(tops(4, 6, None), (3, 2));
+        assert_eq!(tops(4, 6, Some(0)), (0, 3));
+        assert_eq!(tops(9, 2, None), (4, 0));
+        assert_eq!(scrolled(at(3), &[], 5, Some(0)), Viewport { top: 0, rows: 0 });
+    }
 
     #[test]
     fn models_that_differ_at_the_end_are_different_in_tables_of_every_width() {

@@ -101,7 +101,7 @@ fn has_network(node: &Node) -> bool {
 /// Returns the label of the newest end of a time axis: now, or the age of the last values.
 pub(crate) fn newest_label(node: &Node, taken_at: Option<Timestamp>, now: Timestamp) -> String {
     match taken_at.filter(|_| !NodeStatus::of(node, now).is_fresh()) {
-        Some(taken_at) => format!("last seen {} ago", format_age(now.since(taken_at))),
+        Some(taken_at) => format!("{} ago", format_age(now.since(taken_at))),
         None => "now".to_owned(),
     }
 }
@@ -145,7 +145,7 @@ impl HostGraphs<'_> {
         let cpu_tone = context.options.load.tone(percent_value(node.host.cpu));
         let upper = self.upper_rows(&self.points(Metric::Cpu), cpu_tone, "100%");
         // Swap, if any is used, has the last row.
-        let has_swap = swap_share.is_some_and(|share| share > 0.0);
+        let has_swap = swap_share.is_some_and(|share| share >= 0.5);
         let graph = Graph { height: GRAPH_ROWS - u16::from(has_swap), ..self.lower() };
         let tone = context.options.memory.tone(share);
         let mut lower = graph.scaled_rows(&self.points(Metric::HostMemory), tone, ("", "100%"));

@@ -68,7 +68,7 @@ pub(crate) fn lines(
         lines.resize(lines.len() + air, Line::new());
     }
     let room = height.saturating_sub(lines.len());
-    let detail = PanelDetail::of(context, node, panel, room);
+    let detail = PanelDetail::of(context, node, panel, (width, room));
     let host = if detail.is_host_full {
         let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
         host::graph_lines(context, node, (width, max_lines))
@@ -80,23 +80,29 @@ pub(crate) fn lines(
     if heights.devices > 0 {
         let room = DeviceRoom {
             lines: heights.devices,
-            is_full: detail.is_device_full,
+            more: detail.more_lines,
             has_sum: heights.has_sum,
         };
         let devices = device_table::lines(context, node, panel, width, room);
         scroll.devices = devices.1;
         lines.extend(devices.0);
     }
+    let mut process_lines = heights.processes;
     if heights.chart > 0 {
         let size = (width, heights.chart);
-        lines.extend(chart::lines(context, node, &panel.charts, scroll.devices.top, size));
+        let chart = chart::lines(context, node, &panel.charts, scroll.devices.top, size);
+        if process_lines > 0 {
+            process_lines += heights.chart.saturating_sub(chart.len());
+        }
+        lines.extend(chart);
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
         if heights.has_gap {
             lines.push(Line::new());
         }
-        let processes = process_table::lines(context, node, panel, (width, heights.processes));
+        let process_lines = process_lines.min(process_rows(node).len() + 1);
+        let processes = process_table::lines(context, node, panel, (width, process_lines));
         scroll.processes = processes.1;
         lines.extend(processes.0);
     }
@@ -127,10 +133,13 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
         lines.push(Line::new());
     }
     if !node.devices.is_empty() {
-        let is_full = context.options.density == Density::Full;
+        let more = match context.options.density {
+            Density::Full => device_table::most_more_lines(context, node, width),
+            Density::Compact | Density::Auto => 0,
+        };
         let room = DeviceRoom {
-            lines: node.devices.len() * if is_full { 2 } else { 1 },
-            is_full,
+            lines: device_table::height(node, more),
+            more,
             has_sum: device_table::has_sum(node),
         };
         lines.extend(device_table::lines(context, node, &panel, width, room).0);
@@ -147,8 +156,8 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
 /// Level of detail of each part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PanelDetail {
-    /// Two lines per device.
-    is_device_full: bool,
+    /// The lines below the first one of each device.
+    more_lines: usize,
     /// Graphs of the host.
     is_host_full: bool,
     has_chart: bool,
@@ -156,22 +165,31 @@ struct PanelDetail {
 
 impl PanelDetail {
     /// Chooses the level of detail for the density. `Density::Auto` has a line per device, and graphs of the host if they
-    /// fit.
-    fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, room: usize) -> Self {
+    /// fit; `Density::Full` has all that is known of each device if it fits, and a line of that at least.
+    fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, (width, room): Size) -> Self {
         let has_chart = panel.charts.is_shown && !node.devices.is_empty();
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
-        let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
         let process_lines = panel.process_lines(node, PROCESS_ROWS_STEP);
         let room = room.saturating_sub(frame_lines);
-        let density = panel.density.unwrap_or(context.options.density);
-        let is_device_full = density == Density::Full;
-        let is_host_full = match density {
-            Density::Full => count * 2 + graph_lines <= room,
-            Density::Compact => false,
-            Density::Auto => !has_chart && count + graph_lines + process_lines <= room,
-        };
-        Self { is_device_full, is_host_full, has_chart }
+        match panel.density.unwrap_or(context.options.density) {
+            Density::Compact => Self { has_chart, ..Self::default() },
+            Density::Auto => {
+                let needed = device_table::height(node, 0) + graph_lines + process_lines;
+                Self { is_host_full: !has_chart && needed <= room, has_chart, more_lines: 0 }
+            }
+            Density::Full => {
+                let most = device_table::most_more_lines(context, node, width);
+                let processes = process_lines.min(MIN_PROCESS_ROWS);
+                let fits = |more: usize, host: usize| {
+                    device_table::height(node, more) + host + processes <= room
+                };
+                let fitting = |host| (1..=most).rev().find(|more| fits(*more, host));
+                let with_graphs = fitting(graph_lines);
+                let more_lines = with_graphs.or_else(|| fitting(HOST_LINES.0)).unwrap_or(1);
+                Self { is_host_full: with_graphs.is_some(), has_chart, more_lines }
+            }
+        }
     }
 }
 
@@ -201,12 +219,11 @@ struct PanelHeights {
 impl PanelHeights {
     fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
-        let lines_per_device = 1 + usize::from(detail.is_device_full);
-        let device_lines = node.devices.len() * lines_per_device;
+        let device_lines = device_table::height(node, detail.more_lines);
         let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
         let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
-        let min_device_lines = device_lines.min(MIN_DEVICE_ROWS * lines_per_device);
+        let min_device_lines = device_lines.min(MIN_DEVICE_ROWS * (1 + detail.more_lines));
         let spare = room.saturating_sub(frame_lines + min_device_lines);
         let host = if detail.is_host_full || device_lines == 0 {
             host
@@ -222,7 +239,7 @@ impl PanelHeights {
         let rest = rest.saturating_sub(devices);
         // Where devices do not fit, one more has the line of the sum.
         let has_sum = device_table::has_sum(node);
-        let devices = devices + usize::from(is_cut && has_sum);
+        let devices = (devices + usize::from(is_cut && has_sum)).min(room.saturating_sub(1));
         // The chart gets what the first processes leave, or everything if that is almost nothing.
         let chart = if detail.has_chart {
             let rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
@@ -234,6 +251,8 @@ impl PanelHeights {
         let rest = rest.saturating_sub(chart);
         let has_gap = rest > MIN_PROCESS_ROWS;
         let processes = wanted_processes.min(rest.saturating_sub(usize::from(has_gap)));
+        // Titles alone say nothing.
+        let processes = if processes < wanted_processes.min(2) { 0 } else { processes };
         let is_short = is_cut || processes < wanted_processes;
         let has_sum = has_sum && !is_cut;
         Self { devices, has_sum, host, chart, processes, has_gap, is_short }
@@ -249,7 +268,12 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
         right = if status.is_fresh() {
             right.right_aligned(&age, 6, Tone::Faint)
         } else {
-            right.gap(2).text(format!("last seen {age} ago"), Tone::Warn)
+            let text = if status == NodeStatus::Down {
+                format!("last seen {age} ago")
+            } else {
+                format!("values {age} old")
+            };
+            right.gap(2).text(text, Tone::Warn)
         };
     }
     let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());

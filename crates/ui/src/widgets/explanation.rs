@@ -57,6 +57,9 @@ enum ExplanationItem {
     Fact(Fact),
 }
 
+/// The heading of several remarks about a device.
+pub(crate) const WHAT_IS_WRONG: &str = "what is wrong, and what to do about it";
+
 /// Which details are unfolded, by their headings, and the one under the cursor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UnfoldedDetails {
@@ -237,7 +240,7 @@ impl Explanation {
     }
 
     /// Returns the headings of the details.
-    fn details(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn details(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter(|part| part.is_detail).map(|part| part.heading.as_str())
     }
 

@@ -331,7 +331,10 @@ impl Line {
     #[must_use]
     pub(crate) fn with_right(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
-        let left = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
+        // At least one blank is between them.
+        let gap = u16::from(!other.starts_blank());
+        let is_long = self.width_without_trailing_blanks().saturating_add(gap) > room;
+        let left = if is_long { self.truncated(room.saturating_sub(1)) } else { self };
         left.append_at(room, other).truncated(width)
     }
 
@@ -358,6 +361,13 @@ impl Line {
             *text = truncate(&format!("{text:0$} ", usize::from(*width)), *width);
         }
         self
+    }
+
+    /// Returns true if the first column is blank.
+    fn starts_blank(&self) -> bool {
+        self.spans.iter().find(|span| span.width > 0).is_none_or(|span| {
+            matches!(&span.content, SpanContent::Text(text) if text.is_empty() || text.starts_with(' '))
+        })
     }
 
     fn width_without_trailing_blanks(&self) -> u16 {
@@ -580,6 +590,18 @@ fn shared_start(text: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blank_is_between_a_line_and_what_stands_at_its_right_end() {
+        let joined = |left: &str, right: &str| {
+            let right = Line::styled(right, Tone::Plain);
+            Line::styled(left, Tone::Plain).with_right(right, 10).plain_text()
+        };
+        assert_eq!(joined("abcde", "1/64"), "abcde 1/64");
+        assert_eq!(joined("abcdef", "1/64"), "abcd… 1/64");
+        assert_eq!(joined("abcdef", " /64"), "abcdef /64");
+        assert_eq!(joined("abcdefghij", ""), "abcdefghij");
+    }
 
     #[test]
     fn what_is_cut_off_between_two_parts_is_marked() {

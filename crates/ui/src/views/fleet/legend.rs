@@ -80,9 +80,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
         MapMetric::Owner | MapMetric::Job => {
             let nothing = if state.metric == MapMetric::Owner { "no user" } else { "no job" };
             entries.push(entry(&[UNUSED], nothing).gap(2).append(entry(&[MULTIPLE], "several")));
-            if state.metric == MapMetric::Owner {
-                entries.push(entry(&[NOT_REPORTED], "unknown"));
-            }
+            entries.push(entry(&[NOT_REPORTED], "unknown"));
             entries.push(entry(&[STALE], "stale"));
             entries.push(entry(&[FAULTY], "fault"));
             let seen = state.map.owner_counts.of.iter().filter(|(_, count)| *count > 0);
@@ -113,18 +111,19 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
             } else {
                 scale(context, metric)
             });
+            // Alarms stand where a narrow legend still has room.
+            entries.push(entry(&[FAULTY], "fault").gap(2).append(entry(&[STALE], "stale")));
             if metric == MapMetric::Utilization {
                 let held = entry(&[IDLE_HELD], "idle-held");
                 entries.push(entry(&[UNUSED], "free").gap(2).append(held));
                 if context.view.totals.unavailable > 0 {
                     entries.push(entry(&[UNAVAILABLE], "unavailable"));
                 }
-                if context.view.totals.known_unknown() > Some(0) {
-                    entries.push(entry(&[NOT_REPORTED], "unknown"));
-                }
             }
-            entries.push(entry(&[STALE], "stale"));
-            entries.push(entry(&[FAULTY], "fault"));
+            // Of load, the totals count what is not known.
+            if metric != MapMetric::Utilization || context.view.totals.known_unknown() > Some(0) {
+                entries.push(entry(&[NOT_REPORTED], "unknown"));
+            }
         }
     }
     entries

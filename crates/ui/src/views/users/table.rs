@@ -210,19 +210,21 @@ fn waste_line(context: RenderContext<'_>, usage: &Users, width: u16) -> Option<L
     if let Some((idlest, _)) = idlest.filter(|(at, _)| *at > 2) {
         users.swap(2, idlest);
     }
-    let mut line = Line::styled(format!("wasted since {since}: "), Tone::Faint);
+    let mut line = Line::styled(format!("device time wasted since {since}: "), Tone::Faint);
     if users.is_empty() {
         return Some(line.text("nothing", Tone::Plain));
     }
     for (at, (user, usage)) in users.iter().take(3).enumerate() {
         let tone = if at == 0 { Tone::Warn } else { Tone::Plain };
         let gap = if at == 0 { "" } else { " · " };
-        let idle = UserSums::new(user, usage).number(usage.idle_held);
-        let unit = if at == 0 { " idle now" } else { "" };
-        let text = format!("{} {}, {idle}{unit}", user.text(), device_time(usage.wasted));
+        let text = format!("{} {}", user.text(), device_time(usage.wasted));
         line = line.text(gap, Tone::Faint).text(text, tone);
+        if usage.idle_held > 0 {
+            let idle = UserSums::new(user, usage).number(usage.idle_held);
+            line = line.text(format!(" ({idle} idle now)"), tone);
+        }
     }
-    let meaning = "  (device time held but idle)";
+    let meaning = "  wasted: held but idle";
     let is_fitting = line.width() + width_of(meaning) <= width;
     Some(if is_fitting { line.text(meaning, Tone::Faint) } else { line })
 }
@@ -394,12 +396,12 @@ mod tests {
             waste_line(context, &usage, 200).unwrap().plain_text()
         };
         assert!(
-            named(3).contains("ada 50s, 1 idle now · bob 40s, 0 · carol 30s, 1"),
+            named(3).contains("ada 50s (1 idle now) · bob 40s · carol 30s (1 idle now)"),
             "{}",
             named(3)
         );
         assert!(
-            named(4).contains("ada 50s, 1 idle now · bob 40s, 0 · dave 20s, 7"),
+            named(4).contains("ada 50s (1 idle now) · bob 40s · dave 20s (7 idle now)"),
             "{}",
             named(4)
         );
