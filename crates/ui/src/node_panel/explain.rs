@@ -57,6 +57,10 @@ pub(crate) fn node(
         .with_numbers("sources of its values", None, sources(node, now))
 }
 
+/// What matters of a process.
+const PROCESS_OVERVIEW: [&str; 9] =
+    ["command", "user", "job", "time", "gpumem", "psm", "pcpu", "rss", "state"];
+
 /// Explains a node that has no row in a list.
 pub(crate) fn node_alone(context: RenderContext<'_>, shown: &Node) -> Explanation {
     node(context, shown, &notes(context.view, shown), Vec::new())
@@ -166,6 +170,10 @@ pub(crate) fn process(
     let shown: Option<&Device> = position.and_then(|position| node.devices.get(position));
     let usage = Usage::of(node, shown?).find(|usage| usage.used.pid == pid)?;
     let format = (context.options.units(), context.zone);
+    let fields = PROCESS_OVERVIEW.iter();
+    let fields = fields.filter_map(|alias| PROCESS.iter().find(|field| field.alias == *alias));
+    let mut overview = Fact::of_metrics(fields, &usage, format);
+    overview.retain(|fact| !fact.is_unsampled());
     let (driver_fields, kernel_fields): (Vec<_>, Vec<_>) =
         PROCESS.iter().partition(|field| is_driver_metric(field.alias));
     let [driver_facts, kernel_facts] = [driver_fields, kernel_fields].map(|fields| {
@@ -190,9 +198,10 @@ pub(crate) fn process(
     Some(
         Explanation::new(format!("process {pid} on device {label} of {}", node.name))
             .with_remarks(hidden)
-            .with_numbers("numbers of the row", at, row)
-            .with_numbers(format!("measured by {driver}"), at, driver_facts)
-            .with_numbers("from /proc of the node", at, kernel_facts),
+            .with_numbers("overview", at, overview)
+            .with_details("numbers of the row", at, row)
+            .with_details(format!("measured by {driver}"), at, driver_facts)
+            .with_details("from /proc of the node", at, kernel_facts),
     )
 }
 
