@@ -253,7 +253,8 @@ fn the_panel_is_below_the_map_or_beside_it() {
         ("m", (120, 30), true, false),
         ("m", (120, 24), false, false),
         // Headers of groups need the whole width.
-        ("mg", (160, 30), false, false),
+        ("mg", (160, 30), true, false),
+        ("mg", (160, 26), false, false),
     ] {
         let screen = drawn(keys, size);
         let places = (is_below(&screen), is_beside(&screen));

@@ -13,7 +13,7 @@ const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
 /// The lines of the panel besides its devices.
 const PANEL_HEIGHT: usize = 10;
 /// The minimum size of the panel of the map.
-const MIN_PANEL_SIZE: (u16, usize) = (80, 12);
+const MIN_PANEL_SIZE: (u16, usize) = (80, 9);
 /// Below this width, the detail of a device takes two lines.
 const ONE_LINE_DETAIL_WIDTH: u16 = 110;
 const MAX_PROBLEM_LINES: usize = 4;
