@@ -9,10 +9,10 @@ use gtop_model::table;
 
 pub use filter::ReportFilter;
 pub use filter_check::{NothingMatched, UnmatchedName};
+pub use gtop_fleet::usage::STATES;
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;
-pub use usage::STATES;
 
 mod collected_node;
 mod collector;
@@ -32,7 +32,6 @@ mod rntop_log;
 mod scope;
 mod series;
 mod summary;
-mod usage;
 
 /// What happened over a span of time.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
+use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums, JobFacts};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
 use crate::report::series::PartSeries;
+use gtop_fleet::usage::DeviceValues;
 use gtop_fleet::{EventRecord, LastState, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after};
@@ -239,7 +240,7 @@ impl CollectedNode {
                 continue;
             }
             let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
-            let values = values_of(node, position, device);
+            let values = DeviceValues::of(node, position, device);
             let is_free = values.state == LastState::Free;
             record.held = Some(HeldValues {
                 from: taken_at.max(elsewhere.ended_at),

@@ -9,10 +9,10 @@ use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, JobFacts, Nu
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
-use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
-use gtop_fleet::{Health, HealthReason, LastState, Node};
+use gtop_fleet::usage::{DeviceUsage, DeviceValues, TimedMean};
+use gtop_fleet::{Health, HealthReason};
 use gtop_local::time::Timestamp;
-use gtop_model::{Celsius, Device, JobId, NodeName, Percent};
+use gtop_model::{JobId, NodeName};
 
 /// Different command lines that are kept.
 const MAX_COMMANDS: usize = 2_000;
@@ -244,34 +244,5 @@ impl DeviceRecord {
                 *self.by_holder.entry(*number).or_default() += mean;
             }
         }
-    }
-}
-
-pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> DeviceValues {
-    let mut state = LastState::of(node, position, device);
-    if matches!(state, LastState::Unavailable | LastState::InUse) {
-        // Nobody could have used it, so it was not free; or how busy it was is not known.
-        state = LastState::Unknown;
-    }
-    let is_known = device.fault.is_none();
-    // The temperature of a slice, and whether it is slowed down, are those of its device.
-    let whole = node.whole(device);
-    let throttle = whole.throttle.get().filter(|_| is_known).unwrap_or_default();
-    let memory = device.own_memory();
-    #[expect(clippy::cast_precision_loss, reason = "sums over time have rounding anyway")]
-    let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
-    DeviceValues {
-        state,
-        // What a faulty device reports says nothing about how it is used.
-        utilization: device
-            .load()
-            .get()
-            .map(Percent::get)
-            .filter(|_| is_known && state != LastState::Faulty),
-        memory: memory.filter(|_| is_known),
-        power: node.unit_power(device).filter(|_| is_known),
-        temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),
-        is_throttled: throttle.is_harmful(),
-        is_degraded: node.health(device) == Health::Degraded,
     }
 }

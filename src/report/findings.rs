@@ -8,9 +8,9 @@ use crate::report::device_record::DeviceRecord;
 use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
-use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
 use gtop_fleet::insight::device_flag::is_harmless_xid;
+use gtop_fleet::usage::{DeviceUsage, TimedMean};
 use gtop_fleet::{Health, HealthReason, LastState, advice};
 use gtop_local::time::format_duration;
 

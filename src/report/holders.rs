@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepSeries;
-use crate::report::usage::DeviceUsage;
+use gtop_fleet::usage::DeviceUsage;
 use gtop_fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
 use gtop_local::time::Timestamp;
 use gtop_model::{JobId, NodeName};

@@ -3,8 +3,8 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use crate::report::usage::DeviceValues;
 use gtop_fleet::LastState;
+use gtop_fleet::usage::DeviceValues;
 use gtop_local::time::Timestamp;
 
 /// Steps of a chart: as many as a screen can show.

@@ -11,11 +11,11 @@ use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PARTS, PartSeries, StepGrid, StepSeries};
-use crate::report::usage::DeviceUsage;
 use crate::report::{
     CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, ReportSteps,
     UsageReport, UsageSummary, UserReport, findings,
 };
+use gtop_fleet::usage::DeviceUsage;
 
 /// Jobs with lines of their own; those that held the most.
 const MAX_JOB_SERIES: usize = 300;

@@ -70,6 +70,7 @@ pub mod insight;
 pub mod metrics;
 pub mod query;
 pub mod settings;
+pub mod usage;
 
 /// All monitored nodes at one moment.
 #[derive(Clone, Debug, Default)]

@@ -629,7 +629,7 @@ impl Node {
     }
 
     /// Returns the power that a unit draws: of a slice, its part of that of its device.
-    pub fn unit_power(&self, unit: &Device) -> Option<f32> {
+    pub(crate) fn unit_power(&self, unit: &Device) -> Option<f32> {
         let power = self.whole(unit).power.get()?.get();
         Some(power * self.part_of_device(unit))
     }

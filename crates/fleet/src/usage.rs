@@ -2,28 +2,29 @@
 
 use std::ops::AddAssign;
 
-use gtop_fleet::LastState;
+use crate::{Health, LastState, Node};
+use gtop_model::{Celsius, Device, Percent};
 
 /// Number of states.
 pub const STATES: usize = 5;
 
 /// A mean over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct TimedMean {
+pub struct TimedMean {
     /// Sum of values times seconds.
-    pub(super) sum: f64,
+    pub sum: f64,
     /// Seconds in which the value was known.
-    pub(super) seconds: f64,
+    pub seconds: f64,
 }
 
 impl TimedMean {
-    pub(super) fn add(&mut self, value: f64, seconds: f64) {
+    pub fn add(&mut self, value: f64, seconds: f64) {
         self.sum += value * seconds;
         self.seconds += seconds;
     }
 
     /// Returns the mean; `None` if the value was never known.
-    pub(super) fn get(self) -> Option<f64> {
+    pub fn get(self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.sum / self.seconds)
     }
 }
@@ -37,41 +38,73 @@ impl AddAssign for TimedMean {
 
 /// The values of a device that hold from one sample to the next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DeviceValues {
-    pub(super) state: LastState,
+pub struct DeviceValues {
+    pub state: LastState,
     /// In percent.
-    pub(super) utilization: Option<f32>,
+    pub utilization: Option<f32>,
     /// Bytes in use, and in total.
-    pub(super) memory: Option<(f64, f64)>,
+    pub memory: Option<(f64, f64)>,
     /// In watts.
-    pub(super) power: Option<f32>,
+    pub power: Option<f32>,
     /// In degrees Celsius.
-    pub(super) temperature: Option<f32>,
+    pub temperature: Option<f32>,
     /// It throttles for temperature, for the power supply, or for another reason of the hardware.
-    pub(super) is_throttled: bool,
+    pub is_throttled: bool,
     /// It works, and is slower or less reliable than it should be.
-    pub(super) is_degraded: bool,
+    pub is_degraded: bool,
+}
+
+impl DeviceValues {
+    /// Returns the values of the device at this position of a node.
+    pub fn of(node: &Node, position: usize, device: &Device) -> Self {
+        let mut state = LastState::of(node, position, device);
+        if matches!(state, LastState::Unavailable | LastState::InUse) {
+            // Nobody could have used it, so it was not free; or how busy it was is not known.
+            state = LastState::Unknown;
+        }
+        let is_known = device.fault.is_none();
+        // The temperature of a slice, and whether it is slowed down, are those of its device.
+        let whole = node.whole(device);
+        let throttle = whole.throttle.get().filter(|_| is_known).unwrap_or_default();
+        let memory = device.own_memory();
+        #[expect(clippy::cast_precision_loss, reason = "sums over time have rounding anyway")]
+        let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
+        Self {
+            state,
+            // What a faulty device reports says nothing about how it is used.
+            utilization: device
+                .load()
+                .get()
+                .map(Percent::get)
+                .filter(|_| is_known && state != LastState::Faulty),
+            memory: memory.filter(|_| is_known),
+            power: node.unit_power(device).filter(|_| is_known),
+            temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),
+            is_throttled: throttle.is_harmful(),
+            is_degraded: node.health(device) == Health::Degraded,
+        }
+    }
 }
 
 /// Sums of the values of one or several devices.
 #[derive(Clone, Debug)]
-pub(super) struct DeviceUsage {
+pub struct DeviceUsage {
     /// Seconds in each state.
-    pub(super) states: [f64; STATES],
-    pub(super) utilization: TimedMean,
+    pub states: [f64; STATES],
+    pub utilization: TimedMean,
     /// Seconds at each whole percent of utilization.
-    by_percent: Box<[f64; 101]>,
-    pub(super) memory_used: TimedMean,
+    pub by_percent: Box<[f64; 101]>,
+    pub memory_used: TimedMean,
     /// Sum of total memory times seconds, of devices that report both.
-    memory_total: f64,
-    max_memory_percent: Option<f32>,
-    pub(super) power: TimedMean,
-    max_power: Option<f32>,
+    pub memory_total: f64,
+    pub max_memory_percent: Option<f32>,
+    pub power: TimedMean,
+    pub max_power: Option<f32>,
     /// In joules; `None` if nothing is known of it.
-    energy: Option<f64>,
-    max_temperature: Option<f32>,
-    pub(super) throttled_seconds: f64,
-    pub(super) degraded_seconds: f64,
+    pub energy: Option<f64>,
+    pub max_temperature: Option<f32>,
+    pub throttled_seconds: f64,
+    pub degraded_seconds: f64,
 }
 
 impl Default for DeviceUsage {
@@ -95,7 +128,7 @@ impl Default for DeviceUsage {
 
 impl DeviceUsage {
     /// Adds values that held for some seconds.
-    pub(super) fn add(&mut self, values: &DeviceValues, seconds: f64) {
+    pub fn add(&mut self, values: &DeviceValues, seconds: f64) {
         if let Some(of_state) = self.states.get_mut(values.state as usize) {
             *of_state += seconds;
         }
@@ -126,24 +159,24 @@ impl DeviceUsage {
     }
 
     /// Adds energy in joules, if it is known.
-    pub(super) fn add_energy(&mut self, joules: Option<f64>) {
+    pub fn add_energy(&mut self, joules: Option<f64>) {
         if let Some(joules) = joules {
             self.energy = Some(self.energy.unwrap_or_default() + joules);
         }
     }
 
     /// Returns the energy in kWh, if it is known.
-    pub(super) fn energy_kwh(&self) -> Option<f64> {
+    pub fn energy_kwh(&self) -> Option<f64> {
         self.energy.map(|joules| joules.max(0.0) / 3.6e6)
     }
 
     /// Returns the seconds in which anything was known.
-    pub(super) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.states.iter().sum()
     }
 
     /// Returns the utilization, in whole percents, that was not exceeded for this share of the time.
-    pub(super) fn percentile(&self, share: f64) -> Option<u8> {
+    pub fn percentile(&self, share: f64) -> Option<u8> {
         let all: f64 = self.by_percent.iter().sum();
         let mut sum = 0.0;
         let position = self.by_percent.iter().position(|seconds| {
@@ -155,12 +188,12 @@ impl DeviceUsage {
     }
 
     /// Returns memory in use as a share of all memory; `None` if it was never known.
-    pub(super) fn mean_memory_percent(&self) -> Option<f64> {
+    pub fn mean_memory_percent(&self) -> Option<f64> {
         (self.memory_total > 0.0).then(|| self.memory_used.sum / self.memory_total * 100.0)
     }
 
     /// Returns the largest memory share, power and temperature of one device at one time.
-    pub(super) fn maxima(&self) -> [Option<f32>; 3] {
+    pub fn maxima(&self) -> [Option<f32>; 3] {
         [self.max_memory_percent, self.max_power, self.max_temperature]
     }
 }
