@@ -1,7 +1,7 @@
 //! Cost of recordings: bytes and processor time per node-sample; time to open one and to jump in it, and memory.
 //!
-//! `cargo bench --bench record [-- NODES…]` records five minutes of the simulated fleet with its
-//! noise, 8 devices and 40 processes per node, and the same with values that change every three seconds (`smooth`).
+//! `cargo bench --bench record [-- NODES…]` records five minutes of the demo and of a fleet with 8 devices and 40 processes per
+//! node, with their noise, and with values that change every three and every ten seconds.
 //! `-- --fill FILE` records 64 nodes until the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report
 //! FILE` is measured with it), and `-- --open FILE` opens it and jumps.
 #![expect(
@@ -36,8 +36,8 @@ const SIZES: [u32; 3] = [1, 16, 64];
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 const HISTORY: Duration = Duration::from_secs(300);
 const JUMPS: u32 = 40;
-/// A mock whose values change once in this many seconds.
-const SMOOTH: u32 = 3;
+/// The values change once in this many seconds.
+const PACES: [u32; 3] = [1, 3, 10];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -55,11 +55,17 @@ fn main() {
         }
         _ => {
             for nodes in if sizes.is_empty() { &SIZES[..] } else { &sizes } {
-                measure(*nodes, 1);
-                measure(*nodes, SMOOTH);
+                for pace in PACES {
+                    measure("demo", &FleetSpec::demo(*nodes, 1), pace);
+                    measure("busy", &busy(*nodes), pace);
+                }
             }
         }
     }
+}
+
+fn busy(nodes: u32) -> FleetSpec {
+    FleetSpec::busy(nodes, DEVICES, PROCESSES, 1)
 }
 
 fn print(line: &str) {
@@ -78,9 +84,9 @@ struct Session {
 }
 
 impl Session {
-    fn new(path: &Path, nodes: u32) -> Self {
+    fn new(path: &Path, spec: &FleetSpec) -> Self {
         let clock = Clock::fixed(START);
-        let feed = SimFeed::new(&FleetSpec::busy(nodes, DEVICES, PROCESSES, 1), START);
+        let feed = SimFeed::new(spec, START);
         let options = RecorderOptions {
             header: Header::default(),
             every: Duration::ZERO,
@@ -114,10 +120,10 @@ impl Session {
 }
 
 /// Records five minutes, in groups of two seconds.
-fn measure(nodes: u32, values_every: u32) {
+fn measure(name: &str, spec: &FleetSpec, values_every: u32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.gtop");
-    let mut session = Session::new(&path, nodes);
+    let mut session = Session::new(&path, spec);
     session.feed.values_every = values_every;
     for _second in 0..SECONDS {
         let deliveries = session.feed.next_second();
@@ -126,10 +132,10 @@ fn measure(nodes: u32, values_every: u32) {
     let (bodies, spent) = (session.bodies, session.spent);
     drop(session);
     let bytes = fs::metadata(&path).unwrap().len();
-    let samples = f64::from(nodes * SECONDS);
+    let samples = f64::from(spec.nodes * SECONDS);
     print(&format!(
-        "{nodes} nodes, {}: {:.0} bytes per node-sample ({:.0} before compression), {:.1} µs of CPU each: {:.2} % of a core",
-        if values_every > 1 { "smooth" } else { "noisy" },
+        "{} nodes, {name}, values of every {values_every} s: {:.0} bytes per node-sample ({:.0} before compression), {:.1} µs of CPU each: {:.2} % of a core",
+        spec.nodes,
         bytes as f64 / samples,
         bodies as f64 / samples,
         spent.as_secs_f64() * 1e6 / samples,
@@ -139,7 +145,7 @@ fn measure(nodes: u32, values_every: u32) {
 
 /// Records nodes while a condition on the recorded seconds and the size of the file holds.
 fn fill(path: &Path, nodes: u32, goes_on: impl Fn(u32, u64) -> bool) {
-    let mut session = Session::new(path, nodes);
+    let mut session = Session::new(path, &busy(nodes));
     while goes_on(session.feed.second, fs::metadata(path).unwrap().len()) {
         let deliveries = session.feed.next_second();
         session.record(deliveries);

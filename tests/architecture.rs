@@ -86,7 +86,7 @@ const CRATE_USERS: &[(&[&str], &[&str])] = &[
     (&["clap"], &["cli", "main"]),
     (&["toml"], &["config"]),
     (&["saphyr_parser"], &["nodeset"]),
-    (&["zstd"], &["record"]),
+    (&["pco", "zstd"], &["record"]),
     (
         &["serde", "serde_json"],
         &[

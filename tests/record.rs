@@ -1,12 +1,11 @@
 //! Recordings of simulated fleets: what a replay shows, what damage costs, and who may write a file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::write_json;
-use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions};
+use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions, Recording, compress_lines};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::Pipeline;
 use gtop_collect::source::replay::Recordings;
@@ -25,6 +24,7 @@ mod held_reports;
 mod program;
 mod replays;
 mod reports;
+mod rollups;
 mod scrapes;
 mod sim_feed;
 
@@ -174,14 +174,44 @@ pub fn seconds(at: Timestamp) -> u64 {
     at.plus(Duration::from_millis(1)).since(START).as_secs()
 }
 
-/// Returns a copy of a finished recording of a small fleet, which fits into a few kilobytes.
-pub fn small_recording(seconds: u32) -> (Vec<u8>, Timestamp) {
+/// Returns a recording of a small fleet in groups of lines, which fits into a few kilobytes.
+pub fn small_recording(seconds: u32) -> Vec<u8> {
     let mut session = Session::start(&FleetSpec::busy(2, 1, 1, 3));
     session.run(seconds);
-    let (path, now) = (session.path.clone(), session.clock.now());
-    let Session { recorder, folder, .. } = session;
+    let Session { recorder, folder: _folder, path, .. } = session;
     drop(recorder);
-    let bytes = fs::read(&path).unwrap();
-    drop(folder);
-    (bytes, now)
+    in_groups(&path)
+}
+
+/// Returns the lines of a recording.
+pub fn lines(path: &Path) -> String {
+    String::from_utf8(Recording::open(path).unwrap().lines()).unwrap()
+}
+
+/// Returns the file of a recording in groups of a second, without indexes: as a recorder of format 1 that was killed leaves it.
+pub fn in_groups(path: &Path) -> Vec<u8> {
+    // Each with its second; `None` for one that has only a checkpoint so far.
+    let mut groups: Vec<(Option<u64>, String)> = Vec::new();
+    for line in lines(path).lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let at = START.plus(Duration::from_secs_f64(value["at"].as_f64().unwrap() - 1.79e9));
+        let has = |key| value.get(key).is_some();
+        let second = Some(at.since(START).as_secs()).filter(|_| !has("checkpoint"));
+        let line = format!("{line}\n").replace("{\"gtop\":2", "{\"gtop\":1");
+        match groups.last_mut() {
+            Some((last, lines))
+                if if has("checkpoint") {
+                    !has("nodes")
+                } else {
+                    last.is_none() || *last == second
+                } =>
+            {
+                lines.push_str(&line);
+                *last = second.or(*last);
+            }
+            _ if has("start") => groups.push((Some(u64::MAX), line)),
+            _ => groups.push((second, line)),
+        }
+    }
+    groups.iter().flat_map(|(_, lines)| compress_lines(lines.as_bytes())).collect()
 }

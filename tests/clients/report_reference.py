@@ -1,4 +1,4 @@
-"""The numbers of a report, computed from a recording by Python and the zstd program alone.
+"""The numbers of a report, computed from a recording by Python alone.
 
     python3 report_reference.py FILE     prints them, in the form of `gtop report --format json`
 
@@ -11,9 +11,9 @@ jobs by their SLUID, a probe inside a job, allocations that processes contradict
 
 import json
 import re
-import struct
-import subprocess
 import sys
+
+import rig
 
 MIB = 1 << 20
 HELD = 256 * MIB                       # bytes from which processes hold a device
@@ -25,45 +25,9 @@ SLURM = re.compile(r"/(?:[^/]*slurmstepd\.scope|slurm|slurm_[^/]*)/(?:uid_\d+/)*
 
 # The file.
 
-def frame_end(data, at):
-    """Returns where the zstd frame that begins at `at` ends (RFC 8878); None if it is not whole."""
-    descriptor = data[at + 4]
-    is_single = descriptor >> 5 & 1
-    end = at + 5 + (1 - is_single) + [0, 1, 2, 4][descriptor & 3] + [is_single, 2, 4, 8][descriptor >> 6]
-    is_last = False
-    while not is_last:
-        block = int.from_bytes(data[end:end + 3], "little")
-        is_last, kind, length = block & 1, block >> 1 & 3, block >> 3
-        end += 3 + (1 if kind == 1 else length)
-        if end > len(data):
-            return None
-    end += 4 * (descriptor >> 2 & 1)
-    return end if end <= len(data) else None
-
-
-def frames(data):
-    """Returns where the groups of lines begin and end, up to the first frame that is not whole."""
-    found, at = [], 0
-    while at + 8 <= len(data):
-        magic, length = struct.unpack_from("<II", data, at)
-        if magic >> 4 == 0x184D2A5:
-            at += 8 + length
-            continue
-        end = frame_end(data, at) if magic == 0xFD2FB528 else None
-        if end is None:
-            break
-        found.append((at, end))
-        at = end
-    return found
-
-
 def read(path):
     """Returns the lines of a recording. Of the group at the cut of a file, nothing is read."""
-    with open(path, "rb") as file:
-        data = file.read()
-    whole = b"".join(data[start:end] for start, end in frames(data))
-    text = subprocess.run(["zstd", "-dcq"], input=whole, stdout=subprocess.PIPE, timeout=120, check=True).stdout
-    return [json.loads(line) for line in text.decode().splitlines()]
+    return [json.loads(line) for line in rig.recorded_lines(path).splitlines()]
 
 
 def spans_of(lines):

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GTOP = os.environ.get("GTOP", os.path.join(ROOT, "target", "debug", "gtop"))
 CLIENTS = os.environ.get("CLIENTS", os.path.join(os.path.dirname(os.path.dirname(GTOP)), "clients"))
-PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "jsonschema", "mypy", "vermin"]
+PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "jsonschema", "mypy", "pcodec", "vermin"]
 OLDER = ["10.418.84", "12.535.77"]     # of nvidia-ml-py
 PYTHON = os.path.join(CLIENTS, "bin", "python")
 MIB = 1 << 20
@@ -54,6 +54,13 @@ def folder():
 def older(version):
     """Returns the folder of an older nvidia-ml-py."""
     return os.path.join(CLIENTS, "nvidia-ml-py-" + version)
+
+
+def recorded_lines(path):
+    """Returns the lines of a recording, as text."""
+    needs_packages()
+    command = [PYTHON, os.path.join(HERE, "recorded_lines.py"), path]
+    return subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True).stdout.decode()
 
 
 def needs_packages():

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gtop::internals::export::write_json;
-use gtop_collect::record::Recording;
+use gtop_collect::record::{Recorder, Recording};
 use gtop_collect::source::replay::Recordings;
+use gtop_local::time::Clock;
 
 use super::HISTORY;
 
@@ -68,6 +69,59 @@ fn a_killed_recorder_loses_two_seconds_and_the_next_one_goes_on() {
         last_end = Some(end);
     }
     assert!(Command::new("zstd").arg("-tq").arg(&path).status().is_ok());
+    // Others read the last minute: every line is JSON.
+    let journal = path.with_extension("gtop.journal");
+    let lines = Command::new("sh")
+        .args(["-c", "zstdcat \"$1\" | jq -es 'length > 10 and (map(has(\"at\")) | all)'", "sh"])
+        .arg(&journal)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&lines.stdout).trim(), "true");
+}
+
+/// Records until a system call kills the recorder; returns false if strace is not installed.
+fn record_until_killed(path: &Path, call: &str) -> bool {
+    let recorder = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={call}")])
+        .arg(env!("CARGO_BIN_EXE_gtop"))
+        // A block ends every six seconds, with its part.
+        .args(["record", "--demo=2", "--keep", "2m", "-w"])
+        .arg(path)
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .stderr(Stdio::null())
+        .spawn();
+    recorder.map(|mut recorder| recorder.wait()).is_ok()
+}
+
+#[test]
+fn a_recorder_that_is_killed_at_any_step_of_a_block_leaves_all_lines() {
+    // The groups of the journal, the block, its index and its sums; the cut of the journal, and the group after it.
+    let writes = (3..11).map(|count| format!("fdatasync:signal=KILL:when={count}"));
+    let cuts = (2..6).map(|count| format!("ftruncate:signal=KILL:when={count}"));
+    std::thread::scope(|threads| {
+        for call in writes.chain(cuts) {
+            threads.spawn(move || {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("test.gtop");
+                if !record_until_killed(&path, &call) {
+                    eprintln!("skipped: strace is not installed");
+                    return;
+                }
+                let killed_at = now();
+                let recordings = Recordings::open([path.as_path()]).unwrap();
+                assert_eq!(recordings.spans().len(), 1, "{call}");
+                let end = recordings.end().unwrap();
+                let end_at = Duration::from_micros(end.as_micros().try_into().unwrap());
+                let lost = killed_at.saturating_sub(end_at);
+                assert!(lost < Duration::from_secs(15), "{call}: {lost:?} lost");
+                let before = super::lines(&path);
+                let clock = Clock::fixed(end.plus(Duration::from_secs(3_600)));
+                drop(Recorder::start(&path, super::options(), clock).unwrap());
+                assert!(super::lines(&path).starts_with(&before), "{call}: {before}");
+                assert_eq!(Recordings::open([path.as_path()]).unwrap().loss(), None, "{call}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -103,13 +157,6 @@ fn a_snapshot_is_printed_as_json_and_as_text() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("--at \"noon\": not a time: write 14:05"), "{message}");
     assert_eq!(output.status.code(), Some(2));
-    // Others read it: every line is JSON, and nothing of an environment is in it.
-    let lines = Command::new("sh")
-        .args(["-c", "zstdcat \"$1\" | jq -es 'map(has(\"at\")) | all'", "sh"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&lines.stdout).trim(), "true");
     let error = gtop().args(["replay", "--once"]).arg(folder.path()).output().unwrap();
     let message = String::from_utf8(error.stderr).unwrap();
     assert!(message.contains("not a regular file"), "{message}");
@@ -120,7 +167,7 @@ fn a_snapshot_is_printed_as_json_and_as_text() {
 fn what_is_served_of_a_damaged_recording_is_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.gtop");
-    let (mut bytes, _) = super::small_recording(6);
+    let mut bytes = super::small_recording(6);
     fs::write(&path, &bytes).unwrap();
     let ends = Recording::open(&path).unwrap().group_ends();
     bytes[usize::try_from(ends[2].0).unwrap() - 10] ^= 4;

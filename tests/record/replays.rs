@@ -238,7 +238,7 @@ fn samples_can_be_recorded_less_often() {
         (std::fs::metadata(&path).unwrap().len(), ages.max().unwrap())
     };
     let ((all, _), (some, age)) = (size(0), size(10));
-    assert!(some * 3 < all, "{some} of {all} bytes");
+    assert!(some * 3 < all * 2, "{some} of {all} bytes");
     assert!(age <= Duration::from_secs(11), "{age:?}");
 }
 
@@ -350,8 +350,7 @@ fn answers_to_questions_are_not_recorded() {
     let text = r#"{"t":"answer","id":1,"at":1.0,"result":"ok","environ":["TOKEN=hunter2"]}"#;
     session.deliver(&"gpu01".parse_name(), frame(text));
     session.run(2);
-    let output = std::process::Command::new("zstd").arg("-dcq").arg(&session.path).output();
-    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
+    let lines = super::lines(&session.path);
     assert!(lines.contains("gpu01") && !lines.contains("hunter2") && !lines.contains("answer"));
 }
 
@@ -464,8 +463,8 @@ fn what_the_screen_tells_of_is_marked_and_tells_the_same_however_one_gets_there(
     let folder = tempfile::tempdir().unwrap();
     let unindexed = folder.path().join("unindexed.gtop");
     let ends = Recording::open(&path).unwrap().group_ends();
-    let first_segment: Vec<_> = ends.iter().filter(|(_, at)| *at < after(54)).collect();
-    let cut = usize::try_from(first_segment.last().unwrap().0).unwrap();
+    // After the header and the first two blocks.
+    let cut = usize::try_from(ends[2].0).unwrap();
     std::fs::write(&unindexed, &bytes[..cut]).unwrap();
     let walked = Recording::open(&unindexed).unwrap().marks().to_vec();
     assert!(walked.len() >= 5, "{walked:?}");

@@ -86,8 +86,7 @@ fn the_snapshot_of_a_time_is_that_of_its_page() {
         assert_eq!(json(&snapshot, at), *live, "after {second} s");
     }
     // Only what is read is kept, and a checkpoint repeats two pages.
-    let output = std::process::Command::new("zstd").arg("-dcq").arg(&session.path).output();
-    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
+    let lines = super::lines(&session.path);
     let scrapes: Vec<&str> = lines.lines().filter(|line| line.contains("\"scrape\":")).collect();
     let repeated = scrapes.iter().filter(|line| line.contains("\"checkpoint\":true")).count();
     assert!(scrapes.len() - repeated == 131 && repeated >= 4 && repeated % 2 == 0, "{repeated}");
@@ -103,8 +102,7 @@ fn pages_can_be_recorded_less_often() {
     let mut session = Session::at(&path, &FleetSpec::busy(1, 1, 1, 1), START, thinned);
     record(&mut session, 40, &[]);
     drop(session);
-    let output = std::process::Command::new("zstd").arg("-dcq").arg(&path).output();
-    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
+    let lines = super::lines(&path);
     let is_page = |line: &&str| line.contains("\"scrape\":") && !line.contains("\"checkpoint\"");
     assert_eq!(lines.lines().filter(is_page).count(), 5);
     // The last one came after 36 s, as ten seconds are not exact.

@@ -1,6 +1,6 @@
 //! Recordings: what nodes and the scheduler sent, with times, in a file that survives crashes and that others can read.
 //!
-//! A recording is a file of lines, one JSON object each, compressed in groups (`zstdcat FILE | jq` prints them):
+//! A recording consists of lines, one JSON object each:
 //!
 //! - `{"at":T,"start":{"gtop":1,"version":…,"host":…}}` starts a run of a recorder, `{"at":T,"end":true}` ends it.
 //! - `{"at":T,"node":N,"body":{…}}` is a frame's JSON as the node sent it; T is its arrival in seconds since 1970.
@@ -11,26 +11,33 @@
 //! - `{"at":T,"alive":true}`: nothing has happened for a while, and the recorder runs.
 //! - `{"at":T,"lost":S}`: lines are missing since S.
 //!
-//! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Where the groups are and how
-//! they are indexed is in `layout`. Answers to questions of a user are not recorded. A full recording is renamed to a
-//! part, `FILE.20261124T140500Z`, and goes on in a new file.
+//! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Those of the last half minute are in a
+//! `journal` beside the file, in groups that are compressed (`zstdcat FILE.journal | jq` prints them); what is closed is a block
+//! of `columns` in the file, with its sums (`rollup`). Where these are and how they are indexed is in `layout`. Answers to
+//! questions of a user are not recorded. A full recording is renamed to a part, `FILE.20261124T140500Z`, and goes on in a new
+//! file.
 
 pub use line::Header;
 pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
 pub use recording::{Read, Recording, RecordingError, Segment};
+pub use rollup::Rollup;
 pub use writer::{Limits, RecordError};
 
 pub(crate) use line::{Content, RecordedLine};
-pub(crate) use recording::{Cursor, MAX_PAUSE, NextLine};
+pub(crate) use recording::{Cursor, NextLine};
+pub(crate) use rollup::RollupBuilder;
+pub(crate) use value::MAX_PAUSE;
 
 /// Compresses lines as a group of a file; for tests.
 #[cfg(feature = "testing")]
 pub fn compress_lines(lines: &[u8]) -> Vec<u8> {
-    layout::compress(lines).unwrap_or_default()
+    layout::encode_group(lines).unwrap_or_default()
 }
 
+mod columns;
 mod gone;
 mod jobs;
+mod journal;
 mod layout;
 mod line;
 mod line_group;
@@ -39,6 +46,8 @@ mod parts;
 mod proved;
 mod recorder;
 mod recording;
+mod rollup;
+mod rollup_lines;
 mod scheduler_nodes;
 mod value;
 mod writer;

@@ -1,20 +1,21 @@
-//! The layout of a recording's file, as bytes.
+//! The layout of a recording's files, as bytes.
 //!
-//! The file is a sequence of zstd frames (RFC 8878). Each group of lines is an independent frame with a checksum.
-//! Skippable frames, which `zstd -d` passes over, index them: one after each segment, which holds the sizes of its
-//! groups, its times and marks, and the place of the index before; and, when a recorder ends properly, the seek table
-//! of the zstd seekable format, which lists all frames of the file.
+//! A file is a sequence of zstd frames (RFC 8878). Each group of lines is an independent frame with a checksum. Skippable
+//! frames, which `zstd -d` passes over, have other content, as such a frame in them: a block has lines in columns, and an
+//! index, one after each segment, has the sizes of its groups and blocks, its times and marks, and the place of the index
+//! before. The frame at the start of a journal tells where its lines belong.
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 use zstd::zstd_safe::CParameter;
 
+use crate::record::columns;
 use crate::record::marks::MarkLine;
 
-/// Maximum size of the lines of one group.
+/// Maximum size of the lines of one group or block.
 pub(super) const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Maximum size of an index.
 const MAX_INDEX_BYTES: u32 = 16 << 20;
@@ -22,16 +23,23 @@ const FRAME_MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE_MAGIC: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 /// The skippable frames that hold an [`Index`].
 const INDEX_MAGIC: u32 = 0x184D_2A57;
-/// The skippable frame that holds a seek table, and the number at its end.
+/// The skippable frames that hold a block: lines in columns.
+const BLOCK_MAGIC: u32 = 0x184D_2A58;
+/// The skippable frame at the start of a journal.
+const JOURNAL_MAGIC: u32 = 0x184D_2A59;
+/// The skippable frames that hold sums, in columns.
+const ROLLUP_MAGIC: u32 = 0x184D_2A5A;
+/// The last frame of a file of format 1, if its recorder has ended properly: the seek table of the zstd seekable format.
 const SEEK_TABLE_MAGIC: u32 = 0x184D_2A5E;
-const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
-/// Level 6 makes groups 4 % larger in 0.7 of the time, level 15 makes them 3 % smaller in 3 times.
+/// For what is kept.
 const COMPRESSION_LEVEL: i32 = 9;
+/// For the groups of a journal, which last half a minute.
+const JOURNAL_COMPRESSION_LEVEL: i32 = 1;
 
-/// What is known of a segment: the groups from one checkpoint to the next.
+/// What is known of a segment: the groups and blocks from one checkpoint to the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Index {
-    /// Where this index is in the file; the groups end here.
+    /// Where this index is in the file; the groups and blocks end here.
     pub(super) offset: u64,
     /// Where the index before is.
     pub(super) previous: Option<u64>,
@@ -39,7 +47,7 @@ pub(super) struct Index {
     pub(super) first: i64,
     /// Time of the last line.
     pub(super) last: i64,
-    /// Sizes of the groups: compressed and decompressed.
+    /// Sizes of the groups and blocks, and of their lines.
     pub(super) groups: Vec<(u32, u32)>,
     /// Time, kind and text of the marks, as earlier versions write them.
     #[serde(default, skip_serializing)]
@@ -61,23 +69,107 @@ pub(super) struct FileFrame {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileFrameKind {
-    Group,
+    /// A group or a block.
+    Lines,
     Index,
-    /// The last frame of a recorder that has ended properly.
+    /// The last frame of format 1, if its recorder has ended properly.
     SeekTable,
     /// Any other skippable frame.
     Skipped,
 }
 
-/// Compresses the lines of a group.
-pub(super) fn compress(lines: &[u8]) -> io::Result<Vec<u8>> {
-    let mut compressor = zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?;
-    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-    compressor.compress(lines)
+/// Bytes that can be read at any place: a file, or what was read of one.
+pub(super) trait ReadAt {
+    /// Reads this many bytes at a place.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
-/// Decompresses a group; an error if it is damaged or longer than a group may be.
-pub(super) fn decompress(frame: &[u8]) -> io::Result<Vec<u8>> {
+impl ReadAt for File {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, offset)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..));
+        let found = rest.and_then(|rest| rest.get(..bytes.len()));
+        bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+fn compress(content: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(level)?;
+    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+    compressor.compress(content)
+}
+
+/// Compresses the lines of a group that is kept.
+pub(super) fn encode_group(lines: &[u8]) -> io::Result<Vec<u8>> {
+    compress(lines, COMPRESSION_LEVEL)
+}
+
+/// Compresses the lines of a group of the journal.
+pub(super) fn encode_journal_group(lines: &[u8]) -> io::Result<Vec<u8>> {
+    compress(lines, JOURNAL_COMPRESSION_LEVEL)
+}
+
+/// Writes lines as a block; as a group if they would not come back from it as they are.
+pub(super) fn encode_block(lines: &[u8]) -> io::Result<Vec<u8>> {
+    if let Some(columns) = columns::encode(lines) {
+        let block = skippable(BLOCK_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?);
+        if decode_lines(&block).is_ok_and(|decoded| decoded == lines) {
+            return Ok(block);
+        }
+    }
+    encode_group(lines)
+}
+
+/// Returns the lines of a group or a block; an error if it is damaged.
+pub(super) fn decode_lines(frame: &[u8]) -> io::Result<Vec<u8>> {
+    match frame.strip_prefix(&BLOCK_MAGIC.to_le_bytes()) {
+        Some(block) => {
+            let columns = decompress(block.get(4..).unwrap_or_default())?;
+            columns::decode(&columns, MAX_GROUP_BYTES).ok_or(io::ErrorKind::InvalidData.into())
+        }
+        None => decompress(frame),
+    }
+}
+
+/// Writes the lines of sums; `None` if they would not come back as they are.
+pub(super) fn encode_rollup(lines: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let Some(columns) = columns::encode(lines) else { return Ok(None) };
+    Ok(Some(skippable(ROLLUP_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?)))
+}
+
+/// Reads the lines of the sums at `offset`; `None` if there are none.
+pub(super) fn read_rollup(file: &dyn ReadAt, offset: u64) -> Option<Vec<u8>> {
+    if read_u32(file, offset)? != ROLLUP_MAGIC {
+        return None;
+    }
+    let length = Some(read_u32(file, offset + 4)?).filter(|length| *length <= MAX_INDEX_BYTES)?;
+    let mut content = vec![0; usize::try_from(length).ok()?];
+    file.read_exact_at(&mut content, offset + 8).ok()?;
+    columns::decode(&decompress(&content).ok()?, MAX_GROUP_BYTES)
+}
+
+/// Writes the first frame of a journal; `offset` is where the block of its lines will begin.
+pub(super) fn encode_journal_start(offset: u64) -> io::Result<Vec<u8>> {
+    Ok(skippable(JOURNAL_MAGIC, &compress(&offset.to_le_bytes(), COMPRESSION_LEVEL)?))
+}
+
+/// Reads the first frame of a journal: where the block of its lines will begin, and the length of the frame.
+pub(super) fn read_journal_start(journal: &[u8]) -> Option<(u64, u64)> {
+    let content = journal.strip_prefix(&JOURNAL_MAGIC.to_le_bytes())?;
+    let (length, content) = content.split_first_chunk()?;
+    let length = u32::from_le_bytes(*length);
+    let offset = decompress(content.get(..usize::try_from(length).ok()?)?).ok()?;
+    Some((u64::from_le_bytes(offset.try_into().ok()?), 8 + u64::from(length)))
+}
+
+/// Decompresses a zstd frame; an error if it is damaged, or longer than a group may be.
+fn decompress(frame: &[u8]) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frame)?.single_frame();
     decoder.window_log_max(27)?;
@@ -96,25 +188,11 @@ fn skippable(magic: u32, content: &[u8]) -> Vec<u8> {
 
 /// Writes an index as a skippable frame.
 pub(super) fn encode_index(index: &Index) -> io::Result<Vec<u8>> {
-    Ok(skippable(INDEX_MAGIC, &compress(&serde_json::to_vec(index)?)?))
-}
-
-/// Writes the seek table of a file with these frames, given by compressed and decompressed size.
-pub(super) fn encode_seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
-    let mut content = Vec::with_capacity(frames.len() * 8 + 9);
-    for (compressed, decompressed) in frames {
-        content.extend_from_slice(&compressed.to_le_bytes());
-        content.extend_from_slice(&decompressed.to_le_bytes());
-    }
-    content.extend_from_slice(&u32::try_from(frames.len()).unwrap_or(u32::MAX).to_le_bytes());
-    // Descriptor: the entries have no checksums of their own, as the frames have theirs.
-    content.push(0);
-    content.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
-    skippable(SEEK_TABLE_MAGIC, &content)
+    Ok(skippable(INDEX_MAGIC, &compress(&serde_json::to_vec(index)?, COMPRESSION_LEVEL)?))
 }
 
 /// Reads the index at `offset`; `None` if there is none, or it claims to be elsewhere.
-pub(super) fn read_index(file: &File, offset: u64, end: u64) -> Option<(Index, u64)> {
+pub(super) fn read_index(file: &dyn ReadAt, offset: u64, end: u64) -> Option<(Index, u64)> {
     let frame = read_frame(file, offset, end)?;
     if frame.kind != FileFrameKind::Index || frame.length > u64::from(MAX_INDEX_BYTES) {
         return None;
@@ -126,32 +204,33 @@ pub(super) fn read_index(file: &File, offset: u64, end: u64) -> Option<(Index, u
 }
 
 /// Returns the frame that begins at `offset` and ends at `end` or before; `None` if none is whole there. The content of
-/// a group is not checked.
-pub(super) fn read_frame(file: &File, offset: u64, end: u64) -> Option<FileFrame> {
+/// a group or a block is not checked.
+pub(super) fn read_frame(file: &dyn ReadAt, offset: u64, end: u64) -> Option<FileFrame> {
     let magic = read_u32(file, offset)?;
     let frame = if SKIPPABLE_MAGIC.contains(&magic) {
         let kind = match magic {
             INDEX_MAGIC => FileFrameKind::Index,
+            BLOCK_MAGIC => FileFrameKind::Lines,
             SEEK_TABLE_MAGIC => FileFrameKind::SeekTable,
             _ => FileFrameKind::Skipped,
         };
         FileFrame { kind, length: 8 + u64::from(read_u32(file, offset + 4)?) }
     } else if magic == FRAME_MAGIC {
-        FileFrame { kind: FileFrameKind::Group, length: group_length(file, offset, end)? }
+        FileFrame { kind: FileFrameKind::Lines, length: group_length(file, offset, end)? }
     } else {
         return None;
     };
     (offset.checked_add(frame.length)? <= end).then_some(frame)
 }
 
-fn read_u32(file: &File, offset: u64) -> Option<u32> {
+fn read_u32(file: &dyn ReadAt, offset: u64) -> Option<u32> {
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, offset).ok()?;
     Some(u32::from_le_bytes(bytes))
 }
 
 /// Adds up the header, the blocks and the checksum of a zstd frame, as RFC 8878 lays them out.
-fn group_length(file: &File, offset: u64, end: u64) -> Option<u64> {
+fn group_length(file: &dyn ReadAt, offset: u64, end: u64) -> Option<u64> {
     let mut descriptor = [0];
     file.read_exact_at(&mut descriptor, offset + 4).ok()?;
     let [descriptor] = descriptor;
@@ -186,7 +265,7 @@ fn group_length(file: &File, offset: u64, end: u64) -> Option<u64> {
 }
 
 /// Returns the offset of the last index that ends at `end` or before, its content and length.
-pub(super) fn find_last_index(file: &File, end: u64) -> Option<(Index, u64)> {
+pub(super) fn find_last_index(file: &dyn ReadAt, end: u64) -> Option<(Index, u64)> {
     const CHUNK: u64 = 1 << 20;
     let magic = INDEX_MAGIC.to_le_bytes();
     let mut stop = end;
@@ -208,14 +287,14 @@ pub(super) fn find_last_index(file: &File, end: u64) -> Option<(Index, u64)> {
 }
 
 /// Returns the offset of the next place, after `offset`, at which a frame may begin.
-pub(super) fn find_frame(file: &File, offset: u64, end: u64) -> Option<u64> {
+pub(super) fn find_frame(file: &dyn ReadAt, offset: u64, end: u64) -> Option<u64> {
     const CHUNK: usize = 1 << 20;
     let mut start = offset;
     while start < end {
         let length = usize::try_from(end - start).unwrap_or(CHUNK).min(CHUNK);
         let mut chunk = vec![0; length];
         file.read_exact_at(&mut chunk, start).ok()?;
-        let magics = [FRAME_MAGIC, INDEX_MAGIC].map(u32::to_le_bytes);
+        let magics = [FRAME_MAGIC, INDEX_MAGIC, BLOCK_MAGIC].map(u32::to_le_bytes);
         if let Some(at) =
             chunk.windows(4).position(|bytes| magics.iter().any(|magic| magic == bytes))
         {

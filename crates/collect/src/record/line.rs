@@ -18,7 +18,7 @@ use gtop_local::time::Timestamp;
 use gtop_model::{Fault, FaultKind, JobList, Link, Mark, NodeName, SessionUpdate, TransportKind};
 
 /// The version of the format. A reader accepts this version and earlier ones.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// The first line of a recorder's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

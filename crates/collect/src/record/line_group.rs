@@ -1,7 +1,7 @@
 //! The lines that are compressed together.
 
 use crate::record::line;
-use crate::record::recording::is_pause;
+use crate::record::value::is_pause;
 use gtop_local::time::Timestamp;
 use gtop_model::Mark;
 

@@ -2,19 +2,21 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
+use crate::record::journal;
+use crate::record::layout::{self, FileFrame, FileFrameKind, Index, ReadAt};
 use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
 use crate::record::marks::MarkLine;
 use crate::record::parts;
+use crate::record::rollup::Rollup;
+use crate::record::rollup_lines;
+use crate::record::value::is_pause;
 use gtop_local::time::Timestamp;
 use gtop_model::Mark;
 
-/// Indexes of one file; a recorder writes one per minute.
+/// Indexes of one file; a recorder writes two per minute.
 const MAX_INDEXES: usize = 1 << 20;
 
 /// Why a file cannot be played.
@@ -49,26 +51,26 @@ pub enum RecordingError {
     },
 }
 
-/// A group of lines in the file.
+/// A group or a block of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GroupSpan {
-    pub(super) offset: u64,
-    pub(super) length: u32,
+struct GroupSpan {
+    storage: Storage,
+    offset: u64,
+    length: u32,
     /// Size of the lines; 0 if not known.
-    pub(super) lines: u32,
-    /// No group can be found here, although there was one.
-    is_hole: bool,
+    lines: u32,
 }
 
-/// Lines that are further apart have a time between them in which nothing was recorded.
-pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(15);
-
-/// Returns true if nothing was recorded between two lines that follow each other.
-pub(super) fn is_pause(from: Timestamp, to: Timestamp) -> bool {
-    to.since(from) > MAX_PAUSE
+/// Where a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Storage {
+    File,
+    Journal,
+    /// None can be found here, although there was one.
+    Hole,
 }
 
-/// The groups from one checkpoint to the next.
+/// The groups and blocks from one checkpoint to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Time of its first line.
@@ -79,6 +81,8 @@ pub struct Segment {
     pauses: Vec<(Timestamp, Timestamp)>,
     /// Position of its first group in the list of all groups.
     first_group: usize,
+    /// Where its sums are, if it has some.
+    rollup_at: Option<u64>,
 }
 
 impl Segment {
@@ -102,13 +106,19 @@ impl Segment {
 pub struct Recording {
     path: PathBuf,
     file: File,
+    /// The lines that are in no block yet.
+    journal: Vec<u8>,
     /// `None` if it is damaged.
     header: Option<Header>,
-    pub(super) groups: Vec<GroupSpan>,
+    groups: Vec<GroupSpan>,
+    /// How many of the groups are in the file; those of the journal follow.
+    groups_in_file: usize,
     segments: Vec<Segment>,
     marks: Vec<Mark>,
-    /// Where the last whole frame ends.
+    /// Where the last whole frame of the file ends.
     pub(super) end: u64,
+    /// Where the last whole frame of the journal ends.
+    journal_end: u64,
     /// Bytes that belong to no whole frame, without those after the end.
     damaged: u64,
     /// Bytes after the last whole frame.
@@ -122,6 +132,8 @@ pub struct Recording {
 impl Recording {
     /// Opens a recording: reads its indexes and what follows the last one.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        // What is cut from the journal meanwhile is in the file then.
+        let journal = journal::read(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
         let opened = fs::metadata(path).and_then(|known| {
             // Opening a pipe would block until there is a writer.
             if !known.is_file() {
@@ -135,10 +147,16 @@ impl Recording {
             path: path.display().to_string(),
             source,
         })?;
-        Self::read(path, file, length)
+        Self::read(path, file, length, journal)
     }
 
-    pub(super) fn read(path: &Path, file: File, length: u64) -> Result<Self, RecordingError> {
+    /// Reads a file of this length, and its journal.
+    pub(super) fn read(
+        path: &Path,
+        file: File,
+        length: u64,
+        journal: Option<Vec<u8>>,
+    ) -> Result<Self, RecordingError> {
         let name = path.display().to_string();
         if length == 0 {
             return Err(RecordingError::Empty(name));
@@ -150,14 +168,18 @@ impl Recording {
         {
             return Err(RecordingError::Newer { path: name, format: *format });
         }
+        let has_journal = journal.is_some();
         let mut recording = Self {
             path: path.to_owned(),
             file,
+            journal: journal.unwrap_or_default(),
             header,
             groups: Vec::new(),
+            groups_in_file: 0,
             segments: Vec::new(),
             marks: Vec::new(),
             end: 0,
+            journal_end: 0,
             damaged: 0,
             torn: 0,
             last_index: None,
@@ -166,11 +188,66 @@ impl Recording {
         for (index, length) in recording.indexes(length).into_iter().rev() {
             recording.add_indexed(&index, length);
         }
-        recording.walk(length);
+        recording.walk(Storage::File, length);
+        recording.torn = length - recording.end;
+        recording.groups_in_file = recording.groups.len();
+        recording.is_ended |= recording.is_in_columns() && !has_journal;
+        recording.add_journal(length);
         if recording.header.is_none() && recording.segments.is_empty() {
             return Err(RecordingError::Foreign(name));
         }
         Ok(recording)
+    }
+
+    /// Returns true if closed segments are in columns.
+    pub(super) fn is_in_columns(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.format >= 2)
+    }
+
+    /// Adds the groups of the journal, unless their block is in the file.
+    fn add_journal(&mut self, length: u64) {
+        if self.journal.is_empty() {
+            return;
+        }
+        let journal_length = self.journal.len() as u64;
+        let Some((offset, start_length)) = layout::read_journal_start(&self.journal) else {
+            self.torn += journal_length;
+            return;
+        };
+        let is_in_file =
+            |group: &GroupSpan| group.storage == Storage::File && group.offset >= offset;
+        if self.groups.iter().any(is_in_file) {
+            return;
+        }
+        // What is torn is their block.
+        self.torn = 0;
+        self.add_hole(Storage::File, offset.clamp(self.end, length));
+        self.groups_in_file = self.groups.len();
+        self.journal_end = start_length;
+        self.walk(Storage::Journal, journal_length);
+        self.torn = journal_length - self.journal_end;
+    }
+
+    /// Returns the lines of the journal that are in no block yet. Those after damaged ones follow a line that says so.
+    pub(super) fn journal_lines(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut lost_since = None;
+        let mut last = None;
+        for group in self.groups.iter().skip(self.groups_in_file) {
+            let Ok(lines) = self.read_group(*group) else {
+                lost_since = lost_since.or(last);
+                continue;
+            };
+            let mut times = lines.split(|byte| *byte == b'\n').filter_map(line::time_of);
+            let first = times.next();
+            if let (Some(since), Some(first)) = (lost_since, first) {
+                line::write_lost(&mut all, first, since);
+                lost_since = None;
+            }
+            last = times.next_back().or(first).or(last);
+            all.extend(lines);
+        }
+        all
     }
 
     /// Returns the indexes, the last one first, as far as their chain is whole.
@@ -195,12 +272,12 @@ impl Recording {
         let Some(start) = index.offset.checked_sub(size).filter(|start| *start >= self.end) else {
             return;
         };
-        self.walk(start);
-        self.add_hole(start);
+        self.walk(Storage::File, start);
+        self.add_hole(Storage::File, start);
         let first_group = self.groups.len();
         let mut offset = start;
         for &(length, lines) in &index.groups {
-            self.groups.push(GroupSpan { offset, length, lines, is_hole: false });
+            self.groups.push(GroupSpan { storage: Storage::File, offset, length, lines });
             offset += u64::from(length);
         }
         let [first, last] = [index.first, index.last].map(Timestamp::from_micros);
@@ -208,60 +285,74 @@ impl Recording {
             let moment = Timestamp::from_micros;
             let pauses = index.pauses.iter().map(|(from, to)| (moment(*from), moment(*to)));
             let (last, pauses) = (last.max(first), pauses.collect());
-            self.segments.push(Segment { first, last, pauses, first_group });
+            let rollup_at = Some(index.offset + frame_length);
+            self.segments.push(Segment { first, last, pauses, first_group, rollup_at });
         }
         let earlier = index.marks.iter().map(|(at, kind, text)| (*at, MarkLine::plain(kind, text)));
         let lines = earlier.chain(index.events.iter().cloned());
         let marks = lines.filter_map(|(at, line)| line.to_mark(Timestamp::from_micros(at)));
         self.marks.extend(marks);
-        (self.end, self.torn) = (index.offset + frame_length, 0);
+        self.end = index.offset + frame_length;
         (self.last_index, self.is_ended) = (Some(index.offset), false);
     }
 
+    fn stored(&self, storage: Storage) -> &dyn ReadAt {
+        match storage {
+            Storage::File | Storage::Hole => &self.file,
+            Storage::Journal => &self.journal,
+        }
+    }
+
+    fn end_of(&mut self, storage: Storage) -> &mut u64 {
+        match storage {
+            Storage::File | Storage::Hole => &mut self.end,
+            Storage::Journal => &mut self.journal_end,
+        }
+    }
+
     /// Walks from the end of what is known to `stop`, frame by frame; what is no whole frame is skipped.
-    fn walk(&mut self, stop: u64) {
-        let mut at = self.end;
+    fn walk(&mut self, storage: Storage, stop: u64) {
+        let mut at = *self.end_of(storage);
         while at < stop {
-            let frame = layout::read_frame(&self.file, at, stop);
-            let frame = frame.filter(|frame| self.add_walked(at, *frame).is_some());
+            let frame = layout::read_frame(self.stored(storage), at, stop);
+            let frame = frame.filter(|frame| self.add_walked(storage, at, *frame).is_some());
             match frame {
                 Some(frame) => {
                     at += frame.length;
-                    (self.end, self.torn) = (at, 0);
+                    *self.end_of(storage) = at;
                 }
-                None => match layout::find_frame(&self.file, at + 1, stop) {
+                None => match layout::find_frame(self.stored(storage), at + 1, stop) {
                     Some(next) => at = next,
                     None => break,
                 },
             }
         }
-        self.torn = stop - self.end;
     }
 
     /// Notes that no frame can be found between the end of what is known and a place: groups may be missing there.
-    fn add_hole(&mut self, to: u64) {
-        let length = to - self.end;
+    fn add_hole(&mut self, storage: Storage, to: u64) {
+        let offset = std::mem::replace(self.end_of(storage), to);
+        let length = to - offset;
         if length == 0 {
             return;
         }
         self.damaged += length;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        self.groups.push(GroupSpan { offset: self.end, length, lines: 0, is_hole: true });
-        self.end = to;
+        self.groups.push(GroupSpan { storage: Storage::Hole, offset, length, lines: 0 });
     }
 
     /// Adds a frame found on a walk; `None` if its content is damaged.
-    fn add_walked(&mut self, offset: u64, frame: FileFrame) -> Option<()> {
-        if frame.kind != FileFrameKind::Group {
-            self.add_hole(offset);
+    fn add_walked(&mut self, storage: Storage, offset: u64, frame: FileFrame) -> Option<()> {
+        if frame.kind != FileFrameKind::Lines {
+            self.add_hole(storage, offset);
             self.is_ended = frame.kind == FileFrameKind::SeekTable;
             return Some(());
         }
         let length = u32::try_from(frame.length).ok()?;
-        let group = GroupSpan { offset, length, lines: 0, is_hole: false };
+        let group = GroupSpan { storage, offset, length, lines: 0 };
         let text = self.read_group(group).ok()?;
         let lines = u32::try_from(text.len()).ok()?;
-        self.add_hole(offset);
+        self.add_hole(storage, offset);
         self.is_ended = false;
         let mut is_start = self.segments.is_empty();
         let (mut first, mut last) = (None, None);
@@ -290,7 +381,13 @@ impl Recording {
         if let (true, Some(first)) = (is_start, first) {
             // What is missing before the first lines belongs to their segment.
             let first_group = if self.segments.is_empty() { 0 } else { self.groups.len() };
-            self.segments.push(Segment { first, last: first, pauses: Vec::new(), first_group });
+            self.segments.push(Segment {
+                first,
+                last: first,
+                pauses: Vec::new(),
+                first_group,
+                rollup_at: None,
+            });
         }
         // Recorders of earlier versions are silent while nothing happens.
         let tells_pauses = self.header.as_ref().is_none_or(|header| header.alive.is_some());
@@ -303,14 +400,14 @@ impl Recording {
         Some(())
     }
 
-    /// Reads the lines of a group; an error if it is damaged.
+    /// Reads the lines of a group or a block; an error if it is damaged.
     fn read_group(&self, group: GroupSpan) -> io::Result<Vec<u8>> {
-        if group.is_hole {
+        if group.storage == Storage::Hole {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut frame = vec![0; usize::try_from(group.length).unwrap_or_default()];
-        self.file.read_exact_at(&mut frame, group.offset)?;
-        layout::decompress(&frame)
+        self.stored(group.storage).read_exact_at(&mut frame, group.offset)?;
+        layout::decode_lines(&frame)
     }
 
     /// Returns the paths of the older parts of a recording, the oldest one first.
@@ -328,12 +425,18 @@ impl Recording {
         &self.segments
     }
 
+    /// Returns the sums of a segment, and the times from which on and to which they are; `None` if it has none that this version
+    /// uses.
+    pub fn rollup(&self, segment: &Segment) -> Option<((Timestamp, Timestamp), Rollup)> {
+        rollup_lines::read(&layout::read_rollup(&self.file, segment.rollup_at?)?)
+    }
+
     /// Returns the marks, in the order of the file.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
 
-    /// Returns where each group with a time ends, and the time of its last line.
+    /// Returns where each group or block with a time ends, and the time of its last line.
     #[cfg(feature = "testing")]
     pub fn group_ends(&self) -> Vec<(u64, Timestamp)> {
         let ends = self.groups.iter().filter_map(|group| {
@@ -344,6 +447,12 @@ impl Recording {
         ends.collect()
     }
 
+    /// Returns all lines that can be read.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn lines(&self) -> Vec<u8> {
+        self.groups.iter().filter_map(|group| self.read_group(*group).ok()).flatten().collect()
+    }
+
     /// Returns what of the file cannot be played, as found so far.
     pub fn loss(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
@@ -351,7 +460,11 @@ impl Recording {
         match (self.damaged, self.torn) {
             (0, 0) => None,
             (0, torn) => {
-                Some(format!("{name}: the last {torn} bytes are incomplete: up to 2 s are missing"))
+                let is_block = self.is_in_columns() && self.journal_end == 0;
+                let missing = if is_block { "30 s are" } else { "2 s are" };
+                Some(format!(
+                    "{name}: the last {torn} bytes are incomplete: up to {missing} missing"
+                ))
             }
             (damaged, 0) => Some(format!("{name}: {damaged} bytes are damaged")),
             (damaged, torn) => Some(format!(
@@ -367,11 +480,11 @@ struct NoRecording;
 /// Returns the header of a file; `None` if its first group is damaged.
 fn read_header(file: &File, length: u64) -> Result<Option<Header>, NoRecording> {
     let Some(frame) = layout::read_frame(file, 0, length) else { return Ok(None) };
-    if frame.kind != FileFrameKind::Group {
+    if frame.kind != FileFrameKind::Lines {
         return Err(NoRecording);
     }
     let mut bytes = vec![0; usize::try_from(frame.length.min(64 << 20)).unwrap_or_default()];
-    let read = file.read_exact_at(&mut bytes, 0).and_then(|()| layout::decompress(&bytes));
+    let read = file.read_exact_at(&mut bytes, 0).and_then(|()| layout::decode_lines(&bytes));
     let Ok(lines) = read else { return Ok(None) };
     let first = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
     match line::parse(first).map(|line| line.content) {
@@ -436,9 +549,20 @@ impl Cursor {
         }
     }
 
-    /// Goes on in a later state of the same file.
+    /// Goes on in a later state of the same file. What was read of the journal may be in a block there.
     pub(crate) fn update(&mut self, recording: Arc<Recording>) {
+        let block = self.recording.groups_in_file;
+        let passed = self.recording.groups.get(block..self.next_group.saturating_sub(1));
+        let passed =
+            passed.map(|groups| groups.iter().map(|group| group.lines as usize).sum::<usize>());
+        let is_in_block = self.next_group > block && recording.groups_in_file > block;
         self.recording = recording;
+        if let (true, Some(passed)) = (is_in_block, passed) {
+            self.next_group = block;
+            let position = passed + self.position;
+            self.load();
+            self.position = position;
+        }
     }
 
     /// Returns the number of groups that could not be read.

@@ -1,10 +1,19 @@
-//! Values of lines: times as seconds, and names of nodes.
+//! Values of lines: times as seconds, pauses between them, and names of nodes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gtop_local::text::sanitize_shared;
 use gtop_local::time::Timestamp;
 use gtop_model::NodeName;
+
+/// Lines that are further apart have a time between them in which nothing was recorded.
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(15);
+
+/// Returns true if nothing was recorded between two lines that follow each other.
+pub(super) fn is_pause(from: Timestamp, to: Timestamp) -> bool {
+    to.since(from) > MAX_PAUSE
+}
 
 /// Returns a text that is safe to show.
 pub(super) fn text(text: &str) -> Arc<str> {

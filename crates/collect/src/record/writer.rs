@@ -1,4 +1,7 @@
-//! Writes groups to the file: appends, indexes, starts new parts, removes old ones, and tries again after a failure.
+//! Writes groups to the journal and segments of them as blocks to the file; indexes, starts new parts, removes old ones, and
+//! tries again after a failure.
+//!
+//! A block is on the disk before the journal is cut, so at each moment the lines are in one of both at least.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -10,12 +13,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::record::journal::{self, Journal};
 use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
 use crate::record::line_group::LineGroup;
 use crate::record::marks::MarkLine;
 use crate::record::parts::{part_path, part_paths};
-use crate::record::recording::{Recording, RecordingError, is_pause};
+use crate::record::recording::{Recording, RecordingError};
+use crate::record::rollup::LineRollup;
+use crate::record::rollup_lines;
+use crate::record::value::is_pause;
 use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
 use gtop_model::{Mark, RecorderState};
@@ -24,6 +31,8 @@ use gtop_model::{Mark, RecorderState};
 const NEW_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 /// Compressed groups that wait while the file cannot be written.
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Maximum size of the lines of a block. A reader decodes a block at once.
+const MAX_BLOCK_BYTES: usize = 16 << 20;
 /// A recording consists of about this many parts, the oldest of which are removed: what is kept is at most a twentieth
 /// more than it should be, and at most a tenth less.
 const PARTS: u32 = 20;
@@ -83,10 +92,10 @@ pub(super) struct Writer {
     header: Header,
     limits: Limits,
     file: AppendFile,
-    /// Compressed and decompressed sizes of all frames of the file.
-    frames: Vec<(u32, u32)>,
-    /// The segment that is being written, and where it begins.
+    journal: Journal,
+    /// The segment that is being written, and its sums.
     segment: OpenSegment,
+    rollup: LineRollup,
     last_index: Option<u64>,
     /// When this part begins.
     part_from: Option<Timestamp>,
@@ -106,6 +115,7 @@ pub(super) struct Writer {
 
 #[derive(Debug, Default)]
 struct OpenSegment {
+    /// Sizes of its groups and blocks in the file, and of their lines.
     groups: Vec<(u32, u32)>,
     span: Option<(Timestamp, Timestamp)>,
     pauses: Vec<(Timestamp, Timestamp)>,
@@ -130,36 +140,21 @@ struct Waiting {
 }
 
 impl Writer {
-    /// Opens the file, checks that it is a recording that nobody else writes, and cuts off an incomplete end.
+    /// Opens the file, checks that it is a recording that nobody else writes, and writes what its journal has as a block. A
+    /// file of an earlier format becomes a part, and a new one begins.
     pub(super) fn open(
         path: &Path,
         header: Header,
         limits: Limits,
         now: Timestamp,
     ) -> Result<Self, RecordError> {
-        let mut file = open_file(path)?;
-        let mut frames = Vec::new();
-        let (mut last_index, mut part_from, mut previous_end) = (None, None, None);
-        if file.length() > 0 {
-            let reader = file.reader().map_err(RecordError::failed(path))?;
-            let known =
-                Recording::read(path, reader, file.length()).map_err(RecordError::Foreign)?;
-            if known.header().is_none() {
-                let path = path.display().to_string();
-                return Err(RecordError::Foreign(RecordingError::NoHeader(path)));
-            }
-            let is_guarded = file.is_locked() && file.is_local();
-            if !is_guarded && !known.is_ended {
-                observe(path, file.length())?;
-            }
-            if known.end < file.length() {
-                file.truncate(known.end).map_err(RecordError::failed(path))?;
-            }
-            frames = frames_of(&known);
-            last_index = known.last_index;
-            part_from = known.segments().first().map(|segment| segment.first);
-            previous_end = known.segments().iter().map(|segment| segment.last).max();
-        }
+        let failed = || RecordError::failed(path);
+        let file = open_file(path)?;
+        let known = read_known(path, &file)?;
+        let segments = known.iter().flat_map(Recording::segments);
+        let previous_end = segments.clone().map(|segment| segment.last).max();
+        let part_from = segments.clone().map(|segment| segment.first).next();
+        let journal = Journal::open(file.path(), NEW_FILE).map_err(refused)?;
         let mut writer = Self {
             path: path.to_owned(),
             target: file.path().to_owned(),
@@ -167,9 +162,10 @@ impl Writer {
             limits,
             parts: find_parts(file.path()),
             file,
-            frames,
+            journal,
             segment: OpenSegment::default(),
-            last_index,
+            rollup: LineRollup::default(),
+            last_index: None,
             part_from,
             part_fault: None,
             waiting: VecDeque::new(),
@@ -178,8 +174,24 @@ impl Writer {
             written_to: None,
             needs_checkpoint: false,
         };
-        writer.write_header(now).map_err(RecordError::failed(path))?;
+        match known {
+            Some(known) if known.is_in_columns() => writer.recover(&known).map_err(failed())?,
+            Some(_) => writer.exchange_file(now).map_err(failed())?,
+            None => {}
+        }
+        writer.journal.cut().map_err(failed())?;
+        writer.write_header(now).map_err(failed())?;
         Ok(writer)
+    }
+
+    /// Cuts off an incomplete end, and writes the lines of the journal as a block.
+    fn recover(&mut self, known: &Recording) -> io::Result<()> {
+        if known.end < self.file.length() {
+            self.file.truncate(known.end)?;
+        }
+        self.last_index = known.last_index;
+        let lines = known.journal_lines();
+        if lines.is_empty() { Ok(()) } else { self.file.append(&layout::encode_block(&lines)?) }
     }
 
     /// Returns true once after something is missing in the file, so that only a checkpoint leads on.
@@ -196,13 +208,24 @@ impl Writer {
     fn write_header(&mut self, now: Timestamp) -> io::Result<()> {
         let mut text = Vec::new();
         line::write_header(&mut text, now, &self.header);
-        let group = compress(LineGroup { text, span: Some((now, now)), ..LineGroup::default() })?;
-        self.append_group(group).map_err(|(_, error)| error)
+        self.append_lines(&layout::encode_group(&text)?, text.len())?;
+        self.segment.extend_span(now, now);
+        self.part_from = self.part_from.or(Some(now));
+        self.written_to = Some(now);
+        Ok(())
+    }
+
+    /// Appends a group or a block of lines of this size to the file.
+    fn append_lines(&mut self, frame: &[u8], lines: usize) -> io::Result<()> {
+        self.file.append(frame)?;
+        self.segment.groups.push((size(frame.len()), size(lines)));
+        Ok(())
     }
 
     /// Compresses and writes a group, after those that wait. On an error they still wait.
     pub(super) fn write(&mut self, group: LineGroup) -> Result<(), io::Error> {
         if !group.text.is_empty() {
+            self.rollup.add(&group.text);
             self.waiting.push_back(compress(group)?);
         }
         while let Some(group) = self.waiting.pop_front() {
@@ -233,36 +256,49 @@ impl Writer {
     }
 
     fn append_group(&mut self, group: Waiting) -> Result<(), (Waiting, io::Error)> {
-        if let Err(error) = self.file.append(&group.frame) {
+        if let Err(error) = self.append_to_journal(&group) {
             return Err((group, error));
         }
-        let Waiting { frame, lines, span, pauses, marks } = group;
-        let sizes = (u32::try_from(frame.len()).unwrap_or(u32::MAX), lines);
-        self.frames.push(sizes);
-        self.segment.groups.push(sizes);
+        let Waiting { span, pauses, marks, .. } = group;
         self.segment.marks.extend(marks);
         if let Some((first, last)) = span {
-            let (start, before) = self.segment.span.unwrap_or((first, first));
-            if is_pause(before, first) {
-                self.segment.pauses.push((before, first));
-            }
+            self.segment.extend_span(first, last);
             self.segment.pauses.extend(pauses);
-            self.segment.span = Some((start, last));
-            self.part_from = self.part_from.or(Some(first));
             self.written_to = Some(last);
         }
         Ok(())
     }
 
+    fn append_to_journal(&mut self, group: &Waiting) -> io::Result<()> {
+        self.file.check()?;
+        if self.journal.line_bytes() + group.lines as usize > MAX_BLOCK_BYTES {
+            self.end_block()?;
+        }
+        let sizes = (size(group.frame.len()), group.lines);
+        self.journal.append(&group.frame, sizes, self.file.length())
+    }
+
+    /// Writes the lines of the journal as a block, and cuts the journal.
+    fn end_block(&mut self) -> io::Result<()> {
+        let lines = self.journal.lines()?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.append_lines(&layout::encode_block(&lines)?, lines.len())?;
+        self.journal.cut()
+    }
+
     /// Opens the file anew, after it was removed or its file system was mounted again.
     fn reopen(&mut self) -> io::Result<()> {
         let now = self.written_to.unwrap_or_default();
+        self.journal.unlock().ok();
         let again = Self::open(&self.path, self.header.clone(), self.limits, now);
         let waiting = std::mem::take(&mut self.waiting);
+        let rollup = std::mem::take(&mut self.rollup);
         match again {
-            Ok(again) => *self = Self { waiting, needs_checkpoint: true, ..again },
+            Ok(again) => *self = Self { waiting, rollup, needs_checkpoint: true, ..again },
             Err(error) => {
-                self.waiting = waiting;
+                (self.waiting, self.rollup) = (waiting, rollup);
                 return Err(io::Error::other(error.to_string()));
             }
         }
@@ -272,6 +308,7 @@ impl Writer {
     /// Ends a segment with its index; the next group starts with a checkpoint.
     pub(super) fn end_segment(&mut self) -> io::Result<()> {
         let Some((first, last)) = self.segment.span else { return Ok(()) };
+        self.end_block()?;
         let offset = self.file.length();
         let events = self.segment.marks.iter();
         let index = Index {
@@ -286,25 +323,26 @@ impl Writer {
         };
         let frame = layout::encode_index(&index)?;
         self.file.append(&frame)?;
-        self.frames.push((u32::try_from(frame.len()).unwrap_or(u32::MAX), 0));
         self.last_index = Some(offset);
         self.segment = OpenSegment::default();
-        Ok(())
+        let (from, rollup) = self.rollup.take(first, last);
+        match layout::encode_rollup(&rollup_lines::write((from, last), &rollup))? {
+            Some(rollup) => self.file.append(&rollup),
+            None => Ok(()),
+        }
     }
 
-    /// Ends the file with its seek table.
+    /// Ends the recording: nothing is left in the journal.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.end_segment()?;
-        let table = layout::encode_seek_table(&self.frames);
-        self.frames.push((u32::try_from(table.len()).unwrap_or(u32::MAX), 0));
-        self.file.append(&table)
+        self.journal.remove()
     }
 
     /// Returns true if a new part is due.
     pub(super) fn is_part_full(&self, now: Timestamp) -> bool {
         let span = self.part_from.map_or(Duration::ZERO, |from| now.since(from));
         let is_long = span >= (self.limits.keep / PARTS).max(MIN_PART_SPAN);
-        let is_large = self.file.length() >= self.part_bytes() && span >= MIN_PART_SPAN;
+        let is_large = self.file_bytes() >= self.part_bytes() && span >= MIN_PART_SPAN;
         is_long || is_large
     }
 
@@ -314,37 +352,34 @@ impl Writer {
 
     /// Renames the file to a part, starts a new one, and removes the oldest parts. Without it the file grows on.
     pub(super) fn start_part(&mut self, now: Timestamp) -> io::Result<()> {
-        let next = match self.exchange_file(now) {
-            Ok(next) => next,
-            Err(error) => {
-                let path = self.path.display();
-                let text = format!("{path} keeps growing: a new part cannot be started: {error}");
-                self.part_fault = Some(text.into());
-                return self.end_segment();
-            }
-        };
+        self.end_segment()?;
+        if let Err(error) = self.exchange_file(now) {
+            let path = self.path.display();
+            let text = format!("{path} keeps growing: a new part cannot be started: {error}");
+            self.part_fault = Some(text.into());
+            return Ok(());
+        }
         self.part_fault = None;
-        let ended = self.finish();
-        let old = std::mem::replace(&mut self.file, next);
-        let from = self.part_from.unwrap_or(now);
-        self.parts.push_back(Part { path: old.path().to_owned(), from, bytes: old.length() });
-        (self.frames, self.segment, self.last_index) = Default::default();
-        self.part_from = None;
         self.write_header(now)?;
-        self.remove_old_parts(now).and(ended)
+        self.remove_old_parts(now)
     }
 
     /// Renames the file and opens a new one in its place; what is open stays as it is, if that fails.
-    fn exchange_file(&mut self, now: Timestamp) -> io::Result<AppendFile> {
-        let part = part_path(&self.target, self.part_from.unwrap_or(now));
+    fn exchange_file(&mut self, now: Timestamp) -> io::Result<()> {
+        let from = self.part_from.unwrap_or(now);
+        let part = part_path(&self.target, from);
         if self.file.path() == self.target {
             self.file.rename(&part)?;
         }
-        open_file(&self.target).map_err(|error| {
+        let next = open_file(&self.target).map_err(|error| {
             // If somebody else has a file there by now, this one keeps the name of the part.
             self.file.rename(&self.target).ok();
             io::Error::other(error.to_string())
-        })
+        })?;
+        let old = std::mem::replace(&mut self.file, next);
+        self.parts.push_back(Part { path: old.path().to_owned(), from, bytes: old.length() });
+        (self.segment, self.last_index, self.part_from) = Default::default();
+        Ok(())
     }
 
     fn remove_old_parts(&mut self, now: Timestamp) -> io::Result<()> {
@@ -362,8 +397,13 @@ impl Writer {
         }
     }
 
+    /// Returns the size of what is not a part yet.
+    fn file_bytes(&self) -> u64 {
+        self.file.length() + self.journal.length()
+    }
+
     fn bytes(&self) -> u64 {
-        self.file.length() + self.parts.iter().map(|part| part.bytes).sum::<u64>()
+        self.file_bytes() + self.parts.iter().map(|part| part.bytes).sum::<u64>()
     }
 
     /// Returns the state, with the reason why nothing can be written at the moment.
@@ -379,21 +419,60 @@ impl Writer {
     }
 }
 
+impl OpenSegment {
+    /// Adds the times of lines.
+    fn extend_span(&mut self, first: Timestamp, last: Timestamp) {
+        let (start, before) = self.span.unwrap_or((first, first));
+        if is_pause(before, first) {
+            self.pauses.push((before, first));
+        }
+        self.span = Some((start, last));
+    }
+}
+
+fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 fn micros((from, to): (Timestamp, Timestamp)) -> (i64, i64) {
     (from.as_micros(), to.as_micros())
 }
 
 fn compress(group: LineGroup) -> io::Result<Waiting> {
     let LineGroup { text, span, pauses, marks } = group;
-    let lines = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    Ok(Waiting { frame: layout::compress(&text)?, lines, span, pauses, marks })
+    let frame = layout::encode_journal_group(&text)?;
+    Ok(Waiting { frame, lines: size(text.len()), span, pauses, marks })
 }
 
 fn open_file(path: &Path) -> Result<AppendFile, RecordError> {
-    AppendFile::open(path, NEW_FILE).map_err(|error| match error {
+    AppendFile::open(path, NEW_FILE).map_err(refused)
+}
+
+fn refused(error: AppendError) -> RecordError {
+    match error {
         AppendError::Locked(path) => RecordError::InUse(path),
         AppendError::Write(error) => RecordError::Write(error),
-    })
+    }
+}
+
+/// Reads what an open file has; `None` if it is new. Refuses one that another recorder writes.
+fn read_known(path: &Path, file: &AppendFile) -> Result<Option<Recording>, RecordError> {
+    if file.length() == 0 {
+        return Ok(None);
+    }
+    let reader = file.reader().map_err(RecordError::failed(path))?;
+    let journal = journal::read(file.path());
+    let known =
+        Recording::read(path, reader, file.length(), journal).map_err(RecordError::Foreign)?;
+    if known.header().is_none() {
+        let path = path.display().to_string();
+        return Err(RecordError::Foreign(RecordingError::NoHeader(path)));
+    }
+    let is_guarded = file.is_locked() && file.is_local();
+    if !is_guarded && !known.is_ended {
+        observe(path, file.length())?;
+    }
+    Ok(Some(known))
 }
 
 /// Waits to see whether a recorder on another machine, whose lock is not seen here, goes on to write.
@@ -404,21 +483,6 @@ fn observe(path: &Path, length: u64) -> Result<(), RecordError> {
     let is_unchanged = storage::FileVersion::of(path) == before
         && fs::metadata(path).is_ok_and(|file| file.len() == length);
     if is_unchanged { Ok(()) } else { Err(RecordError::InUse(path.display().to_string())) }
-}
-
-/// Returns the sizes of all frames; what lies between two groups counts as one frame without lines.
-fn frames_of(recording: &Recording) -> Vec<(u32, u32)> {
-    let mut frames = Vec::new();
-    let mut at = 0;
-    let groups = recording.groups.iter().map(|group| (group.offset, Some(group)));
-    for (offset, group) in groups.chain([(recording.end, None)]) {
-        if let Ok(gap @ 1..) = u32::try_from(offset.saturating_sub(at)) {
-            frames.push((gap, 0));
-        }
-        frames.extend(group.map(|group| (group.length, group.lines)));
-        at = offset + group.map_or(0, |group| u64::from(group.length));
-    }
-    frames
 }
 
 /// Returns the older parts of a recording, the oldest one first.
@@ -453,24 +517,22 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn group(seconds: i64, bytes: usize) -> Waiting {
-        let at = Timestamp::from_micros(seconds * 1_000_000);
-        Waiting {
-            frame: vec![0; bytes],
-            lines: 1,
-            span: Some((at, at)),
-            pauses: Vec::new(),
-            marks: Vec::new(),
-        }
+    const LIMITS: Limits = Limits { keep: Duration::from_secs(3_600), max_bytes: 1 << 30 };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn group(second: i64, bytes: usize) -> Waiting {
+        let span = Some((at(second), at(second)));
+        Waiting { frame: vec![0; bytes], lines: 1, span, pauses: Vec::new(), marks: Vec::new() }
     }
 
     #[test]
     fn after_dropped_groups_a_checkpoint_follows_and_says_since_when() {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits { keep: Duration::from_secs(3_600), max_bytes: 1 << 30 };
-        let start = Timestamp::from_micros(1_000_000);
         let path = folder.path().join("a.gtop");
-        let mut writer = Writer::open(&path, Header::default(), limits, start).unwrap();
+        let mut writer = Writer::open(&path, Header::default(), LIMITS, at(1)).unwrap();
         writer.waiting.extend((2..6).map(|second| group(second, MAX_WAITING_BYTES / 4)));
         writer.drop_surplus();
         assert_eq!((writer.waiting.len(), writer.take_needs_checkpoint()), (4, false));
@@ -481,6 +543,126 @@ mod tests {
         // It is recorded once the rest is written.
         assert_eq!(writer.take_lost(), None);
         writer.waiting.clear();
-        assert_eq!(writer.take_lost(), Some(Timestamp::from_micros(2_000_000)));
+        assert_eq!(writer.take_lost(), Some(at(2)));
+    }
+
+    /// The files of a recording at a moment.
+    #[derive(Clone)]
+    struct Files {
+        file: Vec<u8>,
+        journal: Vec<u8>,
+    }
+
+    impl Files {
+        fn of(path: &Path) -> Self {
+            Self { file: fs::read(path).unwrap(), journal: journal::read(path).unwrap_or_default() }
+        }
+
+        /// Returns the lines that a reader finds, and those that are there once a recorder has begun and ended.
+        fn lines(&self) -> [String; 2] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.gtop");
+            storage::write(&path, &self.file, NEW_FILE).unwrap();
+            let journal = folder.path().join("a.gtop.journal");
+            storage::write(&journal, &self.journal, NEW_FILE).unwrap();
+            let read = || String::from_utf8(Recording::open(&path).unwrap().lines()).unwrap();
+            let found = read();
+            let mut next = Writer::open(&path, Header::default(), LIMITS, at(99)).unwrap();
+            next.finish().unwrap();
+            assert_eq!(Recording::open(&path).unwrap().loss(), None);
+            assert_eq!(journal::read(&path), None);
+            let lines = read();
+            let (kept, start) = lines.trim_end().rsplit_once('\n').unwrap();
+            assert!(start.starts_with("{\"at\":99.000000,\"start\":"), "{start}");
+            [found, format!("{kept}\n")]
+        }
+    }
+
+    /// Returns the files before and after a block is written, those after the journal is cut, and the lines.
+    fn rewritten() -> ([Files; 3], String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gtop");
+        let mut writer = Writer::open(&path, Header::default(), LIMITS, at(1)).unwrap();
+        for second in 2..40 {
+            let mut group = LineGroup::default();
+            for node in 0..3 {
+                let line = format!(
+                    "{{\"at\":{second}.{node}00000,\"node\":\"n{node}\",\"body\":{{\"x\":{}}}}}\n",
+                    second * 1_000_003 % 977
+                );
+                group.add(at(second), |text| text.extend_from_slice(line.as_bytes()));
+            }
+            writer.write(group).unwrap();
+        }
+        let before = Files::of(&path);
+        writer.end_block().unwrap();
+        let cut = Files::of(&path);
+        let lines = String::from_utf8(Recording::open(&path).unwrap().lines()).unwrap();
+        assert_eq!(lines.lines().count(), 1 + 38 * 3);
+        assert_eq!(cut.journal, b"");
+        let written = Files { journal: before.journal.clone(), ..cut.clone() };
+        ([before, written, cut], lines)
+    }
+
+    #[test]
+    fn whenever_a_recorder_is_killed_while_it_writes_a_block_all_lines_are_there() {
+        let ([before, written, cut], lines) = rewritten();
+        let is_block = |files: &Files| files.file.get(before.file.len()..).unwrap().len() > 8;
+        assert!(is_block(&written) && !is_block(&before));
+        // The block is appended.
+        for length in (before.file.len()..=written.file.len()).step_by(7) {
+            let file = written.file[..length].to_vec();
+            assert_eq!(Files { file, ..before.clone() }.lines(), [&*lines, &*lines], "{length}");
+        }
+        // Its space is reserved, and nothing is written to it.
+        let mut file = before.file.clone();
+        file.resize(written.file.len(), 0);
+        assert_eq!(Files { file, ..before.clone() }.lines(), [&*lines, &*lines]);
+        // The journal is cut.
+        for length in (0..=written.journal.len()).step_by(97) {
+            let journal = written.journal[..length].to_vec();
+            assert_eq!(Files { journal, ..cut.clone() }.lines(), [&*lines, &*lines], "{length}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_the_disk_has_not_kept_is_written_again_from_the_journal() {
+        let ([before, written, _], lines) = rewritten();
+        for byte in (before.file.len()..written.file.len()).step_by(11) {
+            let mut files = written.clone();
+            files.file[byte] ^= 1 << (byte % 8);
+            assert_eq!(files.lines(), [&*lines, &*lines], "{byte}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_journal_loses_one_group_and_says_so() {
+        let ([before, ..], lines) = rewritten();
+        let mut files = before.clone();
+        let byte = files.journal.len() / 2;
+        files.journal[byte] ^= 4;
+        let [found, kept] = files.lines();
+        assert_eq!(found.lines().count(), lines.lines().count() - 3);
+        let is_lost = |line: &&str| line.contains("\"lost\":");
+        assert_eq!(kept.lines().filter(is_lost).count(), 1);
+        assert!(kept.lines().filter(|line| !is_lost(line)).eq(found.lines()));
+    }
+
+    #[test]
+    fn a_block_ends_before_it_is_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gtop");
+        let mut writer = Writer::open(&path, Header::default(), LIMITS, at(1)).unwrap();
+        let line = format!("{{\"at\":2.0,\"x\":\"{}\"}}\n", "y".repeat(MAX_BLOCK_BYTES / 2));
+        for blocks in 0..3 {
+            let mut group = LineGroup::default();
+            group.add(at(2), |text| text.extend_from_slice(line.as_bytes()));
+            writer.write(group).unwrap();
+            // The start of the recorder is a group of its own.
+            assert_eq!(writer.segment.groups.len(), 1 + blocks);
+            assert_eq!(writer.journal.line_bytes(), line.len());
+        }
+        let lines = String::from_utf8(Recording::open(&path).unwrap().lines()).unwrap();
+        assert_eq!(lines.lines().count(), 4);
     }
 }

@@ -23,6 +23,7 @@ mod fold;
 mod lost;
 mod moments;
 mod player;
+mod rollups;
 mod snapshots;
 mod walk;
 

@@ -70,6 +70,11 @@ impl AppendFile {
         self.is_locked
     }
 
+    /// Gives the lock back, so that the file can be opened anew.
+    pub fn unlock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&self.file, FlockOperation::Unlock)?)
+    }
+
     /// Returns a second handle, to read it.
     pub fn reader(&self) -> io::Result<File> {
         self.file.try_clone()
@@ -95,8 +100,8 @@ impl AppendFile {
         written
     }
 
-    /// Checks that the file is still there and as it was left.
-    fn check(&mut self) -> io::Result<()> {
+    /// Checks that the file is still there and as it was left; an error if not.
+    pub fn check(&mut self) -> io::Result<()> {
         let metadata = self.file.metadata()?;
         if metadata.nlink() == 0 {
             return Err(Errno::STALE.into());
