@@ -16,6 +16,10 @@ mod shred;
 const MAX_COLUMNS: usize = 8192;
 /// Objects and lists within each other.
 const MAX_DEPTH: usize = 32;
+/// Values of all columns, with those that are absent.
+const MAX_VALUES: usize = 1 << 25;
+/// Places of a block: a list has one for each element.
+const MAX_PLACES: usize = 1 << 21;
 
 /// What a column has for a line, an object or an element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +90,7 @@ impl Kind {
     }
 }
 
-/// Returns lines, each with its end, in columns; `None` for what has too many different keys.
+/// Returns lines, each with its end, in columns; `None` for what has too many different keys, or keys that are nearly always absent.
 pub(super) fn encode(lines: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = lines.strip_suffix(b"\n")?.split(|byte| *byte == b'\n').collect();
     let mut shredder = Shredder::default();
@@ -214,5 +218,36 @@ mod tests {
         }
         assert!(refused > columns.len(), "{refused} of {} bits", columns.len() * 8);
         assert_eq!(decode(&columns, lines.len() / 2), None);
+    }
+
+    #[test]
+    fn what_would_need_much_memory_is_refused() {
+        // Each of these lines has few of the keys of the first one.
+        let keys: Vec<String> = (0..8_000).map(|key| format!("\"{key}\":0")).collect();
+        let sparse = format!("{{{}}}\n{}", keys.join(","), "{}\n".repeat(5_000));
+        assert_eq!(encode(sparse.as_bytes()), None);
+        let long = format!("[{}0]\n", "0,".repeat(MAX_PLACES));
+        assert_eq!(encode(long.as_bytes()), None);
+        assert!(encode(format!("[{}0]\n", "0,".repeat(1_000)).as_bytes()).is_some());
+        let text = |content: &[u8]| {
+            let mut out = Vec::new();
+            bytes::write_text(&mut out, content);
+            out
+        };
+        let numbers = |numbers: &[i64]| {
+            let mut out = Vec::new();
+            bytes::write_numbers(&mut out, numbers).unwrap();
+            out
+        };
+        // A line that is a list, with a column of its elements.
+        let columns = |length: usize| {
+            let kinds = [text(&[9]), vec![0], text(&vec![1; length])].concat();
+            let length = numbers(&[i64::try_from(length).unwrap()]);
+            let lists = [&[0, 1, 0, 0, 0][..], &kinds, &length, &numbers(&[])].concat();
+            [numbers(&[0]), vec![0], lists].concat()
+        };
+        assert_eq!(decode(&columns(2), MAX_BYTES).as_deref(), Some(&b"[null,null]\n"[..]));
+        assert_eq!(decode(&columns(MAX_PLACES), MAX_BYTES), None);
+        assert_eq!(decode(&columns(MAX_VALUES), MAX_BYTES), None);
     }
 }

@@ -2,10 +2,7 @@
 
 use crate::record::columns::bytes::ByteReader;
 use crate::record::columns::decimal::{Decimal, MAX_SCALE};
-use crate::record::columns::{Kind, MAX_COLUMNS, MAX_DEPTH};
-
-/// Values of a block.
-const MAX_VALUES: usize = 1 << 26;
+use crate::record::columns::{Kind, MAX_COLUMNS, MAX_DEPTH, MAX_PLACES, MAX_VALUES};
 
 /// A column that is read, and how many of its values belong to places.
 #[derive(Debug, Default)]
@@ -47,7 +44,7 @@ pub(super) fn assemble(columns: &[u8], max_bytes: usize) -> Option<Vec<u8>> {
     let nodes = nodes.into_iter().map(|node| usize::try_from(node).ok());
     let nodes = nodes.collect::<Option<Vec<usize>>>()?;
     let mut assembler = Assembler { max_bytes, ..Assembler::default() };
-    for _ in 0..bytes.length()? {
+    for _ in 0..Some(bytes.length()?).filter(|count| *count <= MAX_VALUES)? {
         assembler.texts.push(bytes.text()?);
     }
     assembler.read_column(&mut bytes, b"", 0)?;
@@ -83,9 +80,12 @@ impl<'a> Assembler<'a> {
     }
 
     fn read_values(&mut self, bytes: &mut ByteReader<'a>) -> Option<()> {
+        let mut rest = MAX_VALUES;
         for column in &mut self.columns {
             column.scale = Some(bytes.length()?).filter(|scale| *scale <= MAX_SCALE)?;
-            let kinds = bytes.text()?.iter().map(|byte| Kind::from_byte(*byte));
+            let kinds = bytes.text()?;
+            rest = rest.checked_sub(kinds.len())?;
+            let kinds = kinds.iter().map(|byte| Kind::from_byte(*byte));
             column.kinds = kinds.collect::<Option<_>>()?;
         }
         for column in &mut self.columns {
@@ -152,7 +152,7 @@ impl<'a> Assembler<'a> {
             lists.retain(|length| *length > elements.len());
         }
         self.places.push(ReadPlace { column: number, kind, number: first_number, keys, elements });
-        Some(self.places.len() - 1)
+        Some(self.places.len() - 1).filter(|number| *number < MAX_PLACES)
     }
 
     /// Returns true if the next values of a column are all absent, and passes them.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::record::columns::bytes::{write_length, write_numbers, write_text};
 use crate::record::columns::decimal::{Decimal, MAX_SCALE};
 use crate::record::columns::scan::{JsonToken, scan};
-use crate::record::columns::{Kind, MAX_COLUMNS};
+use crate::record::columns::{Kind, MAX_COLUMNS, MAX_PLACES, MAX_VALUES};
 
 /// The values of one path of keys.
 #[derive(Debug, Default)]
@@ -68,6 +68,8 @@ pub(super) struct Shredder<'a> {
     texts: Texts<'a>,
     /// The number of the node of each line.
     nodes: Vec<i64>,
+    /// Values that are absent.
+    absent: usize,
 }
 
 /// The column of lines, and their place.
@@ -80,6 +82,7 @@ impl Default for Shredder<'_> {
             places: vec![ShreddedPlace::default()],
             texts: Texts::default(),
             nodes: Vec::new(),
+            absent: 0,
         }
     }
 }
@@ -176,7 +179,10 @@ impl<'a> Shredder<'a> {
             let of_key = self.key_column(column, position, key)?;
             position = of_key.0 + 1;
             let child = self.key_place(place, of_key.1)?;
-            self.places.get_mut(child)?.kinds.resize(objects, Kind::Absent);
+            let kinds = &mut self.places.get_mut(child)?.kinds;
+            let absent = objects.saturating_sub(kinds.len());
+            kinds.resize(objects, Kind::Absent);
+            self.count_absent(absent)?;
             self.add_value(child, rest)?;
         }
         *rest = rest.get(1..)?;
@@ -199,7 +205,7 @@ impl<'a> Shredder<'a> {
             let element = self.new_column(ShreddedColumn::default())?;
             *self.columns.get_mut(column)?.element.insert(element)
         };
-        let element = self.new_place(element);
+        let element = self.new_place(element)?;
         self.places.get_mut(place)?.elements.push(element);
         Some(element)
     }
@@ -212,11 +218,13 @@ impl<'a> Shredder<'a> {
                 return Some((position, *known));
             }
         }
+        let (slot, before) = (keys.len(), *objects);
+        self.count_absent(before)?;
         let added = self.new_column(ShreddedColumn {
             key: key.to_vec(),
-            slot: keys.len(),
+            slot,
             // The objects before have no such key.
-            kinds: vec![Kind::Absent; *objects],
+            kinds: vec![Kind::Absent; before],
             ..ShreddedColumn::default()
         })?;
         self.columns.get_mut(column)?.keys.insert(from, added);
@@ -228,11 +236,16 @@ impl<'a> Shredder<'a> {
         if let Some(Some(known)) = self.places.get(place)?.keys.get(slot) {
             return Some(*known);
         }
-        let added = self.new_place(column);
+        let added = self.new_place(column)?;
         let keys = &mut self.places.get_mut(place)?.keys;
         keys.resize(keys.len().max(slot + 1), None);
         *keys.get_mut(slot)? = Some(added);
         Some(added)
+    }
+
+    fn count_absent(&mut self, count: usize) -> Option<()> {
+        self.absent += count;
+        (self.absent <= MAX_VALUES).then_some(())
     }
 
     fn new_column(&mut self, column: ShreddedColumn) -> Option<usize> {
@@ -240,13 +253,16 @@ impl<'a> Shredder<'a> {
         Some(self.columns.len() - 1).filter(|number| *number < MAX_COLUMNS)
     }
 
-    fn new_place(&mut self, column: usize) -> usize {
+    fn new_place(&mut self, column: usize) -> Option<usize> {
         self.places.push(ShreddedPlace { column, ..ShreddedPlace::default() });
-        self.places.len() - 1
+        Some(self.places.len() - 1).filter(|number| *number < MAX_PLACES)
     }
 
     /// Moves the values of a place to its column, one for each of `rows`, and those of the places below.
     fn join(&mut self, place: Option<usize>, column: usize, rows: usize) -> Option<()> {
+        let known =
+            place.and_then(|place| self.places.get(place)).map_or(0, |known| known.kinds.len());
+        self.count_absent(rows.saturating_sub(known))?;
         let into = self.columns.get_mut(column)?;
         let total = into.kinds.len() + rows;
         let Some(ShreddedPlace { kinds, numbers, scales, objects, .. }) =
