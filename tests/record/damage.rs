@@ -1,6 +1,6 @@
 //! Damaged recordings: what is whole is played, and nothing panics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -139,12 +139,7 @@ struct Recorded {
 
 impl Recorded {
     fn new() -> Self {
-        let mut session = Session::start(&FleetSpec::busy(2, 2, 3, 3));
-        let mut snapshots = Vec::new();
-        for second in 1..=70 {
-            session.run(1);
-            snapshots.push(snapshot(&session.fleet(), after(second)));
-        }
+        let (session, snapshots) = watched(70);
         let Session { path, recorder, folder: _folder, .. } = session;
         drop(recorder);
         let bytes = in_groups(&path);
@@ -170,14 +165,26 @@ impl Recorded {
     fn compare(&self, second: u64, replayed: &Value) -> (usize, usize) {
         let live = &self.snapshots[usize::try_from(second - 1).unwrap()];
         let mut counts = (0, 0);
-        for part in ["devices", "processes", "host"] {
-            for node in 0..2 {
-                let pair = [replayed, live].map(|snapshot| &snapshot["nodes"][node][part]);
-                compare(pair, &format!("{second} s: {part}"), &mut counts);
+        for node in live["nodes"].as_array().unwrap() {
+            let mut all = replayed["nodes"].as_array().into_iter().flatten();
+            let found = all.find(|one| one["name"] == node["name"]).unwrap_or(&Value::Null);
+            for part in ["devices", "processes", "host"] {
+                compare([&found[part], &node[part]], &format!("{second} s: {part}"), &mut counts);
             }
         }
         counts
     }
+}
+
+/// Records two nodes, and returns what was shown live after each second.
+fn watched(seconds: u64) -> (Session, Vec<Value>) {
+    let mut session = Session::start(&FleetSpec::busy(2, 2, 3, 3));
+    let mut snapshots = Vec::new();
+    for second in 1..=seconds {
+        session.run(1);
+        snapshots.push(snapshot(&session.fleet(), after(second)));
+    }
+    (session, snapshots)
 }
 
 fn snapshot(fleet: &Fleet, at: Timestamp) -> Value {
@@ -216,6 +223,83 @@ fn compare([replayed, live]: [&Value; 2], place: &str, counts: &mut (usize, usiz
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
+}
+
+/// Returns numbers that look random, the same ones for the same seed.
+fn random(seed: usize) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}
+
+/// Flips bits, cuts off the end, takes something out, or overwrites it.
+fn damage(bytes: &mut Vec<u8>, random: &mut impl FnMut(usize) -> usize) {
+    let at = random(bytes.len());
+    let end = (at + 1 + random(3_000)).min(bytes.len());
+    match random(5) {
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(at..end)),
+        2 => bytes[at..end].fill(0),
+        _ => {
+            for _ in 0..=random(3) {
+                let at = random(bytes.len());
+                bytes[at] ^= 1 << random(8);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_file_has_no_wrong_number_and_says_what_it_has_lost() {
+    const SECONDS: u64 = 110;
+    let (session, snapshots) = watched(SECONDS);
+    // The last lines are in the journal: the recorder is killed.
+    let [bytes, journal] = [session.path.clone(), session.path.with_extension("gtop.journal")]
+        .map(|path| fs::read(path).unwrap());
+    assert!(journal.len() > 1_000, "{}", journal.len());
+    let recorded = Recorded { bytes, snapshots, ends: Vec::new() };
+    let lines = |path: &Path| -> BTreeSet<Vec<u8>> {
+        let lines = Recording::open(path).unwrap().lines();
+        lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+    };
+    let all_lines = lines(&session.path);
+    let (mut unreadable, mut compared) = (0, 0);
+    for seed in 0..200 {
+        let mut random = random(seed + 1);
+        let (mut bytes, mut journal) = (recorded.bytes.clone(), journal.clone());
+        damage(if seed % 4 == 0 { &mut journal } else { &mut bytes }, &mut random);
+        let file = Damaged::new(&bytes);
+        fs::write(file.path.with_extension("gtop.journal"), &journal).unwrap();
+        let Ok(recordings) = Recordings::open([file.path.as_path()]) else {
+            unreadable += 1;
+            continue;
+        };
+        let end = seconds(recordings.end().unwrap());
+        let (_, lost) = recordings.picture_at(after(SECONDS), HISTORY);
+        let is_told = lost.text().is_some() || recordings.loss().is_some() || end + 2 < SECONDS;
+        let found = lines(&file.path);
+        let wrong = found.difference(&all_lines).next().map(|line| String::from_utf8_lossy(line));
+        assert_eq!(wrong, None, "{seed}");
+        assert!(found.len() == all_lines.len() || is_told, "{seed}: {} lines", found.len());
+        // At most four blocks, each of half a minute, have a flipped bit.
+        assert!(lost.duration().as_secs() <= 4 * 30, "{seed}: {lost:?}");
+        let is_lost = |second: u64| {
+            let is_in = |(from, to): &(Timestamp, Timestamp)| {
+                (seconds(*from)..=seconds(*to) + 2).contains(&second)
+            };
+            second > end || lost.gaps.iter().any(is_in)
+        };
+        for second in (3..=SECONDS).step_by(30 + random(60)).filter(|second| !is_lost(*second)) {
+            let fleet = recordings.fleet_at(after(second), HISTORY);
+            compared += recorded.compare(second, &snapshot(&fleet, after(second))).0;
+        }
+    }
+    assert!(unreadable < 20, "{unreadable}");
+    assert!(compared > 5_000, "{compared}");
 }
 
 #[test]
@@ -448,7 +532,7 @@ fn a_file_that_has_ended_leaves_its_nodes_to_another() {
 
 #[test]
 fn what_is_no_recording_is_named_and_left_alone() {
-    let compressed = |text: &str| zstd_of(text.as_bytes());
+    let compressed = |text: &str| zstd_of(format!("{text}\n").as_bytes());
     let newer = r#"{"at":1.0,"start":{"gtop":3,"version":"9"}}"#;
     for (bytes, expected) in [
         (b"timestamp,node\n1,2\n".to_vec(), "is not a recording of gtop"),
@@ -506,7 +590,7 @@ fn hostile_lines_are_passed_by() {
         "\u{0}".repeat(1000),
     ];
     let text = std::iter::once(header.to_owned()).chain(lines).collect::<Vec<_>>().join("\n");
-    let file = Damaged::new(&zstd_of(text.as_bytes()));
+    let file = Damaged::new(&zstd_of(format!("{text}\n").as_bytes()));
     let recordings = Recordings::open([file.path.as_path()]).unwrap();
     assert_eq!(recordings.title(), "a [31m");
     let fleet = recordings.fleet_at(after(3), HISTORY);
@@ -522,7 +606,7 @@ fn hostile_lines_are_passed_by() {
 
 #[test]
 fn a_decompression_bomb_is_refused_in_bounded_memory() {
-    let header = zstd_of(br#"{"at":1790000000.0,"start":{"gtop":1}}"#);
+    let header = zstd_of(b"{\"at\":1790000000.0,\"start\":{\"gtop\":1}}\n");
     let bomb = zstd_of(&vec![b' '; 256 << 20]);
     let file = Damaged::new(&[header, bomb].concat());
     let recordings = Recordings::open([file.path.as_path()]).unwrap();

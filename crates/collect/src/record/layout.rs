@@ -20,6 +20,8 @@ pub(super) const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Maximum size of an index.
 const MAX_INDEX_BYTES: u32 = 16 << 20;
 const FRAME_MAGIC: u32 = 0xFD2F_B528;
+/// A bit of the descriptor of a frame: it ends with a checksum of its content.
+const CHECKSUM_FLAG: u8 = 4;
 const SKIPPABLE_MAGIC: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 /// The skippable frames that hold an [`Index`].
 const INDEX_MAGIC: u32 = 0x184D_2A57;
@@ -128,13 +130,14 @@ pub(super) fn encode_block(lines: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Returns the lines of a group or a block; an error if it is damaged.
 pub(super) fn decode_lines(frame: &[u8]) -> io::Result<Vec<u8>> {
-    match frame.strip_prefix(&BLOCK_MAGIC.to_le_bytes()) {
-        Some(block) => {
-            let columns = decompress(block.get(4..).unwrap_or_default())?;
-            columns::decode(&columns, MAX_GROUP_BYTES).ok_or(io::ErrorKind::InvalidData.into())
-        }
-        None => decompress(frame),
+    if let Some(block) = frame.strip_prefix(&BLOCK_MAGIC.to_le_bytes()) {
+        let columns = decompress(block.get(4..).unwrap_or_default())?;
+        return columns::decode(&columns, MAX_GROUP_BYTES).ok_or(io::ErrorKind::InvalidData.into());
     }
+    let lines = decompress(frame)?;
+    // Behind damaged bytes, the frame within another one may look like a group.
+    let are_lines = lines.starts_with(b"{") && lines.ends_with(b"\n");
+    if are_lines { Ok(lines) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 /// Writes the lines of sums; `None` if they would not come back as they are.
@@ -170,6 +173,11 @@ pub(super) fn read_journal_start(journal: &[u8]) -> Option<(u64, u64)> {
 
 /// Decompresses a zstd frame; an error if it is damaged, or longer than a group may be.
 fn decompress(frame: &[u8]) -> io::Result<Vec<u8>> {
+    // A flipped bit must not make it one of another kind, or one without a checksum.
+    let descriptor = frame.strip_prefix(&FRAME_MAGIC.to_le_bytes()).and_then(<[u8]>::first);
+    if descriptor.is_none_or(|descriptor| descriptor & CHECKSUM_FLAG == 0) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     let mut lines = Vec::new();
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frame)?.single_frame();
     decoder.window_log_max(27)?;
@@ -261,7 +269,8 @@ fn group_length(file: &dyn ReadAt, offset: u64, end: u64) -> Option<u64> {
             break;
         }
     }
-    Some(at + if descriptor & 4 == 0 { 0 } else { 4 } - offset)
+    let checksum = if descriptor & CHECKSUM_FLAG == 0 { 0 } else { 4 };
+    Some(at + checksum - offset)
 }
 
 /// Returns the offset of the last index that ends at `end` or before, its content and length.
