@@ -1,7 +1,11 @@
 //! Faults while recording: who may write, where, and what happens when a disk is full.
 
+use std::env;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gtop_collect::record::{Limits, Recorder, RecorderOptions, Recording};
@@ -10,6 +14,9 @@ use gtop_collect::source::replay::Recordings;
 use gtop_local::time::Clock;
 
 use super::{HISTORY, START, Session, after, options, replayed};
+
+/// Names the folder that is a small disk.
+const SMALL_DISK: &str = "GTOP_SMALL_DISK";
 
 #[test]
 fn a_second_recorder_is_refused_and_the_file_is_private() {
@@ -32,7 +39,7 @@ fn only_regular_files_are_recorded_to() {
     symlink("/dev/null", path("device")).unwrap();
     fs::write(path("readonly"), "").unwrap();
     fs::set_permissions(path("readonly"), fs::Permissions::from_mode(0o400)).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
     for (name, expected) in [
         ("folder", "is a folder; gtop writes only regular files"),
         ("dangling", "is a link to nowhere, which does not exist"),
@@ -71,6 +78,87 @@ fn a_file_that_another_program_changes_is_left_alone_and_the_fault_is_told() {
     let fault = session.recorder.state().borrow().fault.clone().unwrap();
     assert!(fault.contains("another program has changed it"), "{fault}");
     assert_eq!(fs::read(&session.path).unwrap(), bytes);
+}
+
+/// Runs a test again, with a folder that is a disk of 512 KiB, if this machine lets it make one.
+fn run_on_a_small_disk(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]).arg(folder.path());
+        command
+    };
+    let mount = "mount -t tmpfs -o size=512k none \"$0\"";
+    if !unshare(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no file system can be mounted");
+        return;
+    }
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let status = unshare(&format!("{mount} && exec \"$@\""))
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", &format!("{module}::{test}")])
+        .env(SMALL_DISK, folder.path())
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Fills a disk but for this many bytes.
+fn fill_disk(path: &Path, free: u64) {
+    let mut filler = fs::File::create(path).unwrap();
+    while filler.write_all(&[0; 4096]).is_ok() {}
+    let full = filler.metadata().unwrap().len();
+    filler.set_len(full.saturating_sub(free)).unwrap();
+}
+
+#[test]
+fn a_disk_that_is_full_while_a_block_is_written_costs_no_line() {
+    const SECONDS: u64 = 70;
+    let Some(disk) = env::var_os(SMALL_DISK).map(PathBuf::from) else {
+        run_on_a_small_disk("a_disk_that_is_full_while_a_block_is_written_costs_no_line");
+        return;
+    };
+    let spec = FleetSpec::busy(4, 4, 3, 1);
+    let (mut refused_blocks, mut refused_groups, mut faultless) = (0, 0, 0);
+    for pages in 0..20 {
+        let path = disk.join("test.gtop");
+        let mut session = Session::at(&path, &spec, START, options());
+        let mut live = Vec::new();
+        let mut run = |session: &mut Session, to: u64| {
+            while live.len() as u64 != to {
+                session.run(1);
+                live.push(super::json(&session.fleet(), after(live.len() as u64 + 1)));
+            }
+        };
+        run(&mut session, 24);
+        let length = fs::metadata(&path).unwrap().len();
+        fill_disk(&disk.join("filler"), pages * 4096);
+        run(&mut session, 40);
+        let is_block_there = fs::metadata(&path).unwrap().len() > length;
+        let end = super::seconds(Recordings::open([path.as_path()]).unwrap().end().unwrap());
+        let fault = session.recorder.state().borrow().fault.clone();
+        match fault {
+            Some(fault) => assert!(fault.contains("the disk is full"), "{fault}"),
+            None => faultless += 1,
+        }
+        refused_groups += u32::from(end < 28);
+        refused_blocks += u32::from(end >= 28 && !is_block_there);
+        fs::remove_file(disk.join("filler")).unwrap();
+        run(&mut session, SECONDS);
+        assert_eq!(session.recorder.state().borrow().fault, None, "{pages}");
+        drop(session);
+        let recordings = Recordings::open([path.as_path()]).unwrap();
+        assert_eq!((recordings.loss(), recordings.spans().len()), (None, 1), "{pages}");
+        for second in (2..=SECONDS).step_by(4) {
+            let replayed = recordings.fleet_at(after(second), HISTORY);
+            let live = &live[usize::try_from(second - 1).unwrap()];
+            assert_eq!(&super::json(&replayed, after(second)), live, "{pages}: {second} s");
+        }
+        fs::remove_file(&path).unwrap();
+    }
+    assert!(
+        refused_groups > 0 && refused_blocks > 0 && faultless > 0,
+        "{refused_groups} groups, {refused_blocks} blocks, {faultless} without a fault"
+    );
 }
 
 #[test]
