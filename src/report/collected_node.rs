@@ -231,20 +231,21 @@ impl CollectedNode {
                 device.details.as_ref().and_then(|details| details.energy_millijoules.get());
             #[expect(clippy::cast_precision_loss, reason = "2^53 mJ are 285 years at 1 kW")]
             let joules = energy.map(|millijoules| millijoules as f64 / 1000.0);
-            record.on_sample(taken_at, &known, joules, sums);
+            let end = sums.scope.spans.end_of(taken_at).filter(|_| node.fault().is_none());
+            let until = end.map_or(taken_at, |end| taken_at.plus(stale_after(interval)).min(end));
+            record.on_sample((taken_at, until), &known, joules, sums);
             let is_counted = sums.holders.share(&known) > 0.0;
             let reasons = if is_counted { node.health_reasons(device) } else { &[] };
             let reasons = reasons.iter().map(|reason| (reason.id(), reason.clone()));
             record.health_reasons.extend(reasons);
-            if node.fault().is_some() {
+            if end.is_none() {
                 continue;
             }
-            let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
             let values = DeviceValues::of(node, position, device);
             let is_free = values.state == LastState::Free;
             record.held = Some(HeldValues {
                 from: taken_at.max(elsewhere.ended_at),
-                until: taken_at.plus(stale_after(interval)).min(end),
+                until,
                 values,
                 holder: if is_free { CachedHolder::default() } else { known },
             });

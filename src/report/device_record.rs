@@ -69,34 +69,42 @@ impl DeviceRecord {
         Self { uuid, ..Self::default() }
     }
 
-    /// Takes who holds it at a sample, and the driver's counter of energy in joules. What was not seen since the sample
-    /// before is time of those who held it before and hold it now.
+    /// Takes who holds it at a sample, whose values hold until a time, and the driver's counter of energy in joules. What was
+    /// not seen since the sample before is time of those who held it before and hold it now.
     pub(super) fn on_sample(
         &mut self,
-        at: Timestamp,
+        (at, until): (Timestamp, Timestamp),
         holder: &CachedHolder,
         joules: Option<f64>,
         sums: &mut UsageSums<'_>,
     ) {
         let scope = sums.scope;
-        if at < scope.from && scope.from == scope.begins {
-            // Who held it when what is reported begins.
-            self.last_held = Some((scope.from, holder.clone()));
-            if scope.filter.is_of_holders() {
-                self.held_time = HeldTime::default();
-                self.held_time.add((scope.from, scope.from), sums.holders.share(holder));
+        if at < scope.from {
+            let before = Some((scope.from, holder.clone()));
+            if scope.from == scope.begins {
+                // Who held it when what is reported begins.
+                self.last_held = before;
+                if scope.filter.is_of_holders() {
+                    self.held_time = HeldTime::default();
+                    self.held_time.add((scope.from, scope.from), sums.holders.share(holder));
+                }
+            } else if until > scope.from {
+                // A part begins between two samples: it is seen in between.
+                (self.first_held, self.last_held) = (before.clone(), before);
             }
+            return;
         }
-        if at < scope.from || at >= scope.to {
+        if at >= scope.to {
             return;
         }
         self.first_held.get_or_insert_with(|| (at, holder.clone()));
-        let before = self.last_held.replace((at, holder.clone()));
+        // Of a clock that was set back, what was counted before is not unseen.
+        let before = self.last_held.replace((at.max(self.counted_to), holder.clone()));
         let correction = joules.and_then(|joules| self.energy.correction(at, joules, &scope.spans));
-        let Some((until, before)) = before else { return };
+        let Some((seen_to, before)) = before else { return };
         let share = sums.holders.share(&before);
         self.usage.add_energy(correction.map(|joules| joules * share));
-        let unseen = scope.recorded((until, at));
+        let unseen = scope.recorded((seen_to, at));
         let place = Some((sums.node, &self.uuid));
         sums.holders.add_unseen([&before, holder], &unseen, correction, place);
     }

@@ -102,13 +102,9 @@ class Values(unittest.TestCase):
         for interval in ["1", "7", "45"]:
             self.check("mixed", 5, "noisy", "--nodes", "3", "--interval", interval)
 
-    # Time of the job counts twice, as seen and as not seen: it has more than its devices have.
-    @unittest.expectedFailure
     def test_a_clock_that_goes_back(self):
         self.check("clock-back", 5, "smooth")
 
-    # A report reads it in parts, and where one begins, jobs have the time to the next sample twice.
-    @unittest.expectedFailure
     def test_a_recording_of_many_checkpoints(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("with one processor, a report has one part")
