@@ -20,6 +20,7 @@ use self::sim_feed::SimFeed;
 
 mod damage;
 mod faults;
+mod generated;
 mod held_reports;
 mod program;
 mod replays;

@@ -40,7 +40,7 @@ fn numbers(usage: &DeviceUsage) -> Vec<f64> {
     all.chain(memory).chain(others).collect()
 }
 
-fn assert_equal(found: &Rollup, expected: &Rollup, place: &str) {
+pub fn assert_equal(found: &Rollup, expected: &Rollup, place: &str) {
     let keys = |rollup: &Rollup| rollup.0.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(found), keys(expected), "{place}");
     for (key, usage) in &expected.0 {

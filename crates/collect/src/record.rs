@@ -20,6 +20,8 @@
 pub use line::Header;
 pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
 pub use recording::{Read, Recording, RecordingError, Segment};
+#[cfg(feature = "testing")]
+pub use rewrite::rewrite;
 pub use rollup::Rollup;
 pub use writer::{Limits, RecordError};
 
@@ -46,6 +48,8 @@ mod parts;
 mod proved;
 mod recorder;
 mod recording;
+#[cfg(feature = "testing")]
+mod rewrite;
 mod rollup;
 mod rollup_lines;
 mod scheduler_nodes;

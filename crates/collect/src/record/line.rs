@@ -1,6 +1,7 @@
 //! The lines of a recording: one JSON object each, with the time, the node and what happened.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -259,9 +260,30 @@ pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
     Some(RecordedLine { at, is_checkpoint, content })
 }
 
+/// Parses a line of which the next frame may be decoded already.
+pub(super) fn parse_with(text: &[u8], frames: &mut VecDeque<Frame>) -> Option<RecordedLine> {
+    if let Some((at, false, name, body)) = split_body(text)
+        && frames.front().is_some_and(|frame| frame.text == body)
+        && let Some(frame) = frames.pop_front()
+    {
+        let content = Content::Node(name, RawUpdate::Frame(Box::new(frame)));
+        return Some(RecordedLine { at, is_checkpoint: false, content });
+    }
+    parse(text)
+}
+
 /// Parses a line as [`NodeLines::write_body`] writes it, which nearly all are, without looking through the body twice;
 /// `None` if it has another form.
 fn parse_body(text: &[u8]) -> Option<RecordedLine> {
+    let (at, is_checkpoint, name, body) = split_body(text)?;
+    // Only if the body is exactly one value, the line has this form.
+    let frame = Frame::parse(Bytes::copy_from_slice(body)).ok()?;
+    let content = Content::Node(name, RawUpdate::Frame(Box::new(frame)));
+    Some(RecordedLine { at, is_checkpoint, content })
+}
+
+/// Splits such a line into its time, whether it is of a checkpoint, the node and the body.
+fn split_body(text: &[u8]) -> Option<(Timestamp, bool, NodeName, &[u8])> {
     let (at, rest) = split_time(text)?;
     let (is_checkpoint, rest) = match rest.strip_prefix(b",\"checkpoint\":true") {
         Some(rest) => (true, rest),
@@ -271,10 +293,7 @@ fn parse_body(text: &[u8]) -> Option<RecordedLine> {
     let (name, rest) = rest.split_at_checked(memchr(b'"', rest)?)?;
     let name = node_name(std::str::from_utf8(name).ok()?)?;
     let body = rest.strip_prefix(b"\",\"body\":")?.trim_ascii_end().strip_suffix(b"}")?;
-    // Only if the body is exactly one value, the line has this form.
-    let frame = Frame::parse(Bytes::copy_from_slice(body.trim_ascii())).ok()?;
-    let content = Content::Node(name, RawUpdate::Frame(Box::new(frame)));
-    Some(RecordedLine { at, is_checkpoint, content })
+    Some((at, is_checkpoint, name, body.trim_ascii()))
 }
 
 /// Splits a line after its time.

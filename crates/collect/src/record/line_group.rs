@@ -1,7 +1,10 @@
 //! The lines that are compressed together.
 
+use std::collections::VecDeque;
+
 use crate::record::line;
 use crate::record::value::is_pause;
+use crate::wire::Frame;
 use gtop_local::time::Timestamp;
 use gtop_model::Mark;
 
@@ -17,6 +20,8 @@ pub(super) struct LineGroup {
     /// The times within it in which the recorder stood still, as while its machine slept.
     pub(super) pauses: Vec<(Timestamp, Timestamp)>,
     pub(super) marks: Vec<Mark>,
+    /// Frames of its lines, in their order, so that sums do not decode them again; those of a large group are not all there.
+    pub(super) frames: VecDeque<Frame>,
 }
 
 impl LineGroup {

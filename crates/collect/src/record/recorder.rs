@@ -26,7 +26,7 @@ use gtop_model::{
 };
 
 /// A group closes after this time, or with this many bytes of lines.
-const GROUP_SPAN: Duration = Duration::from_secs(2);
+pub(super) const GROUP_SPAN: Duration = Duration::from_secs(2);
 const GROUP_BYTES: usize = 4 << 20;
 /// Maximum bytes of lines that wait while the file cannot be written; further ones are lost, which is recorded.
 const MAX_WAITING_BYTES: usize = 32 << 20;
@@ -370,9 +370,10 @@ impl NodeRecorder {
         let mut text = Vec::new();
         let mut lines = NodeLines { out: &mut text, node: &self.name, at, is_checkpoint: false };
         let every = self.shared.every;
+        let mut recorded = None;
         match raw {
             RawUpdate::Session(update) => state.on_session(update, every, &mut lines),
-            RawUpdate::Frame(frame) => state.record_frame(frame, every, &mut lines),
+            RawUpdate::Frame(frame) => recorded = state.record_frame(frame, every, &mut lines),
             RawUpdate::Scrape(page) => state.record_scrape(page, every, &mut lines),
         }
         // The node stays locked until its line is in the group, which keeps its lines in order.
@@ -383,6 +384,9 @@ impl NodeRecorder {
         }
         if !text.is_empty() {
             lines.group.add(at, |group| group.append(&mut text));
+        }
+        if lines.group.text.len() <= GROUP_BYTES {
+            lines.group.frames.extend(recorded);
         }
         if lines.group.text.len() >= GROUP_BYTES {
             self.shared.is_due.notify_all();
@@ -413,26 +417,34 @@ impl NodeState {
         }
     }
 
-    /// Writes the line of a frame, if its sample is due, and keeps what a checkpoint needs of it.
-    fn record_frame(&mut self, frame: Box<Frame>, every: Duration, lines: &mut NodeLines<'_>) {
-        if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
-            self.thin(sample.clone(), every, lines);
+    /// Writes the line of a frame, if its sample is due, keeps what a checkpoint needs of it, and returns what was written.
+    fn record_frame(
+        &mut self,
+        frame: Box<Frame>,
+        every: Duration,
+        lines: &mut NodeLines<'_>,
+    ) -> Option<Frame> {
+        let recorded = if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
+            self.thin(sample.clone(), lines.at, every)
         } else {
-            lines.write_body(&frame.text);
+            Some(Frame::clone(&frame))
+        };
+        if let Some(recorded) = &recorded {
+            lines.write_body(&recorded.text);
         }
         self.on_frame(lines.at, frame);
+        recorded
     }
 
-    /// Writes a sample of all that came since the last one that was written, if it is due.
-    fn thin(&mut self, sample: body::Sample, every: Duration, lines: &mut NodeLines<'_>) {
+    /// Returns a sample of all that came since the last one that was written, if it is due.
+    fn thin(&mut self, sample: body::Sample, at: Timestamp, every: Duration) -> Option<Frame> {
         self.unwritten.add(sample);
-        if !self.is_due(lines.at, every) {
-            return;
+        if !self.is_due(at, every) {
+            return None;
         }
-        self.written_at = Some(lines.at);
-        if let Some(sample) = std::mem::take(&mut self.unwritten).into_sample() {
-            lines.write_body(&encode_text(&Body::Sample(sample)));
-        }
+        self.written_at = Some(at);
+        let body = Body::Sample(std::mem::take(&mut self.unwritten).into_sample()?);
+        Some(Frame { text: encode_text(&body).into(), body })
     }
 
     /// Returns true unless a sample was written less than this time ago. They come at intervals that are not exact.

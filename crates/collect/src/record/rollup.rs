@@ -3,13 +3,13 @@
 //! As in reports, values hold from one sample of a device to the next, at most until they are stale, and not beyond the loss
 //! of the connection or a time in which the recorder stood still.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::record::line::{self, Content, RecordedLine};
 use crate::record::value::is_pause;
-use crate::wire::{Decoder, Delivery};
+use crate::wire::{Decoder, Delivery, Frame};
 use gtop_fleet::usage::{DeviceUsage, DeviceValues};
 use gtop_fleet::{Certainty, Holder, HoldingsKeeper, LastState, Node, NodeBuilder};
 use gtop_local::time::Timestamp;
@@ -47,8 +47,10 @@ pub(crate) struct RollupBuilder {
 struct HeldDevice {
     uuid: Arc<str>,
     sampled_at: Timestamp,
-    /// What was added up to now, and how long the values hold at most; `None` if they do not hold any more.
+    /// Since when the values hold, and how long at most; `None` if they do not hold any more.
     held: Option<(Timestamp, Timestamp)>,
+    /// What was added up to now: a clock that is set back does not count a time twice.
+    counted_to: Timestamp,
     values: DeviceValues,
     holders: Arc<[(Holder, bool)]>,
 }
@@ -73,25 +75,27 @@ impl RollupBuilder {
         let mut devices = Vec::with_capacity(before.len());
         for (position, device) in node.units() {
             let known = before.iter().position(|known| known.uuid == device.uuid);
-            let known = known.map(|known| before.remove(known));
+            let mut known = known.map(|known| before.remove(known));
             let source = node.device_sources.get(position).and_then(|source| node.source(source));
             let sampled = source.and_then(|state| Some((state.taken_at?, state.interval)));
             let Some((sampled_at, interval)) = sampled else {
                 devices.extend(known);
                 continue;
             };
-            if let Some(mut known) = known {
-                if known.sampled_at == sampled_at {
-                    devices.push(known);
+            if let Some(before) = &mut known {
+                if before.sampled_at == sampled_at {
+                    devices.extend(known);
                     continue;
                 }
-                self.sums.close(&node.name, &mut known, sampled_at);
+                self.sums.close(&node.name, before, sampled_at);
             }
             let until = sampled_at.plus(stale_after(interval));
+            let counted_to = known.map_or(self.from, |known| known.counted_to);
             devices.push(HeldDevice {
                 uuid: Arc::clone(&device.uuid),
                 sampled_at,
-                held: Some((sampled_at.max(self.from), until)),
+                held: Some((sampled_at.max(counted_to), until)),
+                counted_to,
                 values: DeviceValues::of(&node, position, device),
                 holders: holders_of(&node, &device.uuid),
             });
@@ -134,6 +138,7 @@ impl RollupBuilder {
             for device in devices {
                 let held = device.held;
                 self.sums.close(name, device, to);
+                device.counted_to = device.counted_to.max(to);
                 device.held = held.map(|(from, until)| (from.max(to), until));
             }
         }
@@ -156,6 +161,7 @@ impl Rollup {
         if to <= from {
             return;
         }
+        device.counted_to = to;
         let is_free = device.values.state == LastState::Free;
         let key = RollupKey {
             node: node.clone(),
@@ -187,9 +193,10 @@ pub(super) struct LineRollup {
 }
 
 impl LineRollup {
-    /// Takes lines; those of checkpoints repeat what is known.
-    pub(super) fn add(&mut self, lines: &[u8]) {
-        for line in lines.split(|byte| *byte == b'\n').filter_map(line::parse) {
+    /// Takes lines, of which some frames are decoded already; those of checkpoints repeat what is known.
+    pub(super) fn add(&mut self, lines: &[u8], mut frames: VecDeque<Frame>) {
+        for text in lines.split(|byte| *byte == b'\n') {
+            let Some(line) = line::parse_with(text, &mut frames) else { continue };
             if !line.is_checkpoint {
                 let at = line.at;
                 self.add_line(line);

@@ -223,9 +223,9 @@ impl Writer {
     }
 
     /// Compresses and writes a group, after those that wait. On an error they still wait.
-    pub(super) fn write(&mut self, group: LineGroup) -> Result<(), io::Error> {
+    pub(super) fn write(&mut self, mut group: LineGroup) -> Result<(), io::Error> {
         if !group.text.is_empty() {
-            self.rollup.add(&group.text);
+            self.rollup.add(&group.text, std::mem::take(&mut group.frames));
             self.waiting.push_back(compress(group)?);
         }
         while let Some(group) = self.waiting.pop_front() {
@@ -439,7 +439,7 @@ fn micros((from, to): (Timestamp, Timestamp)) -> (i64, i64) {
 }
 
 fn compress(group: LineGroup) -> io::Result<Waiting> {
-    let LineGroup { text, span, pauses, marks } = group;
+    let LineGroup { text, span, pauses, marks, frames: _ } = group;
     let frame = layout::encode_journal_group(&text)?;
     Ok(Waiting { frame, lines: size(text.len()), span, pauses, marks })
 }
