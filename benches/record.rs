@@ -187,6 +187,14 @@ fn open(path: &Path) {
         "with the history of 5 minutes: {:.0} ms",
         before.elapsed().as_secs_f64() * 1e3
     ));
+    let before = cpu_time();
+    let sums = recordings.rollup(first, last);
+    print(&format!(
+        "{} sums of all: {:.0} ms of CPU; {} KiB of memory",
+        sums.0.len(),
+        cpu_time().saturating_sub(before).as_secs_f64() * 1e3,
+        anonymous_memory(),
+    ));
 }
 
 /// Returns the processor time of this process, all threads.
