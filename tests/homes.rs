@@ -79,7 +79,7 @@ impl Home {
         let unshare: &[&str] = if rustix::process::geteuid().is_root() {
             &["--mount"]
         } else {
-            &["--user", "--map-root-user", "--mount"]
+            &["--map-current-user", "--keep-caps", "--mount"]
         };
         let unshared = self.command("unshare").args(unshare).arg("true").output().await;
         if !unshared.is_ok_and(|output| output.status.success()) {

@@ -12,6 +12,7 @@ use gtop_collect::source::replay::Recordings;
 use gtop_local::time::Clock;
 
 use super::HISTORY;
+use super::faults::{can_mount, unshare_mounts};
 
 fn gtop() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
@@ -210,8 +211,11 @@ fn a_full_disk_stops_nothing_and_recording_goes_on_when_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let full = folder.path().join("full");
     fs::create_dir(&full).unwrap();
-    let status = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script])
+    if !can_mount(unshare_mounts().args(["--pid", "--fork", "true"])) {
+        return;
+    }
+    let status = unshare_mounts()
+        .args(["--pid", "--fork", "--kill-child", "sh", "-c", script])
         .arg(env!("CARGO_BIN_EXE_gtop"))
         .arg(&full)
         .status()
