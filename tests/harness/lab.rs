@@ -44,13 +44,19 @@ impl Sshd {
 
     /// Kills all its sessions, not the server.
     pub(crate) fn kill_sessions(&self) {
-        let pid = self.child.id().unwrap();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        for child in children.split_whitespace() {
-            let pid = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
-            // It may have ended meanwhile.
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-        }
+        kill_children(self.child.id().unwrap());
+    }
+}
+
+/// Kills the children of a process with theirs: a session of an sshd that does not run as root has several processes.
+fn kill_children(pid: u32) {
+    // It may have ended meanwhile, as may its children.
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    for child in fs::read_to_string(path).unwrap_or_default().split_whitespace() {
+        let child: u32 = child.parse().unwrap();
+        kill_children(child);
+        let pid = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
     }
 }
 
