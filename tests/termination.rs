@@ -215,7 +215,7 @@ fn terminal(line: &str, output: Stdio) -> Option<Child> {
 fn recording(folder: &Folder, gtop: &str) -> String {
     let folder = folder.0.path().display();
     format!(
-        "stty rows 100 cols 300; cd {folder}; stty -g >before; \
+        "stty rows 100 cols 300; cd {folder}; tty >tty; stty -g >before; \
          sh -c 'echo $$ >pid; exec {gtop}'; echo $? >code; stty -g >after; mv after done"
     )
 }
@@ -271,7 +271,10 @@ fn a_signal_during_a_prompt_restores_the_echo() {
         let line = recording(&folder, &format!("{at_home} {home} $GTOP 127.0.0.1:1"));
         let Some(mut child) = terminal(&line, Stdio::null()) else { return };
         let pid = folder.pids("pid", 1).remove(0);
-        wait_for("a prompt", || modes(&pid)?.contains(" -echo ").then_some(()));
+        // Only root sees the open files of a process in a namespace of users.
+        let tty = fs::read_to_string(folder.path("tty")).unwrap();
+        let tty = Path::new(tty.trim_end());
+        wait_for("a prompt", || modes(tty)?.contains(" -echo ").then_some(()));
         send(pid.parse().unwrap(), signal);
         let after = wait_for("modes", || fs::read_to_string(folder.path("done")).ok());
         assert_eq!(after, fs::read_to_string(folder.path("before")).unwrap());
@@ -282,9 +285,13 @@ fn a_signal_during_a_prompt_restores_the_echo() {
     }
 }
 
-/// Returns the modes of the terminal at the standard input of a process.
-fn modes(pid: &str) -> Option<String> {
-    let terminal = fs::read_link(Path::new("/proc").join(pid).join("fd/0")).ok()?;
+/// Returns the terminal at the standard input of a process.
+fn terminal_of(pid: &str) -> Option<PathBuf> {
+    fs::read_link(Path::new("/proc").join(pid).join("fd/0")).ok()
+}
+
+/// Returns the modes of a terminal.
+fn modes(terminal: &Path) -> Option<String> {
     let output = Command::new("stty").arg("-a").arg("-F").arg(terminal).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -334,7 +341,9 @@ fn stopped_programs_are_ended_with_gtop() {
                 let gtop_pid = folder.pids("pid", 1).remove(0);
                 if exit == "q" {
                     // Raw mode means that it reads keys.
-                    wait_for("raw mode", || modes(&gtop_pid)?.contains("-icanon").then_some(()));
+                    wait_for("raw mode", || {
+                        modes(&terminal_of(&gtop_pid)?)?.contains("-icanon").then_some(())
+                    });
                     child.stdin.as_mut().unwrap().write_all(b"q").unwrap();
                 } else {
                     send(gtop_pid.parse().unwrap(), Signal::TERM);
