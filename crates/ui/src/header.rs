@@ -364,7 +364,7 @@ mod tests {
     use crate::overlays::Overlays;
     use gtop_fleet::query::Filter;
     use gtop_local::time::Timestamp;
-    use gtop_model::NodeName;
+    use gtop_model::{JobList, JobListError, NodeName, SchedulerErrorKind};
 
     fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -395,6 +395,25 @@ mod tests {
             .iter()
             .map(|line| text(line).trim_end().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_scheduler_that_fails_is_told_here_unless_the_view_says_it() {
+        let error = |nodes: Vec<Arc<Node>>, at| {
+            let mut fleet = Fleet::new(nodes.into());
+            let error = Some(JobListError {
+                message: "squeue failed".into(),
+                kind: SchedulerErrorKind::Other,
+                since: Timestamp::default(),
+            });
+            fleet.jobs = Some(JobList { at, error, ..JobList::default() }.into());
+            job_list_error(&fleet).map(str::to_owned)
+        };
+        let node = || vec![Arc::new(Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO))];
+        let told = Some("squeue failed".to_owned());
+        assert_eq!(error(Vec::new(), None), None);
+        assert_eq!(error(Vec::new(), Some(Timestamp::default())), told);
+        assert_eq!(error(node(), None), told);
     }
 
     #[test]

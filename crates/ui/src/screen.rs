@@ -732,7 +732,11 @@ impl Ui {
                 dialog.scroll(step);
             } else if self.overlays.dialog.is_some() {
                 let arrow = if step == Movement::Up { NamedKey::Up } else { NamedKey::Down };
-                self.press(Key::Named(arrow), now);
+                let effect = self.press(Key::Named(arrow), now);
+                // Output that is not here yet is asked for before the next step.
+                if matches!(effect, LoopEffect::Request(_)) {
+                    return effect;
+                }
             } else if !self.overlays.takes_input() {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }

@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use crate::dialog::dialog_step::DialogStep;
 use crate::input::{Key, NamedKey};
-use crate::widgets::explanation::{Explanation, UnfoldedDetails, WHAT_IS_WRONG};
+use crate::widgets::explanation::{Explanation, UnfoldedDetails};
 use crate::widgets::line::Line;
 use crate::widgets::list::Movement;
 use crate::widgets::scroll::Scroll;
@@ -70,11 +70,10 @@ impl ExplanationDialog {
 
     /// Unfolds what is wrong if the page then still fits on the screen.
     fn unfold_what_is_wrong(&mut self, now: Timestamp, width: u16) {
-        let is_first = self.explanation.details().next() == Some(WHAT_IS_WRONG);
         let mut unfolded = UnfoldedDetails::default();
         unfolded.set(&self.explanation, Some(true));
         let count = self.explanation.drawn(&unfolded, now, width).lines.len();
-        if is_first && count <= self.rows {
+        if self.explanation.has_remarks_folded() && count <= self.rows {
             self.unfolded = unfolded;
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::node_panel::{device_overview, device_table, process_table};
 use crate::render_context::RenderContext;
 use crate::timeline::{time_text as clock_text, zoned};
-use crate::widgets::explanation::{Explanation, Fact, Remark, WHAT_IS_WRONG};
+use crate::widgets::explanation::{Explanation, Fact, Remark};
 use crate::widgets::line::Tone;
 use crate::widgets::number_format::interval;
 use gtop_fleet::advice::{self, Reader};
@@ -119,7 +119,7 @@ pub(crate) fn device(
     let explanation = Explanation::new(title);
     // One note fits on the page with its remedy; the reasons of several are named with the health.
     let explanation = if remarks.len() > 1 {
-        explanation.with_remark_details(WHAT_IS_WRONG, remarks)
+        explanation.with_remark_details("what is wrong, and what to do about it", remarks)
     } else {
         explanation.with_remarks(remarks)
     };

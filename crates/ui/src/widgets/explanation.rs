@@ -57,9 +57,6 @@ enum ExplanationItem {
     Fact(Fact),
 }
 
-/// The heading of several remarks about a device.
-pub(crate) const WHAT_IS_WRONG: &str = "what is wrong, and what to do about it";
-
 /// Which details are unfolded, by their headings, and the one under the cursor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UnfoldedDetails {
@@ -240,7 +237,13 @@ impl Explanation {
     }
 
     /// Returns the headings of the details.
-    pub(crate) fn details(&self) -> impl Iterator<Item = &str> {
+    /// Returns true if the first details are remarks.
+    pub(crate) fn has_remarks_folded(&self) -> bool {
+        let first = self.parts.iter().find(|part| part.is_detail);
+        first.is_some_and(|part| matches!(part.items.first(), Some(ExplanationItem::Remark(_))))
+    }
+
+    fn details(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter(|part| part.is_detail).map(|part| part.heading.as_str())
     }
 
