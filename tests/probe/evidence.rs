@@ -52,10 +52,13 @@ impl Node {
         self.root().join(name)
     }
 
+    /// Writes a file in one step, as a probe that reads meanwhile sees those of /proc.
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
+        let unfinished = path.with_extension("new");
+        fs::write(&unfinished, text).unwrap();
+        fs::rename(&unfinished, &path).unwrap();
         path
     }
 
@@ -63,18 +66,19 @@ impl Node {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Shows a slurmd in /proc, with these arguments.
+    /// Shows a slurmd in /proc, with these arguments. Its start is written last, because a probe takes another start for
+    /// another daemon.
     fn add_daemon(&self, pid: u32, parent: u32, start: u32, arguments: &str) {
         let program = self.path("sbin/slurmd");
         let words = format!("{} {arguments}", program.display());
         let words: Vec<&str> = words.split_whitespace().collect();
         self.write(&format!("proc/{pid}/cmdline"), &(words.join("\0") + "\0"));
-        let fields =
-            format!("{pid} (slurmd) S {parent} 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 {start} 9 9\n");
-        self.write(&format!("proc/{pid}/stat"), &fields);
         self.write(&format!("proc/{pid}/environ"), "PATH=/bin\0");
         let own = fs::metadata(self.root()).unwrap().uid();
         self.set_uids(pid, [own; 4]);
+        let fields =
+            format!("{pid} (slurmd) S {parent} 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 {start} 9 9\n");
+        self.write(&format!("proc/{pid}/stat"), &fields);
     }
 
     /// Sets the uids of a process: real, effective, saved and of files.
