@@ -24,6 +24,7 @@ mod findings;
 mod held_time;
 mod holders;
 mod intervals;
+mod job_listings;
 mod labels;
 mod machines;
 mod node_span;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
-use crate::report::holders::{CachedHolder, CachedHolders, HolderSums, JobFacts};
+use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
@@ -13,7 +13,7 @@ use crate::report::series::PartSeries;
 use gtop_fleet::usage::DeviceValues;
 use gtop_fleet::{EventRecord, LastState, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::{EventKind, JobId, Link, NodeName, Source, SourceFaultKind, stale_after};
+use gtop_model::{EventKind, Link, NodeName, Source, SourceFaultKind, stale_after};
 
 /// Different errors of the devices of a node.
 const MAX_ERRORS: usize = 256;
@@ -99,11 +99,10 @@ impl CollectedNode {
         &mut self,
         scope: &ReportScope,
         (name, holders): (&NodeName, &mut HolderSums),
-        jobs: &BTreeMap<JobId, JobFacts>,
     ) {
         let blind = self.blind_times();
         for device in &mut self.devices {
-            device.add_blind(&blind, scope, (name, holders), jobs);
+            device.add_blind(&blind, scope, (name, holders));
             device.end_unseen(scope, (name, holders));
         }
     }

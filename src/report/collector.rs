@@ -115,8 +115,9 @@ impl UsageCollector {
     fn on_jobs(&mut self, at: Timestamp, jobs: Option<&Arc<JobList>>) {
         self.placing.set_jobs(jobs);
         if let Some(jobs) = jobs {
-            let listed = jobs.with_nodes().map(|job| job.id.clone());
-            self.holders.listed_jobs = Some(listed.collect());
+            let running = jobs.with_nodes().filter(|job| job.state != JobState::Pending);
+            let listed = running.map(|job| job.id.clone());
+            self.holders.listed.update(at, &listed.collect());
         }
         let listed = jobs.iter().flat_map(|list| &list.jobs);
         for job in listed.filter(|job| job.state != JobState::Pending) {
@@ -130,7 +131,6 @@ impl UsageCollector {
                         user: Arc::clone(&job.user),
                         partition: Arc::clone(&job.partition),
                         nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
-                        listed_since: at,
                     },
                 );
             }
@@ -269,9 +269,9 @@ impl UsageCollector {
 
     /// Adds what was not seen before the first values of devices, and after their last ones.
     pub(super) fn add_unseen(&mut self, scope: &ReportScope) {
-        let Self { nodes, holders, jobs, .. } = self;
+        let Self { nodes, holders, .. } = self;
         for (name, node) in nodes {
-            node.add_unseen(scope, (name, holders), jobs);
+            node.add_unseen(scope, (name, holders));
         }
     }
 
@@ -283,7 +283,7 @@ impl UsageCollector {
             .iter()
             .map(|record| self.holders.number(&record.holder, other.shown_id(&record.holder)))
             .collect();
-        let listed_jobs = other.holders.listed_jobs;
+        self.holders.listed.merge(other.holders.listed);
         for (number, more) in numbers.iter().zip(other.holders.records) {
             let Some(record) = self.holders.records.get_mut(*number) else { continue };
             record.is_counted |= more.is_counted;
@@ -301,12 +301,8 @@ impl UsageCollector {
             let Self { nodes, scope, holders, .. } = self;
             nodes.entry(name).or_default().merge(more, &numbers, (scope, holders));
         }
-        self.holders.listed_jobs = listed_jobs.or(self.holders.listed_jobs.take());
         self.known_nodes.extend(other.known_nodes);
-        for (id, more) in other.jobs {
-            let since = self.jobs.get(&id).map_or(more.listed_since, |known| known.listed_since);
-            self.jobs.insert(id, JobFacts { listed_since: since.min(more.listed_since), ..more });
-        }
+        self.jobs.extend(other.jobs);
         self.pending.extend(other.pending);
         for (holder, nodes) in other.elsewhere {
             self.elsewhere.entry(holder).or_default().extend(nodes);

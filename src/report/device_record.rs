@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::report::energy::EnergyMeter;
 use crate::report::held_time::HeldTime;
-use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, JobFacts, NumberedHolder};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
 use gtop_fleet::usage::{DeviceUsage, DeviceValues, TimedMean};
 use gtop_fleet::{Health, HealthReason};
 use gtop_local::time::Timestamp;
-use gtop_model::{JobId, NodeName};
+use gtop_model::NodeName;
 
 /// Different command lines that are kept.
 const MAX_COMMANDS: usize = 2_000;
@@ -106,7 +106,15 @@ impl DeviceRecord {
         self.usage.add_energy(correction.map(|joules| joules * share));
         let unseen = scope.recorded((seen_to, at));
         let place = Some((sums.node, &self.uuid));
-        sums.holders.add_unseen([&before, holder], &unseen, correction, place);
+        let parts = sums.holders.add_unseen([&before, holder], &unseen, correction, place);
+        self.add_parts(&parts, scope);
+    }
+
+    /// Adds times in which it was held unseen, each with the share that counts.
+    fn add_parts(&mut self, parts: &[(TimeIntervals, f64)], scope: &ReportScope) {
+        if scope.filter.is_of_holders() {
+            parts.iter().for_each(|(part, share)| self.held_time.add_unseen(part, *share));
+        }
     }
 
     /// Adds the times before its first values in which they were waited for: to those who held it then, from when their jobs
@@ -116,7 +124,6 @@ impl DeviceRecord {
         blind: &TimeIntervals,
         scope: &ReportScope,
         (node, holders): (&NodeName, &mut HolderSums),
-        jobs: &BTreeMap<JobId, JobFacts>,
     ) {
         let Some((at, holder)) = &self.first_held else { return };
         let before = TimeIntervals::new(vec![(scope.from, *at)]);
@@ -124,12 +131,12 @@ impl DeviceRecord {
         self.present.extend(&blind);
         let listed_since = holder.holders.iter().filter_map(|holder| {
             let job = holders.records.get(holder.number)?.holder.job.as_ref()?;
-            Some(jobs.get(job)?.listed_since)
+            holders.listed.since(job)
         });
         let Some(since) = listed_since.max() else { return };
         let unseen = blind.intersection(&TimeIntervals::new(vec![(since.min(*at), *at)]));
         if scope.filter.is_of_holders() {
-            self.held_time.add_before(&unseen, holders.share(holder));
+            self.held_time.add_unseen(&unseen, holders.share(holder));
         }
         holders.assumed_seconds += unseen.seconds() * holders.share(holder);
         holders.add_unseen([holder, holder], &unseen, None, Some((node, &self.uuid)));
@@ -144,10 +151,12 @@ impl DeviceRecord {
         let Some((until, holder)) = &self.last_held else { return };
         let listed = holders.still_listed(holder);
         let unseen = scope.recorded((*until, scope.to));
-        holders.add_unseen([holder, &listed], &unseen, None, Some((node, &self.uuid)));
+        let place = Some((node, &self.uuid));
+        let parts = holders.add_unseen([holder, &listed], &unseen, None, place);
         if scope.filter.is_of_holders() && holders.share(&listed) > 0.0 {
             self.held_time.end(scope.to);
         }
+        self.add_parts(&parts, scope);
     }
 
     /// Adds what has held until now.
@@ -231,11 +240,12 @@ impl DeviceRecord {
         let correction = self.energy.merge(other.energy, &scope.spans);
         let first = other.first_held.map(|(at, holder)| (at, holder.numbered(numbers)));
         let last = other.last_held.map(|(at, holder)| (at, holder.numbered(numbers)));
+        let mut parts = Vec::new();
         if let (Some((until, before)), Some((from, after))) = (&self.last_held, &first) {
             let share = holders.share(before);
             self.usage.add_energy(correction.map(|joules| joules * share));
             let unseen = scope.recorded((*until, *from));
-            holders.add_unseen([before, after], &unseen, correction, None);
+            parts = holders.add_unseen([before, after], &unseen, correction, None);
         }
         self.first_held = self.first_held.take().or(first);
         self.last_held = last.or(self.last_held.take());
@@ -247,6 +257,7 @@ impl DeviceRecord {
         self.usage += &other.usage;
         self.series.merge(&other.series);
         self.held_time.merge(other.held_time);
+        self.add_parts(&parts, scope);
         for (number, mean) in other.by_holder {
             if let Some(number) = numbers.get(number) {
                 *self.by_holder.entry(*number).or_default() += mean;

@@ -38,8 +38,8 @@ impl HeldTime {
         self.last = Some((to, share));
     }
 
-    /// Adds times before the first sample in which it was held unseen.
-    pub(super) fn add_before(&mut self, unseen: &TimeIntervals, share: f64) {
+    /// Adds times in which it was held unseen, before the first sample or where samples show other holders.
+    pub(super) fn add_unseen(&mut self, unseen: &TimeIntervals, share: f64) {
         if share > 0.0 {
             self.gaps.extend(unseen.as_slice().iter().map(|gap| (*gap, share)));
             self.intervals.extend(unseen);

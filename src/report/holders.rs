@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
+use crate::report::job_listings::JobListings;
 use crate::report::series::StepSeries;
 use gtop_fleet::usage::DeviceUsage;
 use gtop_fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
@@ -23,8 +24,8 @@ pub(super) struct HolderSums {
     pub(super) records: Vec<HolderRecord>,
     /// Seconds before the first values of devices, counted to those who held them then, which is assumed.
     pub(super) assumed_seconds: f64,
-    /// The jobs that the scheduler listed with nodes at last; `None` if it listed none at any time.
-    pub(super) listed_jobs: Option<BTreeSet<JobId>>,
+    /// When the scheduler listed jobs with nodes.
+    pub(super) listed: JobListings,
 }
 
 /// What was collected of a user or a job of theirs.
@@ -56,8 +57,6 @@ pub(super) struct JobFacts {
     pub(super) partition: Arc<str>,
     /// The nodes that it had when it was listed first.
     pub(super) nodes: BTreeSet<NodeName>,
-    /// When it was listed first as running.
-    pub(super) listed_since: Timestamp,
 }
 
 /// A program, as its node, user and job have it.
@@ -149,32 +148,38 @@ impl HolderSums {
 
     /// Adds time in which a device was not seen to those that held it before and after, and the energy that its counter shows
     /// beyond what was seen, in joules. Each has an equal part of the device.
+    ///
+    /// A job that held it only before or after has the part of the time in which the scheduler listed it, and no energy, as
+    /// nothing tells how much of it is its own. Returns these parts, with the share of the device.
     pub(super) fn add_unseen(
         &mut self,
         [before, after]: [&CachedHolder; 2],
         unseen: &TimeIntervals,
         joules: Option<f64>,
         place: Option<(&NodeName, &Arc<str>)>,
-    ) {
-        let (seconds, count) = (unseen.seconds(), before.count());
-        for holder in before.holders.iter() {
-            if after.holders.iter().all(|still| still.number != holder.number) {
+    ) -> Vec<(TimeIntervals, f64)> {
+        let mut parts = Vec::new();
+        let only_after = after.holders.iter().filter(|holder| !before.has(holder));
+        for holder in before.holders.iter().chain(only_after) {
+            let record = self.records.get_mut(holder.number);
+            let Some(record) = record.filter(|record| record.is_counted) else { continue };
+            let is_before = before.has(holder);
+            let count = if is_before { before.count() } else { after.count() };
+            if is_before && after.has(holder) {
+                record.usage.add_energy(joules.map(|joules| joules / count));
+                record.add_unseen(unseen, count, place);
                 continue;
             }
-            let record = self.records.get_mut(holder.number);
-            if let Some(record) = record.filter(|record| record.is_counted) {
-                record.unseen_seconds += seconds / count;
-                record.usage.add_energy(joules.map(|joules| joules / count));
-                if let (Some((from, _)), Some((_, to))) =
-                    (unseen.as_slice().first(), unseen.as_slice().last())
-                {
-                    record.extend_span(*from, *to);
-                    record.nodes.extend(place.map(|(node, _)| node.clone()));
-                    let device = place.map(|(node, uuid)| (node.clone(), Arc::clone(uuid)));
-                    record.devices.extend(device);
-                }
+            let job_and_gap = record.holder.job.as_ref().zip(unseen.bounds());
+            let held =
+                job_and_gap.and_then(|(job, gap)| self.listed.held_part(job, gap, is_before));
+            if let Some(held) = held {
+                let part = unseen.intersection(&TimeIntervals::new(vec![held]));
+                record.add_unseen(&part, count, place);
+                parts.push((part, 1.0 / count));
             }
         }
+        parts
     }
 
     /// Returns those holders of a device whose jobs the scheduler still lists.
@@ -182,7 +187,7 @@ impl HolderSums {
         let holders = device.holders.iter().filter(|holder| {
             let record = self.records.get(holder.number);
             let job = record.and_then(|record| record.holder.job.as_ref());
-            job.zip(self.listed_jobs.as_ref()).is_some_and(|(job, listed)| listed.contains(job))
+            job.is_some_and(|job| self.listed.is_listed(job))
         });
         CachedHolder { holders: holders.copied().collect(), commands: Arc::default() }
     }
@@ -204,6 +209,10 @@ impl CachedHolder {
         Self { holders: holders.collect(), commands: Arc::clone(&self.commands) }
     }
 
+    fn has(&self, holder: &NumberedHolder) -> bool {
+        self.holders.iter().any(|known| known.number == holder.number)
+    }
+
     /// Returns the number of holders, at least 1.
     pub(super) fn count(&self) -> f64 {
         number_of(self.holders.len().max(1))
@@ -215,6 +224,21 @@ fn number_of(count: usize) -> f64 {
 }
 
 impl HolderRecord {
+    /// Adds time in which a device, of which it has one of `count` parts, was not seen.
+    fn add_unseen(
+        &mut self,
+        unseen: &TimeIntervals,
+        count: f64,
+        place: Option<(&NodeName, &Arc<str>)>,
+    ) {
+        self.unseen_seconds += unseen.seconds() / count;
+        if let Some((from, to)) = unseen.bounds() {
+            self.extend_span(from, to);
+            self.nodes.extend(place.map(|(node, _)| node.clone()));
+            self.devices.extend(place.map(|(node, uuid)| (node.clone(), Arc::clone(uuid))));
+        }
+    }
+
     pub(super) fn extend_span(&mut self, from: Timestamp, to: Timestamp) {
         let (first, last) = self.span.unwrap_or((from, to));
         self.span = Some((first.min(from), last.max(to)));

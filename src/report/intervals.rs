@@ -77,6 +77,11 @@ impl TimeIntervals {
         &self.0
     }
 
+    /// Returns the first and the last time; `None` if there are no intervals.
+    pub(super) fn bounds(&self) -> Option<(Timestamp, Timestamp)> {
+        Some((self.0.first()?.0, self.0.last()?.1))
+    }
+
     /// Returns the length of all in seconds.
     pub(super) fn seconds(&self) -> f64 {
         // A sum of nothing would be -0.

@@ -21,7 +21,7 @@ from fleet.scenarios import SCENARIOS
 GENERATE = os.path.join(rig.HERE, "generate")
 HOURS = 2e-6                           # the last digit of hours in a report, twice
 NOISE = {"noisy": 3, "smooth": 0}      # percentage points by which a sample differs from the truth, at most
-MISCOUNTED = ["clock-back", "unseen-end"]      # they have tests of their own
+MISCOUNTED = ["clock-back"]      # it has a test of its own
 SMALL = ["--nodes", "2", "--hours", "0.25"]
 STATES = {"busy_hours": "active", "idle_held_hours": "idle_held", "free_hours": "free", "faulty_hours": "faulty",
           "unseen_hours": "not_seen"}
@@ -110,13 +110,8 @@ class Values(unittest.TestCase):
             self.skipTest("with one processor, a report has one part")
         self.check("neighbours", 5, "smooth", "--hours", "0.5")
 
-    # The jobs lack the time of which the scheduler says that they have the devices, and no sample does.
-    @unittest.expectedFailure
-    def test_a_job_that_ends_unseen(self):
-        self.check("unseen-end", 5, "smooth")
-
     def test_what_one_job_or_user_had(self):
-        for scenario in ["turns", "shared", "mig"]:
+        for scenario in ["turns", "shared", "mig", "unseen-end"]:
             with self.subTest(scenario):
                 found = Found(scenario, 5, "noisy")
                 wrong = []

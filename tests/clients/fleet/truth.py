@@ -114,11 +114,16 @@ class Truth:
             account.allow(*uncertainty(self.fleet, unit))
 
     def add_energy(self, device):
-        recorded = self.recorded(device)
+        recorded, seen = self.recorded(device), self.fleet.seen(device)
         for piece in device.pieces:
-            joules = device.watts(piece.activity) * seconds(common(recorded, [(piece.since, piece.until)]))
+            span, watts = [(piece.since, piece.until)], device.watts(piece.activity)
+            time = seconds(common(recorded, span))
             for account, share in self.shares(device, piece):
-                account.joules += joules * share
+                account.joules += watts * time * share
+            if not all(any(begin <= end <= until for begin, until in seen) for end in span[0]):
+                # Where who has a device changes unseen, its counter does not tell them apart.
+                for account in self.owners(piece):
+                    account.allow(0, watts * (time - seconds(common(seen, span))))
 
     def facts(self):
         """Returns all facts, in an order that does not depend on chance."""
