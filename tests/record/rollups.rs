@@ -11,7 +11,36 @@ use gtop_collect::source::replay::Recordings;
 use gtop_fleet::usage::DeviceUsage;
 use gtop_local::time::Timestamp;
 
-use super::{START, Session, after};
+use super::{START, Session, after, options};
+
+/// A recorder that is killed leaves segments without the sums of their run; the next one goes on.
+#[test]
+fn the_sums_of_a_file_of_two_recorders_are_those_of_its_samples() {
+    let (spec, folder) = (FleetSpec::demo(3, 1), tempfile::tempdir().unwrap());
+    let paths = ["a.gtop", "a.gtop.journal"].map(|name| folder.path().join(name));
+    let mut killed = Session::at(&paths[0], &spec, START, options());
+    killed.run(100);
+    let bytes = paths.clone().map(|path| fs::read(path).unwrap());
+    assert!(!bytes[1].is_empty());
+    drop(killed);
+    for (path, bytes) in paths.iter().zip(bytes) {
+        fs::write(path, bytes).unwrap();
+    }
+    let mut next = Session::at(&paths[0], &spec, after(200), options());
+    next.run(100);
+    drop(next);
+    let recordings = Recordings::open([&*paths[0]]).unwrap();
+    let spans = recordings.spans();
+    let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
+    assert_eq!((spans.len(), super::seconds(end)), (2, 299));
+    for (from, to) in [(start, end), (after(50), end), (start, after(250)), (after(50), after(210))]
+    {
+        let place = format!("{} to {}", super::seconds(from), super::seconds(to));
+        let found = recordings.rollup(from, to);
+        assert!(found.0.len() > 10, "{place}: {}", found.0.len());
+        assert_equal(&found, &recordings.rollup_of_samples(from, to), &place);
+    }
+}
 
 /// Records a fleet with jobs, of which a node goes down and a job ends.
 fn recorded() -> Session {
@@ -110,18 +139,26 @@ fn where_sums_are_damaged_or_of_other_rules_samples_are_used() {
     drop(recorder);
     let recordings = Recordings::open([path.as_path()]).unwrap();
     let (start, end): (Timestamp, Timestamp) = recordings.spans()[0];
-    let expected = recordings.rollup(start, end);
+    let expected = recordings.rollup_of_samples(start, end);
+    let magic = 0x184D_2A5A_u32.to_le_bytes();
+    let bytes = fs::read(&path).unwrap();
+    let places = bytes.windows(4).zip(0..).filter(|(window, _)| *window == magic);
+    let frames: Vec<usize> = places.map(|(_, at)| at).collect();
     let written = || {
         let recording = Recording::open(&path).unwrap();
         recording.segments().iter().filter_map(|one| recording.rollup(one)).count()
     };
-    let before = written();
-    let mut bytes = fs::read(&path).unwrap();
-    let magic = 0x184D_2A5A_u32.to_le_bytes();
-    let at = bytes.windows(4).position(|window| window == magic).unwrap();
-    bytes[at + 30] ^= 4;
-    fs::write(&path, bytes).unwrap();
-    assert_eq!(written(), before - 1);
-    let recordings = Recordings::open([path.as_path()]).unwrap();
-    assert_equal(&recordings.rollup(start, end), &expected, "damaged");
+    // The last frame has the sums of all segments.
+    assert_eq!(written(), frames.len() - 1);
+    for damaged in [&frames[..1], &frames[frames.len() - 1..], &frames[frames.len() - 2..], &frames]
+    {
+        let mut bytes = bytes.clone();
+        damaged.iter().for_each(|at| bytes[at + 30] ^= 4);
+        fs::write(&path, &bytes).unwrap();
+        let of_segments = damaged.iter().filter(|at| **at != frames[frames.len() - 1]).count();
+        assert_eq!(written(), frames.len() - 1 - of_segments);
+        let recordings = Recordings::open([path.as_path()]).unwrap();
+        let place = format!("{} damaged", damaged.len());
+        assert_equal(&recordings.rollup(start, end), &expected, &place);
+    }
 }

@@ -14,6 +14,8 @@ use zstd::zstd_safe::CParameter;
 
 use crate::record::columns;
 use crate::record::marks::MarkLine;
+use gtop_local::time::Timestamp;
+use gtop_model::Mark;
 
 /// Maximum size of the lines of one group or block.
 pub(super) const MAX_GROUP_BYTES: usize = 64 << 20;
@@ -60,6 +62,26 @@ pub(super) struct Index {
     /// The marks, each with its time.
     #[serde(default)]
     pub(super) events: Vec<(i64, MarkLine)>,
+}
+
+impl Index {
+    /// Describes groups and blocks, their span, and the pauses and marks in it; its place is not known yet.
+    pub(super) fn new<'a>(
+        groups: Vec<(u32, u32)>,
+        (first, last): (Timestamp, Timestamp),
+        pauses: &[(Timestamp, Timestamp)],
+        marks: impl IntoIterator<Item = &'a Mark>,
+    ) -> Self {
+        let marks = marks.into_iter();
+        Self {
+            first: first.as_micros(),
+            last: last.as_micros(),
+            groups,
+            pauses: pauses.iter().map(|(from, to)| (from.as_micros(), to.as_micros())).collect(),
+            events: marks.map(|mark| (mark.at.as_micros(), MarkLine::from(mark))).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A frame of the file.
@@ -146,12 +168,18 @@ pub(super) fn encode_rollup(lines: &[u8]) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(skippable(ROLLUP_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?)))
 }
 
-/// Reads the lines of the sums at `offset`; `None` if there are none.
-pub(super) fn read_rollup(file: &dyn ReadAt, offset: u64) -> Option<Vec<u8>> {
+/// Returns the length of the frame of sums at `offset`; `None` if there is none.
+pub(super) fn rollup_length(file: &dyn ReadAt, offset: u64) -> Option<u64> {
     if read_u32(file, offset)? != ROLLUP_MAGIC {
         return None;
     }
     let length = Some(read_u32(file, offset + 4)?).filter(|length| *length <= MAX_INDEX_BYTES)?;
+    Some(8 + u64::from(length))
+}
+
+/// Reads the lines of the sums at `offset`; `None` if there are none.
+pub(super) fn read_rollup(file: &dyn ReadAt, offset: u64) -> Option<Vec<u8>> {
+    let length = rollup_length(file, offset)? - 8;
     let mut content = vec![0; usize::try_from(length).ok()?];
     file.read_exact_at(&mut content, offset + 8).ok()?;
     columns::decode(&decompress(&content).ok()?, MAX_GROUP_BYTES)

@@ -250,6 +250,25 @@ impl Recording {
         all
     }
 
+    /// Returns the index of the last segment if its recorder has not written it, and nothing of the segment is missing in the file;
+    /// without the groups of the journal.
+    pub(super) fn missing_index(&self) -> Option<Index> {
+        let (segment, earlier) = self.segments.split_last()?;
+        let groups = self.groups.get(segment.first_group..self.groups_in_file)?;
+        let mut end = groups.first()?.offset;
+        let is_whole = groups.iter().all(|group| {
+            let begin = std::mem::replace(&mut end, group.offset + u64::from(group.length));
+            group.storage == Storage::File && group.offset == begin
+        });
+        if segment.rollup_at.is_some() || !is_whole || end != self.end {
+            return None;
+        }
+        let sizes = groups.iter().map(|group| (group.length, group.lines)).collect();
+        let before = earlier.last().map(|segment| segment.last);
+        let marks = self.marks.iter().filter(|mark| before.is_none_or(|end| mark.at > end));
+        Some(Index::new(sizes, (segment.first, segment.last), &segment.pauses, marks))
+    }
+
     /// Returns the indexes, the last one first, as far as their chain is whole.
     fn indexes(&self, length: u64) -> Vec<(Index, u64)> {
         let mut found = Vec::new();
@@ -429,6 +448,25 @@ impl Recording {
     /// uses.
     pub fn rollup(&self, segment: &Segment) -> Option<((Timestamp, Timestamp), Rollup)> {
         rollup_lines::read(&layout::read_rollup(&self.file, segment.rollup_at?)?)
+    }
+
+    /// Returns true if sums of a run of segments, which ends with this one, follow those of the segment.
+    pub(crate) fn ends_run(&self, segment: &Segment) -> bool {
+        self.run_at(segment).is_some()
+    }
+
+    /// Returns the sums of the run of segments that ends with this one, as [`Self::rollup`] does.
+    pub(crate) fn rollup_of_run(
+        &self,
+        segment: &Segment,
+    ) -> Option<((Timestamp, Timestamp), Rollup)> {
+        rollup_lines::read(&layout::read_rollup(&self.file, self.run_at(segment)?)?)
+    }
+
+    fn run_at(&self, segment: &Segment) -> Option<u64> {
+        let own = segment.rollup_at?;
+        let at = own + layout::rollup_length(&self.file, own)?;
+        layout::rollup_length(&self.file, at).map(|_| at)
     }
 
     /// Returns the marks, in the order of the file.

@@ -15,6 +15,9 @@ use gtop_fleet::{Certainty, Holder, HoldingsKeeper, LastState, Node, NodeBuilder
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, NodeName, stale_after};
 
+/// Segments of a run, which is half an hour.
+const RUN_SEGMENTS: u32 = 64;
+
 /// What sums are of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollupKey {
@@ -180,6 +183,34 @@ fn holders_of(node: &Node, uuid: &str) -> Arc<[(Holder, bool)]> {
         *holders.entry(claim.holder.clone()).or_default() |= is_certain;
     }
     holders.into_iter().collect()
+}
+
+/// The sums of segments that follow each other, so that those of a day need not be read one by one.
+#[derive(Debug, Default)]
+pub(super) struct RunRollup {
+    span: Option<(Timestamp, Timestamp)>,
+    segments: u32,
+    sums: Rollup,
+}
+
+impl RunRollup {
+    /// Adds the sums of the next segment, and returns those of the run if it is long enough.
+    pub(super) fn add(
+        &mut self,
+        (from, to): (Timestamp, Timestamp),
+        sums: Rollup,
+    ) -> Option<((Timestamp, Timestamp), Rollup)> {
+        self.span = Some((self.span.map_or(from, |(first, _)| first), to));
+        self.segments += 1;
+        self.sums.add(sums);
+        if self.segments < RUN_SEGMENTS { None } else { self.take() }
+    }
+
+    /// Ends the run, and returns its sums; `None` for a single segment.
+    pub(super) fn take(&mut self) -> Option<((Timestamp, Timestamp), Rollup)> {
+        let Self { span, segments, sums } = std::mem::take(self);
+        span.filter(|_| segments > 1).map(|span| (span, sums))
+    }
 }
 
 /// Adds up the lines that a recorder writes.

@@ -186,3 +186,31 @@ impl HolderLine {
         (Holder { user, job }, self.is_certain)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gtop_model::NodeName;
+
+    #[test]
+    fn sums_of_other_rules_are_not_used() {
+        let key = RollupKey {
+            node: NodeName::new("n1").unwrap(),
+            device: Arc::from("GPU-1"),
+            state: LastState::Free,
+            holders: Arc::default(),
+        };
+        let rollup = Rollup([(key, DeviceUsage::default())].into());
+        let span = (Timestamp::from_micros(1_000_000), Timestamp::from_micros(2_000_000));
+        let lines = String::from_utf8(write(span, &rollup)).unwrap();
+        assert_eq!(
+            read(lines.as_bytes()).map(|(span, sums)| (span, sums.0.len())),
+            Some((span, 1))
+        );
+        for rules in [0, 2, 1_000] {
+            let other = lines.replace("\"rules\":1", &format!("\"rules\":{rules}"));
+            assert_ne!(other, lines);
+            assert!(read(other.as_bytes()).is_none());
+        }
+    }
+}

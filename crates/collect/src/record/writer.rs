@@ -17,10 +17,9 @@ use crate::record::journal::{self, Journal};
 use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
 use crate::record::line_group::LineGroup;
-use crate::record::marks::MarkLine;
 use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError};
-use crate::record::rollup::LineRollup;
+use crate::record::rollup::{LineRollup, Rollup, RunRollup};
 use crate::record::rollup_lines;
 use crate::record::value::is_pause;
 use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
@@ -93,9 +92,10 @@ pub(super) struct Writer {
     limits: Limits,
     file: AppendFile,
     journal: Journal,
-    /// The segment that is being written, and its sums.
+    /// The segment that is being written, its sums, and those of the segments before.
     segment: OpenSegment,
     rollup: LineRollup,
+    run: RunRollup,
     last_index: Option<u64>,
     /// When this part begins.
     part_from: Option<Timestamp>,
@@ -165,6 +165,7 @@ impl Writer {
             journal,
             segment: OpenSegment::default(),
             rollup: LineRollup::default(),
+            run: RunRollup::default(),
             last_index: None,
             part_from,
             part_fault: None,
@@ -184,14 +185,32 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Cuts off an incomplete end, and writes the lines of the journal as a block.
+    /// Cuts off an incomplete end, writes the lines of the journal as a block, and the index that is missing. There are no
+    /// sums of that segment.
     fn recover(&mut self, known: &Recording) -> io::Result<()> {
         if known.end < self.file.length() {
             self.file.truncate(known.end)?;
         }
         self.last_index = known.last_index;
+        let mut index = known.missing_index();
         let lines = known.journal_lines();
-        if lines.is_empty() { Ok(()) } else { self.file.append(&layout::encode_block(&lines)?) }
+        if !lines.is_empty() {
+            let block = layout::encode_block(&lines)?;
+            self.file.append(&block)?;
+            if let Some(index) = &mut index {
+                index.groups.push((size(block.len()), size(lines.len())));
+            }
+        }
+        index.map_or(Ok(()), |index| self.append_index(index))
+    }
+
+    /// Appends the index of the segment that ends here.
+    fn append_index(&mut self, index: Index) -> io::Result<()> {
+        let offset = self.file.length();
+        let index = Index { offset, previous: self.last_index, ..index };
+        self.file.append(&layout::encode_index(&index)?)?;
+        self.last_index = Some(offset);
+        Ok(())
     }
 
     /// Returns true once after something is missing in the file, so that only a checkpoint leads on.
@@ -309,32 +328,29 @@ impl Writer {
     pub(super) fn end_segment(&mut self) -> io::Result<()> {
         let Some((first, last)) = self.segment.span else { return Ok(()) };
         self.end_block()?;
-        let offset = self.file.length();
-        let events = self.segment.marks.iter();
-        let index = Index {
-            offset,
-            previous: self.last_index,
-            first: first.as_micros(),
-            last: last.as_micros(),
-            groups: self.segment.groups.clone(),
-            marks: Vec::new(),
-            pauses: self.segment.pauses.iter().map(|pause| micros(*pause)).collect(),
-            events: events.map(|mark| (mark.at.as_micros(), MarkLine::from(mark))).collect(),
-        };
-        let frame = layout::encode_index(&index)?;
-        self.file.append(&frame)?;
-        self.last_index = Some(offset);
+        let OpenSegment { groups, pauses, marks, .. } = &self.segment;
+        self.append_index(Index::new(groups.clone(), (first, last), pauses, marks))?;
         self.segment = OpenSegment::default();
         let (from, rollup) = self.rollup.take(first, last);
-        match layout::encode_rollup(&rollup_lines::write((from, last), &rollup))? {
-            Some(rollup) => self.file.append(&rollup),
-            None => Ok(()),
-        }
+        self.append_rollup((from, last), &rollup)?;
+        let run = self.run.add((from, last), rollup);
+        run.map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+    }
+
+    /// Ends a file with the sums of its last segments.
+    fn end_file(&mut self) -> io::Result<()> {
+        self.end_segment()?;
+        self.run.take().map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+    }
+
+    fn append_rollup(&mut self, span: (Timestamp, Timestamp), rollup: &Rollup) -> io::Result<()> {
+        let rollup = layout::encode_rollup(&rollup_lines::write(span, rollup))?;
+        rollup.map_or(Ok(()), |rollup| self.file.append(&rollup))
     }
 
     /// Ends the recording: nothing is left in the journal.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.end_segment()?;
+        self.end_file()?;
         self.journal.remove()
     }
 
@@ -352,7 +368,7 @@ impl Writer {
 
     /// Renames the file to a part, starts a new one, and removes the oldest parts. Without it the file grows on.
     pub(super) fn start_part(&mut self, now: Timestamp) -> io::Result<()> {
-        self.end_segment()?;
+        self.end_file()?;
         if let Err(error) = self.exchange_file(now) {
             let path = self.path.display();
             let text = format!("{path} keeps growing: a new part cannot be started: {error}");
@@ -432,10 +448,6 @@ impl OpenSegment {
 
 fn size(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-fn micros((from, to): (Timestamp, Timestamp)) -> (i64, i64) {
-    (from.as_micros(), to.as_micros())
 }
 
 fn compress(group: LineGroup) -> io::Result<Waiting> {
@@ -558,13 +570,17 @@ mod tests {
             Self { file: fs::read(path).unwrap(), journal: journal::read(path).unwrap_or_default() }
         }
 
+        fn write(&self, folder: &Path) -> PathBuf {
+            let path = folder.join("a.gtop");
+            storage::write(&path, &self.file, NEW_FILE).unwrap();
+            storage::write(&folder.join("a.gtop.journal"), &self.journal, NEW_FILE).unwrap();
+            path
+        }
+
         /// Returns the lines that a reader finds, and those that are there once a recorder has begun and ended.
         fn lines(&self) -> [String; 2] {
             let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("a.gtop");
-            storage::write(&path, &self.file, NEW_FILE).unwrap();
-            let journal = folder.path().join("a.gtop.journal");
-            storage::write(&journal, &self.journal, NEW_FILE).unwrap();
+            let path = self.write(folder.path());
             let read = || String::from_utf8(Recording::open(&path).unwrap().lines()).unwrap();
             let found = read();
             let mut next = Writer::open(&path, Header::default(), LIMITS, at(99)).unwrap();
@@ -622,6 +638,27 @@ mod tests {
         for length in (0..=written.journal.len()).step_by(97) {
             let journal = written.journal[..length].to_vec();
             assert_eq!(Files { journal, ..cut.clone() }.lines(), [&*lines, &*lines], "{length}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_recorder_leaves_has_an_index_once_the_next_one_has_begun() {
+        let ([before, written, cut], lines) = rewritten();
+        for files in [before, written, cut] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = files.write(folder.path());
+            drop(Writer::open(&path, Header::default(), LIMITS, at(99)).unwrap());
+            let known = Recording::open(&path).unwrap();
+            let spans: Vec<_> = known.segments().iter().map(|one| (one.first, one.last)).collect();
+            assert_eq!(spans, [(at(1), at(39).plus(Duration::from_millis(200))), (at(99), at(99))]);
+            // The index of the new run is not written yet.
+            let missing = known.missing_index().unwrap();
+            assert_eq!((missing.first, missing.groups.len()), (at(99).as_micros(), 1));
+            let last = known.last_index.unwrap();
+            let (index, _) =
+                layout::read_index(&fs::File::open(&path).unwrap(), last, u64::MAX).unwrap();
+            let in_index: u32 = index.groups.iter().map(|(_, lines)| lines).sum();
+            assert_eq!(in_index as usize, lines.len());
         }
     }
 

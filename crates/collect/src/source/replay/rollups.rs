@@ -2,24 +2,33 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::record::{Rollup, RollupBuilder};
+use crate::record::{Rollup, RollupBuilder, Segment};
 use crate::source::replay::{FoldedChange, Recordings};
 use gtop_local::time::Timestamp;
 
 impl Recordings {
-    /// Returns the sums of all devices from a time to another. Those of whole segments are read, the rest is added up.
+    /// Returns the sums of all devices from a time to another. Those that are written are read, the rest is added up.
     pub fn rollup(&self, from: Timestamp, to: Timestamp) -> Rollup {
-        let mut sums = Rollup::default();
-        let mut done = from;
-        for (span, rollup) in self.written_rollups() {
-            if span.0 >= done && span.1 <= to {
-                sums.add(self.rollup_of_samples(done, span.0));
-                sums.add(rollup);
-                done = span.1;
+        let mut sums = RollupSoFar { recordings: self, done: from, sums: Rollup::default() };
+        // Where files overlap, nodes would count twice.
+        for file in self.0.iter().filter(|_| self.are_apart()) {
+            for run in file.segments().split_inclusive(|segment| file.ends_run(segment)) {
+                let is_within = |one: &Segment| one.first >= from && one.last <= to;
+                let last = run.last().filter(|_| run.iter().all(is_within));
+                let of_run = last.and_then(|last| file.rollup_of_run(last));
+                let of_run = of_run.filter(|((begin, _), _)| *begin >= sums.done);
+                // A recorder that was killed has left segments without such sums.
+                let is_alone = |segment: &&Segment| {
+                    of_run.as_ref().is_none_or(|((begin, _), _)| segment.last <= *begin)
+                };
+                for segment in run.iter().filter(|one| is_within(one)).filter(is_alone) {
+                    sums.add_written(file.rollup(segment));
+                }
+                sums.add_written(of_run);
             }
         }
-        sums.add(self.rollup_of_samples(done, to));
-        sums
+        sums.add_samples(to);
+        sums.sums
     }
 
     /// Returns the sums from a time to another, added up from samples.
@@ -43,13 +52,35 @@ impl Recordings {
         sums
     }
 
-    /// Returns the sums that recorders have written, in rising order; none if files overlap, whose nodes would count twice.
-    fn written_rollups(&self) -> impl Iterator<Item = ((Timestamp, Timestamp), Rollup)> {
+    /// Returns true if no file begins before the one before it ends.
+    fn are_apart(&self) -> bool {
         let ends = self.0.iter().map(|file| file.segments().iter().map(|one| one.last).max());
         let starts = self.0.iter().map(|file| file.segments().first().map(|one| one.first));
-        let are_apart =
-            ends.zip(starts.skip(1)).all(|(end, start)| start.is_none() || end <= start);
-        let files = self.0.iter().filter(move |_| are_apart);
-        files.flat_map(|file| file.segments().iter().filter_map(|segment| file.rollup(segment)))
+        ends.zip(starts.skip(1)).all(|(end, start)| start.is_none() || end <= start)
+    }
+}
+
+/// The sums up to a time.
+struct RollupSoFar<'a> {
+    recordings: &'a Recordings,
+    done: Timestamp,
+    sums: Rollup,
+}
+
+impl RollupSoFar<'_> {
+    /// Adds sums of a span that follows, and what lies before it.
+    fn add_written(&mut self, written: Option<((Timestamp, Timestamp), Rollup)>) {
+        if let Some(((from, to), rollup)) = written.filter(|((from, _), _)| *from >= self.done) {
+            self.add_samples(from);
+            self.sums.add(rollup);
+            self.done = to;
+        }
+    }
+
+    /// Adds what samples say up to a time.
+    fn add_samples(&mut self, to: Timestamp) {
+        if to > self.done {
+            self.sums.add(self.recordings.rollup_of_samples(self.done, to));
+        }
     }
 }
