@@ -15,7 +15,9 @@ pub use report::{ReportFormat, write_report};
 pub use rntop::{RNTOP_HEADER, RntopLog};
 pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 #[cfg(feature = "record")]
-pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
+pub use samples::{SampleTable, SampleWriter, sample_columns, sample_fields};
+#[cfg(feature = "record")]
+pub use table::{SampleColumn, SampleFormat};
 pub use time_format::{TimeFormat, zoned_text};
 
 mod csv;
@@ -33,4 +35,6 @@ mod rntop;
 mod runs_csv;
 #[cfg(feature = "record")]
 mod samples;
+#[cfg(feature = "record")]
+mod table;
 mod time_format;

@@ -87,6 +87,7 @@ const CRATE_USERS: &[(&[&str], &[&str])] = &[
     (&["toml"], &["config"]),
     (&["saphyr_parser"], &["nodeset"]),
     (&["pco", "zstd"], &["record"]),
+    (&["parquet"], &["export"]),
     (
         &["serde", "serde_json"],
         &[

@@ -479,6 +479,11 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
 }
 
 #[test]
+fn the_page_of_reports_has_the_columns_of_tables() {
+    check_page("reports.md", "columns", &pages::sample_columns_text());
+}
+
+#[test]
 fn the_page_of_recordings_has_every_key_of_bodies() {
     check_page("recordings.md", "body", &body_keys::body_text());
 }

@@ -1,6 +1,6 @@
 //! `gtop export`: writes the samples of recordings as a table.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,9 +26,13 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
     #[error(
-        "Parquet is not built in; write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
+        "Parquet is not built in (feature parquet); write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
     )]
     NoParquet,
+    #[error("Parquet is not text; write it to a file with -w, or to a pipe")]
+    ParquetOnTerminal,
+    #[error("times in Parquet are no texts; leave out --spreadsheet")]
+    ParquetTimes,
     #[error("--fields: {0}")]
     NoField(String),
     #[error("cannot write {0}: {1}")]
@@ -48,6 +52,12 @@ pub(super) fn run(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let format = options.format().ok_or(ExportError::NoParquet)?;
+    if !format.is_text() && options.spreadsheet {
+        return Err(ExportError::ParquetTimes.into());
+    }
+    if !format.is_text() && options.write.is_none() && io::stdout().is_terminal() {
+        return Err(ExportError::ParquetOnTerminal.into());
+    }
     let fields = sample_fields(&options.fields).map_err(ExportError::NoField)?;
     // While it listens, a signal ends the work in order.
     let _signals = StopSignals::new();

@@ -52,16 +52,16 @@ pub(crate) enum TableFormat {
     Ndjson,
     /// Comma-separated values
     Csv,
-    /// Not built in: other programs make it from ndjson
+    /// Apache Parquet, with types
     Parquet,
 }
 
 impl ExportOptions {
-    /// Returns the format; `None` for Parquet.
+    /// Returns the format; `None` if it is not built in.
     pub(crate) fn format(&self) -> Option<SampleFormat> {
         let extension = self.write.as_ref().and_then(|path| path.extension()?.to_str());
         match (self.format, extension) {
-            (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => None,
+            (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => SampleFormat::PARQUET,
             (Some(TableFormat::Ndjson), _) | (None, Some("ndjson" | "jsonl" | "json")) => {
                 Some(SampleFormat::Ndjson)
             }

@@ -15,6 +15,8 @@ struct FieldEntry {
     alias: &'static str,
     /// Its JSON key.
     id: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
     unit: &'static str,
     /// What has it: a device, a host, a process or a job.
     of: &'static str,
@@ -25,8 +27,9 @@ struct FieldEntry {
 
 fn entries() -> Vec<FieldEntry> {
     let keys = DeviceKey::ALL.into_iter().map(|key| {
-        let (alias, id, help) = key.texts();
-        FieldEntry { alias, id, unit: unit_of(id), of: "device", source: "gtop", help }
+        let (alias, id, kind, help) = key.declaration();
+        let (kind, unit) = (kind.name(), unit_of(id));
+        FieldEntry { alias, id, kind, unit, of: "device", source: "gtop", help }
     });
     let device = DEVICE.iter().chain(DEVICE_DETAIL);
     keys.chain(entries_of("device", "driver", device))
@@ -44,19 +47,20 @@ fn entries_of<S: 'static>(
     fields: impl IntoIterator<Item = &'static Field<S>>,
 ) -> impl Iterator<Item = FieldEntry> {
     fields.into_iter().map(move |field| {
-        let Field { alias, id, help, .. } = *field;
-        FieldEntry { alias, id, unit: field.unit(), of, source, help }
+        let Field { alias, id, kind, help, .. } = *field;
+        FieldEntry { alias, id, kind: kind.name(), unit: field.unit(), of, source, help }
     })
 }
 
 /// Writes the fields as a table.
 pub fn write_fields(out: &mut impl Write) -> io::Result<()> {
     let mut text = format!(
-        "{:<13} {:<38} {:<5} {:<8} {:<13} {}\n",
-        "WORD", "ID", "UNIT", "OF", "SOURCE", "DESCRIPTION"
+        "{:<13} {:<38} {:<7} {:<5} {:<8} {:<13} {}\n",
+        "WORD", "ID", "TYPE", "UNIT", "OF", "SOURCE", "DESCRIPTION"
     );
-    for FieldEntry { alias, id, unit, of, source, help } in entries() {
-        writeln!(text, "{alias:<13} {id:<38} {unit:<5} {of:<8} {source:<13} {help}").ok();
+    for FieldEntry { alias, id, kind, unit, of, source, help } in entries() {
+        let columns = format!("{alias:<13} {id:<38} {kind:<7} {unit:<5} {of:<8} {source:<13}");
+        writeln!(text, "{columns} {help}").ok();
     }
     out.write_all(text.as_bytes())
 }

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::export::time_format::TimeFormat;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::metrics::{
-    Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields,
+    Field, HOST, JOB, PROCESS, Usage, Value, ValueKind, current_aliases, device_fields, unit_of,
 };
 use gtop_fleet::query::{DisplaySelection, nearest};
 use gtop_fleet::{DeviceState, Fleet, HealthReason, JobLookup, Node, StateReason};
@@ -20,38 +20,38 @@ table! {
     /// A value of a device that is not a metric.
     pub enum DeviceKey {
         /// When the device was sampled.
-        Time = ("time", "time", "time of the sample, by the local clock"),
+        Time = ("time", "time", ValueKind::Timestamp, "time of the sample, by the local clock"),
         /// Seconds since then.
-        Age = ("age", "age_seconds", "time since the sample"),
+        Age = ("age", "age_seconds", ValueKind::Number, "time since the sample"),
         /// The name of its node.
-        Node = ("node", "node", "node name, as given"),
+        Node = ("node", "node", ValueKind::Text, "node name, as given"),
         /// The driver's index.
-        Index = ("index", "index", "index of the device; of a slice, within its device"),
+        Index = ("index", "index", ValueKind::Integer, "index of the device; of a slice, within its device"),
         /// The UUID.
-        Uuid = ("uuid", "uuid", "UUID of the device"),
+        Uuid = ("uuid", "uuid", ValueKind::Text, "UUID of the device"),
         /// The UUID of the device it is a slice of.
-        Parent = ("parent", "parent", "of a slice: UUID of its device"),
+        Parent = ("parent", "parent", ValueKind::Text, "of a slice: UUID of its device"),
         /// The users of its processes and jobs.
-        User = ("user", "user", "users of its processes and jobs, separated by spaces"),
+        User = ("user", "user", ValueKind::Text, "users of its processes and jobs, separated by spaces"),
         /// The jobs it is allocated to or used by.
-        Job = ("job", "job", "jobs that it is allocated to or used by, separated by spaces"),
+        Job = ("job", "job", ValueKind::Text, "jobs that it is allocated to or used by, separated by spaces"),
         /// How sure it is who has it.
-        Certainty = ("certainty", "certainty", "how sure it is who has it: certain, likely, disputed or unknown"),
+        Certainty = ("certainty", "certainty", ValueKind::Text, "how sure it is who has it: certain, likely, disputed or unknown"),
         /// What it counts as.
-        State = ("state", "state", "what it counts as: busy, idle_held, free, faulty, stale, unavailable or unknown"),
+        State = ("state", "state", ValueKind::Text, "what it counts as: busy, idle_held, free, faulty, stale, unavailable or unknown"),
         /// Why it counts as that.
-        StateReason = ("because", "state_reason", "why it is not free, or not known to be"),
+        StateReason = ("because", "state_reason", ValueKind::Text, "why it is not free, or not known to be"),
         /// How sound it is.
-        Health = ("health", "health", "how sound it is: ok, degraded, faulty or unknown"),
+        Health = ("health", "health", ValueKind::Text, "how sound it is: ok, degraded, faulty or unknown"),
         /// Why it is not sound.
-        HealthReasons = ("why", "health_reasons", "why it is not sound, the worst first, separated by spaces"),
+        HealthReasons = ("why", "health_reasons", ValueKind::Text, "why it is not sound, the worst first, separated by spaces"),
         /// The command lines of its processes.
-        Command = ("command", "command", "command lines of its processes, one per line"),
+        Command = ("command", "command", ValueKind::Text, "command lines of its processes, one per line"),
     }
     /// All keys.
     pub const ALL;
-    /// Returns its name, its id and its description.
-    pub fn texts -> (&'static str, &'static str, &'static str);
+    /// Returns its name, its id, the type of its values and its description.
+    pub fn declaration -> (&'static str, &'static str, ValueKind, &'static str);
 }
 
 /// A value of a device that can be chosen.
@@ -105,7 +105,7 @@ impl OutputField {
     /// Returns the name that chooses it.
     fn name(self) -> &'static str {
         match self {
-            Self::Key(key) => key.texts().0,
+            Self::Key(key) => key.declaration().0,
             Self::Device(field) => field.alias,
             Self::Host(field) => field.alias,
         }
@@ -114,10 +114,33 @@ impl OutputField {
     /// Returns the title of its column in CSV and its key in JSON, which ends in the unit.
     pub fn id(self) -> Cow<'static, str> {
         match self {
-            Self::Key(key) => key.texts().1.into(),
+            Self::Key(key) => key.declaration().1.into(),
             Self::Device(field) => field.id.into(),
             // Some ids are those of a device too.
             Self::Host(field) => format!("host_{}", field.id).into(),
+        }
+    }
+
+    /// Returns the type of its known values.
+    pub const fn kind(self) -> ValueKind {
+        match self {
+            Self::Key(key) => key.declaration().2,
+            Self::Device(field) => field.kind,
+            Self::Host(field) => field.kind,
+        }
+    }
+
+    /// Returns the unit of its values; empty for counts and texts.
+    pub fn unit(self) -> &'static str {
+        unit_of(&self.id())
+    }
+
+    /// Returns its description in one line.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Key(key) => key.declaration().3,
+            Self::Device(field) => field.help,
+            Self::Host(field) => field.help,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Samples of devices over time as a table: a row per value (long) or per device (wide), as CSV or as JSON lines.
+//! Samples of devices over time as a table: a row per value (long) or per device (wide).
 //!
 //! `seconds` is the time for which the values of a row hold, as reports count it: weighted by it, means are exact.
 
@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use serde_json::{Value as Json, json};
 
-use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField, OutputRow};
-use crate::export::time_format::{TimeFormat, zoned_text};
+use crate::export::table::{SampleCell, SampleColumn, SampleFormat, TableWriter};
 use gtop_collect::source::replay::{FoldedChange, FoldedLine};
-use gtop_fleet::metrics::{Value, ValueKind, device_fields, unit_of};
+use gtop_fleet::metrics::{Value, ValueKind, device_fields};
 use gtop_fleet::{Anonymizer, HoldingsKeeper, Node};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, NodeName, Reason, Source, stale_after};
@@ -25,14 +23,17 @@ const MAX_DEVICES: usize = 1 << 20;
 const DEFAULT_FIELDS: [&str; 8] =
     ["util", "mem", "memtotal", "power", "limit", "temp", "user", "job"];
 
-/// How a table is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SampleFormat {
-    /// One JSON object per row.
-    Ndjson,
-    /// CSV (RFC 4180).
-    Csv,
-}
+/// The keys whose texts are names, and of what.
+const NAMES: [(DeviceKey, &str); 3] =
+    [(DeviceKey::User, "user"), (DeviceKey::Job, "job"), (DeviceKey::Parent, "device")];
+/// The time for which the values of a wide row hold.
+const SECONDS: SampleColumn =
+    SampleColumn::required("seconds", ValueKind::Number, "s", "time for which the values hold");
+const FIELD: SampleColumn = SampleColumn::required("field", ValueKind::Text, "", "id of the field");
+const VALUE: SampleColumn =
+    SampleColumn::required("value", ValueKind::Number, "", "value; of a boolean, 1 or 0");
+const UNIT: SampleColumn =
+    SampleColumn::required("unit", ValueKind::Text, "", "unit of the value; empty for counts");
 
 /// What a table has.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub struct SampleTable {
     pub span: (Timestamp, Timestamp),
     /// The recorded times, in rising order and apart: values hold no longer.
     pub recorded: Vec<(Timestamp, Timestamp)>,
-    /// The zone of times that spreadsheets read; `None` for ISO 8601, in UTC.
+    /// The zone of times in a text that spreadsheets read; `None` for ISO 8601, in UTC.
     pub zone: Option<TimeZone>,
     /// Replaces names.
     pub anonymizer: Option<Anonymizer>,
@@ -59,13 +60,11 @@ pub struct SampleTable {
 #[derive(Debug)]
 pub struct SampleWriter<W> {
     table: SampleTable,
-    out: W,
+    writer: TableWriter<W>,
     placing: HoldingsKeeper,
     /// What the devices of each node hold.
     held: BTreeMap<NodeName, BTreeMap<Arc<str>, HeldSample>>,
     devices: usize,
-    /// Rows written.
-    rows: u64,
 }
 
 /// Values that hold until the next sample.
@@ -114,29 +113,35 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
     fields.collect()
 }
 
+/// Returns the columns of a table with these fields.
+pub fn sample_columns(is_wide: bool, fields: &[OutputField]) -> Vec<SampleColumn> {
+    let key = |key| SampleColumn::of(OutputField::Key(key));
+    let required = |column| SampleColumn { is_required: true, ..column };
+    let time = required(key(DeviceKey::Time));
+    let node = required(key(DeviceKey::Node));
+    let device = required(SampleColumn { id: "device".into(), ..key(DeviceKey::Uuid) });
+    if !is_wide {
+        return vec![time, node, device, FIELD, VALUE, UNIT];
+    }
+    let mut columns = vec![time, SECONDS, node, device, key(DeviceKey::Index)];
+    columns.extend(fields.iter().map(|field| SampleColumn::of(*field)));
+    columns
+}
+
 const fn is_number(kind: ValueKind) -> bool {
     matches!(kind, ValueKind::Number | ValueKind::Share | ValueKind::Integer | ValueKind::Flag)
 }
 
 impl<W: Write> SampleWriter<W> {
     /// Begins a table.
-    pub fn new(table: SampleTable, mut out: W) -> io::Result<Self> {
-        if table.format == SampleFormat::Csv {
-            if table.is_wide {
-                let titles = table.fields.iter().map(|field| field.id());
-                let titles = titles.collect::<Vec<_>>().join(",");
-                write!(out, "time,seconds,node,device,index,{titles}\r\n")?;
-            } else {
-                write!(out, "time,node,device,field,value,unit\r\n")?;
-            }
-        }
+    pub fn new(table: SampleTable, out: W) -> io::Result<Self> {
+        let columns = sample_columns(table.is_wide, &table.fields);
         Ok(Self {
+            writer: TableWriter::new(table.format, columns, table.zone.clone(), out)?,
             table,
-            out,
             placing: HoldingsKeeper::default(),
             held: BTreeMap::new(),
             devices: 0,
-            rows: 0,
         })
     }
 
@@ -251,10 +256,6 @@ impl<W: Write> SampleWriter<W> {
         let Some((until, values)) = held.values.take() else { return Ok(()) };
         let Some(taken_at) = held.sampled_at else { return Ok(()) };
         let seconds = at.min(until).min(self.table.span.1).since(taken_at).as_secs_f64();
-        let time = match &self.table.zone {
-            Some(zone) => TimeFormat::Spreadsheet.text(taken_at, zone),
-            None => time_text(taken_at),
-        };
         let (node, uuid) = match &mut self.table.anonymizer {
             Some(anonymizer) => (
                 anonymizer.name("node", node.as_str()).to_string(),
@@ -262,73 +263,64 @@ impl<W: Write> SampleWriter<W> {
             ),
             None => (node.label().to_owned(), Arc::clone(uuid)),
         };
+        let (time, node) = (SampleCell::Time(taken_at), SampleCell::Text(node.into()));
+        let device = SampleCell::Text(uuid);
         let fields = self.table.fields.clone();
-        let values = fields.iter().zip(values);
-        let values: Vec<Json> =
-            values.map(|(field, value)| self.json_value(*field, value)).collect();
+        let cells = fields.iter().zip(values);
+        let cells: Vec<SampleCell> = cells.map(|(field, value)| self.cell(*field, value)).collect();
         if self.table.is_wide {
-            let mut row = vec![
-                ("time".into(), json!(time)),
-                ("seconds".into(), json!(seconds)),
-                ("node".into(), json!(node)),
-                ("device".into(), json!(uuid)),
-                ("index".into(), json!(held.index)),
-            ];
-            row.extend(fields.iter().map(|field| field.id()).zip(values));
-            return self.write_row(&row);
+            let index =
+                held.index.map_or(SampleCell::Unknown, |index| SampleCell::Integer(index.into()));
+            let mut row = vec![time, SampleCell::Number(seconds), node, device, index];
+            row.extend(cells);
+            return self.writer.write_row(&row);
         }
-        for (field, value) in fields.iter().zip(values) {
-            let number = match value {
-                Json::Bool(flag) => json!(u8::from(flag)),
-                Json::Number(_) => value,
-                Json::Null | Json::String(_) | Json::Array(_) | Json::Object(_) => continue,
+        self.write_values(&[time, node, device], &fields, cells)
+    }
+
+    /// Writes a row per number of a device.
+    fn write_values(
+        &mut self,
+        of_device: &[SampleCell; 3],
+        fields: &[OutputField],
+        cells: Vec<SampleCell>,
+    ) -> io::Result<()> {
+        for (field, cell) in fields.iter().zip(cells) {
+            let value = match cell {
+                SampleCell::Flag(flag) => SampleCell::Integer(flag.into()),
+                SampleCell::Number(_) | SampleCell::Integer(_) => cell,
+                SampleCell::Unknown | SampleCell::Time(_) | SampleCell::Text(_) => continue,
             };
-            let id = field.id();
-            self.write_row(&[
-                ("time".into(), json!(time)),
-                ("node".into(), json!(node)),
-                ("device".into(), json!(uuid)),
-                ("field".into(), json!(id)),
-                ("value".into(), number),
-                ("unit".into(), json!(unit_of(&id))),
-            ])?;
+            let [time, node, device] = of_device.clone();
+            let [id, unit] = [&*field.id(), field.unit()].map(|text| SampleCell::Text(text.into()));
+            self.writer.write_row(&[time, node, device, id, value, unit])?;
         }
         Ok(())
     }
 
-    fn json_value(&mut self, field: OutputField, value: Value) -> Json {
+    fn cell(&mut self, field: OutputField, value: Value) -> SampleCell {
         match value {
-            Value::Unknown(_) => Json::Null,
-            Value::Number(number) => json!(shortest(number)),
-            Value::Integer(number) => json!(number),
-            Value::Flag(flag) => json!(flag),
-            Value::Text(text) => match (&mut self.table.anonymizer, field) {
-                (None, _) => json!(text),
-                (Some(anonymizer), OutputField::Key(key)) => {
-                    let kinds = [(DeviceKey::User, "user"), (DeviceKey::Job, "job")];
-                    let kind = kinds.into_iter().find(|(known, _)| *known == key);
-                    let kind = kind.map_or("device", |(_, kind)| kind);
-                    let names = text.split(' ').map(|name| anonymizer.name(kind, name).to_string());
-                    json!(names.collect::<Vec<_>>().join(" "))
-                }
-                (Some(_), _) if field.id() == "name" => json!(text),
-                (Some(_), _) => json!("withheld"),
-            },
+            Value::Unknown(_) => SampleCell::Unknown,
+            Value::Number(number) if !number.is_finite() => SampleCell::Unknown,
+            Value::Number(number) => SampleCell::Number(shortest(number)),
+            Value::Integer(number) => SampleCell::Integer(number),
+            Value::Flag(flag) => SampleCell::Flag(flag),
+            Value::Text(text) => SampleCell::Text(self.shown(field, text)),
         }
     }
 
-    fn write_row(&mut self, cells: &[(std::borrow::Cow<'static, str>, Json)]) -> io::Result<()> {
-        self.rows += 1;
-        match self.table.format {
-            SampleFormat::Csv => {
-                let texts: Vec<String> = cells.iter().map(|(_, value)| csv_cell(value)).collect();
-                write!(self.out, "{}\r\n", texts.join(","))
+    /// Returns a text, or what replaces it.
+    fn shown(&mut self, field: OutputField, text: Arc<str>) -> Arc<str> {
+        let Some(anonymizer) = &mut self.table.anonymizer else { return text };
+        match field {
+            OutputField::Key(key) => {
+                let kind = NAMES.iter().find(|(named, _)| *named == key);
+                let Some((_, kind)) = kind else { return text };
+                let names = text.split(' ').map(|name| anonymizer.name(kind, name).to_string());
+                names.collect::<Vec<_>>().join(" ").into()
             }
-            SampleFormat::Ndjson => {
-                // The order of the columns stays, which a map would not keep.
-                let texts = cells.iter().map(|(name, value)| format!("{}:{value}", json!(name)));
-                writeln!(self.out, "{{{}}}", texts.collect::<Vec<_>>().join(","))
-            }
+            OutputField::Device(field) if field.id == "name" => text,
+            OutputField::Device(_) | OutputField::Host(_) => "withheld".into(),
         }
     }
 
@@ -340,25 +332,11 @@ impl<W: Write> SampleWriter<W> {
                 self.close(&node, &uuid, &mut held, end)?;
             }
         }
-        self.out.flush()?;
-        Ok((self.out, self.rows))
-    }
-}
-
-fn csv_cell(value: &Json) -> String {
-    match value {
-        Json::Null => String::new(),
-        Json::String(text) => text_cell(text),
-        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
+        self.writer.finish()
     }
 }
 
 /// Returns the number with the digits that its 32 bits hold.
 fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
-}
-
-/// Returns a time in ISO 8601, in UTC.
-fn time_text(at: Timestamp) -> String {
-    zoned_text(at, &TimeZone::UTC, "%Y-%m-%dT%H:%M:%S%.6fZ")
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use gtop::internals::export::{SampleColumn, sample_columns, sample_fields};
 use gtop::internals::setting_table::settings;
 use gtop_fleet::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use gtop_fleet::query::aliases;
@@ -43,6 +44,26 @@ pub(crate) fn metrics_text() -> String {
     text
 }
 
+/// Returns the columns of exported tables with the default fields, in Markdown.
+pub(crate) fn sample_columns_text() -> String {
+    let fields = sample_fields(&[]).unwrap();
+    let (wide, long) = (sample_columns(true, &fields), sample_columns(false, &fields));
+    let has = |columns: &[SampleColumn], id: &str| columns.iter().any(|column| column.id == id);
+    let mut text =
+        String::from("\n| column | in tables | type | unit | meaning |\n|---|---|---|---|---|\n");
+    let only_long = long.iter().filter(|column| !has(&wide, &column.id));
+    for SampleColumn { id, kind, unit, help, is_required } in wide.iter().chain(only_long) {
+        let tables = match (has(&wide, id), has(&long, id)) {
+            (true, true) => "all",
+            (true, false) => "wide",
+            _ => "long",
+        };
+        let unknown = if *is_required { "" } else { "; may be unknown" };
+        writeln!(text, "| `{id}` | {tables} | {}{unknown} | {unit} | {help} |", kind.name()).ok();
+    }
+    text + "\n"
+}
+
 /// Returns the tables whose columns can be chosen.
 fn tables() -> impl Iterator<Item = (&'static str, Vec<ColumnSpec>)> {
     settings().filter_map(|setting| {
@@ -63,16 +84,18 @@ fn push_metrics<S: 'static>(
     owner: &str,
     fields: impl Iterator<Item = &'static Field<S>>,
 ) {
-    writeln!(text, "| word | of {owner} | unit | JSON key | column of | sorts | chart |").ok();
-    text.push_str("|---|---|---|---|---|---|---|\n");
-    for Field { alias, help, id, .. } in fields {
+    writeln!(text, "| word | of {owner} | type | unit | JSON key | column of | sorts | chart |")
+        .ok();
+    text.push_str("|---|---|---|---|---|---|---|---|\n");
+    for Field { alias, help, id, kind, .. } in fields {
         let columns = tables().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
         let columns: Vec<_> = columns.map(|(table, _)| table).collect();
         let sorts: Vec<_> = views_sorted_by(alias).collect();
         let chart = if ChartMetric::from_name(alias).is_some() { "yes" } else { "" };
         writeln!(
             text,
-            "| `{alias}` | {help} | {} | `{id}` | {} | {} | {chart} |",
+            "| `{alias}` | {help} | {} | {} | `{id}` | {} | {} | {chart} |",
+            kind.name(),
             unit_of(id),
             columns.join(", "),
             sorts.join(", ")

@@ -264,6 +264,19 @@ pub enum ValueKind {
     Flag,
 }
 
+impl ValueKind {
+    /// Returns its name in lists of fields.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Number | Self::Share => "number",
+            Self::Integer => "integer",
+            Self::Text => "text",
+            Self::Timestamp => "time",
+            Self::Flag => "boolean",
+        }
+    }
+}
+
 /// Suffixes of ids that are units; longer ones first.
 const UNITS: [(&str, &str); 8] = [
     ("_bytes_per_second", "B/s"),
