@@ -2,7 +2,7 @@
 //!
 //! `seconds` is the time for which the values of a row hold, as reports count it: weighted by it, means are exact.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,8 +77,8 @@ struct HeldSample {
     values: Option<(Timestamp, Vec<Value>)>,
 }
 
-/// Returns the fields that words choose; `all` are all numbers of devices, none the default ones. The error names what is
-/// wrong.
+/// Returns the fields that words choose, each once; `all` are all numbers of devices, none the default ones. The error names
+/// what is wrong.
 pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
     if words.is_empty() {
         return Ok(DEFAULT_FIELDS
@@ -110,7 +110,10 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
         | OutputField::Device(_)
         | OutputField::Host(_)) => Ok(field),
     });
-    fields.collect()
+    let mut fields = fields.collect::<Result<Vec<_>, _>>()?;
+    let mut ids = BTreeSet::new();
+    fields.retain(|field| ids.insert(field.id()));
+    Ok(fields)
 }
 
 /// Returns the columns of a table with these fields.
@@ -339,4 +342,24 @@ impl<W: Write> SampleWriter<W> {
 /// Returns the number with the digits that its 32 bits hold.
 fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gtop_fleet::metrics::HOST;
+
+    #[test]
+    fn no_two_columns_have_the_same_name() {
+        let host = HOST.iter().map(OutputField::Host);
+        let fields: Vec<_> = device_fields().map(OutputField::Device).chain(host).collect();
+        for is_wide in [true, false] {
+            let columns = sample_columns(is_wide, &fields);
+            let ids: BTreeSet<_> = columns.iter().map(|column| &column.id).collect();
+            assert_eq!(ids.len(), columns.len());
+        }
+        let words = ["util", "mem", "utilization_percent"].map(str::to_owned);
+        let ids: Vec<_> = sample_fields(&words).unwrap().into_iter().map(OutputField::id).collect();
+        assert_eq!(ids, ["utilization_percent", "memory_used_bytes"]);
+    }
 }

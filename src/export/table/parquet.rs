@@ -1,4 +1,4 @@
-//! Rows as Apache Parquet, in row groups of bounded size: what is kept in memory does not grow with the table.
+//! Rows as Apache Parquet, in row groups of bounded size: of those written, only their places are kept in memory.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -21,8 +21,9 @@ use gtop_fleet::metrics::ValueKind;
 const MAX_ROWS: usize = 120_000;
 /// Bytes that the cells of a row group take in memory.
 const MAX_BYTES: usize = 32 << 20;
-/// A cell without its text takes at most about as many bytes.
-const CELL_BYTES: usize = 48;
+/// Bytes of a cell with a text, without the text, and of another.
+const TEXT_BYTES: usize = 48;
+const VALUE_BYTES: usize = 10;
 
 /// Encodes rows.
 #[derive(Debug)]
@@ -71,8 +72,14 @@ impl ParquetEncoder {
         for (chunk, cell) in self.chunks.iter_mut().zip(row) {
             let is_known = chunk.values.push(cell);
             chunk.levels.push(is_known.into());
-            let text = if let SampleCell::Text(text) = cell { text.len() } else { 0 };
-            self.bytes += CELL_BYTES + text;
+            self.bytes += match cell {
+                SampleCell::Text(text) => TEXT_BYTES + text.len(),
+                SampleCell::Unknown
+                | SampleCell::Time(_)
+                | SampleCell::Number(_)
+                | SampleCell::Integer(_)
+                | SampleCell::Flag(_) => VALUE_BYTES,
+            };
         }
         self.rows += 1;
         if self.rows >= MAX_ROWS || self.bytes >= MAX_BYTES {
@@ -227,6 +234,7 @@ mod tests {
         for row in rows {
             encoder.push(&row, &mut out).unwrap();
             assert!(encoder.rows < MAX_ROWS && encoder.bytes < MAX_BYTES);
+            assert!(encoder.file.inner().is_empty());
         }
         encoder.finish(&mut out).unwrap();
         SerializedFileReader::new(out.into()).unwrap()
