@@ -2,8 +2,8 @@
 
     GTOP=path/to/gtop GTOP_TABLES=path/to/python python3 -m unittest -v test_export
 
-GTOP_TABLES is a Python with duckdb, pandas, polars and pyarrow, from PyPI; without one, or without soffice, the tests that need it are
-skipped.
+GTOP_TABLES is a Python with duckdb, pandas, polars and pyarrow, from PyPI; without one, or without soffice, the tests that need
+it are skipped.
 """
 
 import csv
@@ -359,7 +359,8 @@ class Export(unittest.TestCase):
             self.assertEqual(file.read(), "theirs")
 
     def test_bad_words_name_the_remedy(self):
-        for words, expected in [(["--format", "parquet", "--spreadsheet"], "leave out --spreadsheet"), (["--fields", "utl"], "did you mean util?"),
+        for words, expected in [(["--format", "parquet", "--spreadsheet"], "leave out --spreadsheet"),
+                                (["--fields", "utl"], "did you mean util?"),
                                 (["--fields", "command"], "gtop report --commands"), (["--from", "never"], "not a time"),
                                 (["--from", "2000-01-01", "--to", "2000-01-02"], "the recording covers")]:
             done = self.gtop("export", self.recording, *words)
@@ -392,7 +393,7 @@ class Export(unittest.TestCase):
 
     def test_a_full_disk_leaves_no_file(self):
         folder = rig.folder()
-        script = 'mount -t tmpfs -o size=16k none "$0" && "$1" export "$2" -w "$0/a.$3"; echo $?; ls -A "$0"'
+        script = 'mount -t tmpfs -o size=4k none "$0" && "$1" export "$2" --wide --fields all -w "$0/a.$3"; echo $?; ls -A "$0"'
         for form in ["csv", "parquet"]:
             command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, folder, rig.GTOP, self.recording, form]
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
