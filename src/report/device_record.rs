@@ -113,7 +113,9 @@ impl DeviceRecord {
     /// Adds times in which it was held unseen, each with the share that counts.
     fn add_parts(&mut self, parts: &[(TimeIntervals, f64)], scope: &ReportScope) {
         if scope.filter.is_of_holders() {
-            parts.iter().for_each(|(part, share)| self.held_time.add_unseen(part, *share));
+            for (part, share) in parts {
+                self.held_time.add_unseen(part, *share);
+            }
         }
     }
 

@@ -153,7 +153,9 @@ fn where_sums_are_damaged_or_of_other_rules_samples_are_used() {
     for damaged in [&frames[..1], &frames[frames.len() - 1..], &frames[frames.len() - 2..], &frames]
     {
         let mut bytes = bytes.clone();
-        damaged.iter().for_each(|at| bytes[at + 30] ^= 4);
+        for at in damaged {
+            bytes[at + 30] ^= 4;
+        }
         fs::write(&path, &bytes).unwrap();
         let of_segments = damaged.iter().filter(|at| **at != frames[frames.len() - 1]).count();
         assert_eq!(written(), frames.len() - 1 - of_segments);

@@ -36,6 +36,12 @@ pub fn compress_lines(lines: &[u8]) -> Vec<u8> {
     layout::encode_group(lines).unwrap_or_default()
 }
 
+/// Makes a block of bytes that claim to be lines in columns; for tests.
+#[cfg(feature = "testing")]
+pub fn block_of_columns(columns: &[u8]) -> Vec<u8> {
+    layout::encode_columns(columns).unwrap_or_default()
+}
+
 mod columns;
 mod gone;
 mod jobs;

@@ -1,21 +1,22 @@
-//! Fuzzes recordings: any bytes are a recording or an error. The bytes are a file, or the lines of one.
+//! Fuzzes recordings: any bytes are a recording or an error. The bytes are a file, the lines of one, or lines in columns.
 #![no_main]
 
 use std::time::Duration;
 
-use gtop_collect::record::compress_lines;
+use gtop_collect::record::{block_of_columns, compress_lines};
 use gtop_collect::source::replay::Recordings;
 use libfuzzer_sys::fuzz_target;
 
-const HEADER: &[u8] = b"{\"at\":1790000000.0,\"start\":{\"gtop\":1}}\n";
+const HEADER: &[u8] = b"{\"at\":1790000000.0,\"start\":{\"gtop\":2}}\n";
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
     let header = compress_lines(HEADER);
-    let content = match first % 3 {
+    let content = match first % 4 {
         0 => rest.to_vec(),
         1 => [&header, rest].concat(),
-        _ => [header, compress_lines(rest)].concat(),
+        2 => [header, compress_lines(rest)].concat(),
+        _ => [header, block_of_columns(rest)].concat(),
     };
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("fuzz.gtop");

@@ -142,12 +142,17 @@ pub(super) fn encode_journal_group(lines: &[u8]) -> io::Result<Vec<u8>> {
 /// Writes lines as a block; as a group if they would not come back from it as they are.
 pub(super) fn encode_block(lines: &[u8]) -> io::Result<Vec<u8>> {
     if let Some(columns) = columns::encode(lines) {
-        let block = skippable(BLOCK_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?);
+        let block = encode_columns(&columns)?;
         if decode_lines(&block).is_ok_and(|decoded| decoded == lines) {
             return Ok(block);
         }
     }
     encode_group(lines)
+}
+
+/// Makes a block of lines in columns.
+pub(super) fn encode_columns(columns: &[u8]) -> io::Result<Vec<u8>> {
+    Ok(skippable(BLOCK_MAGIC, &compress(columns, COMPRESSION_LEVEL)?))
 }
 
 /// Returns the lines of a group or a block; an error if it is damaged.
