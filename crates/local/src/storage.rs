@@ -30,6 +30,7 @@ pub use crate::storage::temporary_folder::{TemporaryFolder, remove_temporary_fol
 mod append_file;
 mod line_file;
 mod log_file;
+pub mod private_folder;
 mod private_socket;
 pub mod reservations;
 pub mod socket_folder;

@@ -1,13 +1,12 @@
 //! The folder of the sockets of `gtop login`: only this user can enter it, and it is the same for each gtop of the user.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::process::geteuid;
 
-use crate::storage::user_dirs;
+use crate::storage::{private_folder, user_dirs};
 
 /// The longest path of a folder: a socket in it has a name of 32 characters, to which ssh adds 17 while it creates the
 /// socket, and the address of a socket holds 107.
@@ -19,7 +18,7 @@ pub fn path() -> PathBuf {
     let system = PathBuf::from(format!("/run/user/{uid}"));
     let folders = user_dirs::runtime().into_iter().chain([system]);
     folders
-        .filter(|folder| is_private(folder))
+        .filter(|folder| private_folder::exists(folder))
         .map(|folder| folder.join("gtop"))
         .find(|folder| folder.as_os_str().len() <= MAX_FOLDER_BYTES)
         .unwrap_or_else(|| PathBuf::from(format!("/tmp/gtop-{uid}")))
@@ -27,7 +26,7 @@ pub fn path() -> PathBuf {
 
 /// Returns the folder; `None` if it does not exist, or if another user can enter it.
 pub fn find() -> Option<PathBuf> {
-    Some(path()).filter(|folder| is_private(folder))
+    Some(path()).filter(|folder| private_folder::exists(folder))
 }
 
 /// Returns the folder, and creates it if it is missing.
@@ -37,14 +36,7 @@ pub fn find() -> Option<PathBuf> {
 /// If it cannot be created, or if another user can enter it.
 pub fn create() -> io::Result<PathBuf> {
     let folder = path();
-    match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    if !is_private(&folder) {
-        let why = format!("{} is not a private folder of yours; remove it", folder.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
+    private_folder::create(&folder)?;
     Ok(folder)
 }
 
@@ -56,33 +48,9 @@ pub fn remove_if_empty() {
     }
 }
 
-/// Returns true if this is a folder of the user that nobody else can enter, and no link.
-fn is_private(folder: &Path) -> bool {
-    fs::symlink_metadata(folder).is_ok_and(|found| {
-        let is_of_others = found.mode() & 0o077 != 0;
-        found.is_dir() && found.uid() == geteuid().as_raw() && !is_of_others
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-
     use super::*;
-
-    #[test]
-    fn a_folder_that_others_can_enter_or_a_link_is_not_private() {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("gtop");
-        assert!(!is_private(&folder));
-        DirBuilder::new().mode(0o700).create(&folder).unwrap();
-        assert!(is_private(&folder));
-        let link = parent.path().join("link");
-        symlink(&folder, &link).unwrap();
-        assert!(!is_private(&link));
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o710)).unwrap();
-        assert!(!is_private(&folder));
-    }
 
     #[test]
     fn a_socket_in_the_folder_fits_its_address() {
