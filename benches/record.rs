@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use gtop_collect::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions};
+use gtop_collect::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions, Thinning};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Delivery, RawUpdate};
@@ -89,7 +89,7 @@ impl Session {
         let feed = SimFeed::new(spec, START);
         let options = RecorderOptions {
             header: Header::default(),
-            every: Duration::ZERO,
+            thinning: Thinning::Every(Duration::ZERO),
             limits: Limits { keep: Duration::from_secs(8_640_000), max_bytes: 1 << 40 },
         };
         let recorder = Recorder::start(path, options, clock.clone()).unwrap();

@@ -15,6 +15,7 @@ use gtop_local::storage::WriteError;
 use gtop_ssh as ssh;
 use gtop_ui::{StopReason, StopSignals};
 
+mod automatic_recording;
 mod config_command;
 mod configuration;
 mod doctor;

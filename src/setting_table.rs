@@ -135,6 +135,11 @@ settings! {
         pub deadline: Duration = seconds(0.1, 3600.0)
             .help("Seconds to wait for a complete snapshot with --once or --json, 0.1 to 3600")
             .or("10"),
+        pub record: RecordChoice = choice("WHEN")
+            .label("recording of this screen")
+            .help("Record what the screen watches, to go back in it, and for gtop replay")
+            .page("General")
+            .without_option(),
         pub log: Option<String> = text(check::any, "FILE")
             .help("Write a log to FILE; at 32 MiB it is rotated to FILE.1")
             .global(),
@@ -220,6 +225,37 @@ settings! {
             .short('p')
             .page("Selection"),
     }
+}
+
+/// Whether a screen is recorded without a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordChoice {
+    /// No
+    #[default]
+    Off,
+    /// By one screen at a time
+    Auto,
+}
+
+impl Choice for RecordChoice {
+    const CHOICES: &'static [(ChoiceValue, Self)] = &[
+        (
+            value(
+                "off",
+                "nothing is recorded; auto keeps the last 24 hours within 200 MB in \
+                 ~/.local/state/gtop/recordings, readable by you only",
+            ),
+            Self::Off,
+        ),
+        (
+            value(
+                "auto",
+                "the last 24 hours within 200 MB in ~/.local/state/gtop/recordings, readable by you only; \
+                 one screen per host records what it watches",
+            ),
+            Self::Auto,
+        ),
+    ];
 }
 
 /// The transport setting.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::export::write_json;
-use gtop_collect::record::{Header, Limits, Recorder, RecorderOptions, Recording, compress_lines};
+use gtop_collect::record::{
+    Header, Limits, Recorder, RecorderOptions, Recording, Thinning, compress_lines,
+};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::Pipeline;
 use gtop_collect::source::replay::Recordings;
@@ -18,6 +20,7 @@ use tempfile::TempDir;
 
 use self::sim_feed::SimFeed;
 
+mod automatic;
 mod damage;
 mod faults;
 mod generated;
@@ -38,7 +41,7 @@ pub const NO_LIMITS: Limits = Limits { keep: Duration::from_secs(86_400), max_by
 
 pub fn options() -> RecorderOptions {
     let header = Header { title: "a test".to_owned(), ..Header::default() };
-    RecorderOptions { header, every: Duration::ZERO, limits: NO_LIMITS }
+    RecorderOptions { header, thinning: Thinning::Every(Duration::ZERO), limits: NO_LIMITS }
 }
 
 /// A live fleet that is recorded: simulated nodes, second by second, on a clock that the test moves.

@@ -326,7 +326,7 @@ async fn panic_on_the_screen(how: &str) {
         runs: None,
         source: FleetSource { fleet: reader, clock: Clock::system(), playback: None },
         sources,
-        recorder: None,
+        recorded: tokio::sync::watch::channel(gtop_model::RecordedBy::Nobody).1,
         clock: Clock::system(),
         zone: jiff::tz::TimeZone::UTC,
         title: "a title".to_owned(),

@@ -1,12 +1,12 @@
 //! Runs players for the screen, each on a thread of its own: of files, or back in what is being recorded.
 
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{io, thread};
 
 use tokio::runtime;
 use tokio::sync::mpsc;
 
-use gtop_collect::record::Recorder;
 use gtop_collect::source::replay::{PlaybackHandle, Player, Recordings};
 use gtop_local::time::Timestamp;
 use gtop_model::PlaybackCommand;
@@ -26,8 +26,8 @@ pub(super) fn start(
 }
 
 /// Goes back in the recording of a live screen, and returns to now.
-pub(super) struct Rewind<'a> {
-    pub(super) recorder: &'a Recorder,
+pub(super) struct Rewind {
+    pub(super) path: PathBuf,
     pub(super) live: FleetSource,
     /// Takes the source that the screen shows next.
     pub(super) sources: mpsc::Sender<FleetSource>,
@@ -36,7 +36,7 @@ pub(super) struct Rewind<'a> {
     pub(super) player: Option<mpsc::Sender<PlaybackCommand>>,
 }
 
-impl Rewind<'_> {
+impl Rewind {
     /// Obeys a command; the first one leaves the live screen. An error says why that is not possible.
     pub(super) async fn command(
         &mut self,
@@ -75,12 +75,12 @@ impl Rewind<'_> {
         now: Timestamp,
         is_playing: bool,
     ) -> Result<(FleetSource, mpsc::Sender<PlaybackCommand>), String> {
-        let path = self.recorder.path();
-        let recordings = Recordings::open([path]).map_err(|error| error.to_string())?;
+        let recordings =
+            Recordings::open([self.path.as_path()]).map_err(|error| error.to_string())?;
         if recordings.end().is_none() {
             return Err("nothing is recorded yet".to_owned());
         }
-        let growing = Some(path.to_owned());
+        let growing = Some(self.path.clone());
         let (player, handle) = Player::new(recordings, now, growing, is_playing, self.history_span);
         start(player, handle).map_err(|error| error.to_string())
     }

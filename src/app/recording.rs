@@ -8,7 +8,9 @@ use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::times::local_time;
 use crate::app::{AppError, CommandError, ExitReason};
-use gtop_collect::record::{Header, Limits, RecordError, Recorder, RecorderOptions};
+use gtop_collect::record::{
+    Header, Limits, RecordError, Recorder, RecorderOptions, RecorderSink, Thinning,
+};
 use gtop_local::text::sanitize;
 use gtop_local::time::format_duration;
 use gtop_model::RecorderState;
@@ -19,19 +21,57 @@ const NOTE: &str = "holds command lines and names of users, which can be secret"
 
 impl CommandError for RecordError {}
 
-/// Starts the recorder if the command line requests one.
-pub(super) fn start(env: &Env, title: &str) -> Result<Option<Recorder>, AppError> {
-    let Some(path) = &env.cli.output.record else { return Ok(None) };
-    let keep = &env.cli.output.keep;
-    let options = RecorderOptions {
-        header: header(title),
-        every: keep.every(),
-        limits: Limits { keep: keep.keep(), max_bytes: keep.max_size() },
-    };
-    Ok(Some(Recorder::start(path, options, env.clock.clone())?))
+/// What records the nodes that are watched.
+#[derive(Debug)]
+pub(super) enum SessionRecorder {
+    Nothing,
+    /// A recorder that the command line requests.
+    Requested(Recorder),
+    /// A recorder that the setting `record` starts and ends while the screen runs.
+    Automatic(RecorderSink),
 }
 
-fn header(title: &str) -> Header {
+impl SessionRecorder {
+    /// Starts the recorder if the command line requests one; `title` says what is watched.
+    pub(super) fn start(env: &Env, title: &str) -> Result<Self, AppError> {
+        let keep = &env.cli.output.keep;
+        if let Some(path) = &env.cli.output.record {
+            let options = RecorderOptions {
+                header: header(title),
+                thinning: Thinning::Every(keep.every()),
+                limits: Limits { keep: keep.keep(), max_bytes: keep.max_size() },
+            };
+            let recorder = Recorder::start(path, options, env.clock.clone())?;
+            return Ok(Self::Requested(recorder));
+        }
+        let is_real = env.cli.nodes.demo.is_none();
+        Ok(if is_real && env.output_mode == OutputMode::Screen {
+            Self::Automatic(RecorderSink::idle(env.clock.clone()))
+        } else {
+            Self::Nothing
+        })
+    }
+
+    /// Returns what takes the events of nodes.
+    pub(super) fn sink(&self) -> Option<RecorderSink> {
+        match self {
+            Self::Nothing => None,
+            Self::Requested(recorder) => Some(recorder.sink()),
+            Self::Automatic(sink) => Some(sink.clone()),
+        }
+    }
+
+    /// Returns the recorder that the command line requests.
+    pub(super) fn requested(&self) -> Option<&Recorder> {
+        match self {
+            Self::Requested(recorder) => Some(recorder),
+            Self::Nothing | Self::Automatic(_) => None,
+        }
+    }
+}
+
+/// Returns the first line of a recording.
+pub(super) fn header(title: &str) -> Header {
     let system = rustix::system::uname();
     let arguments = std::env::args_os().skip(1);
     Header {
@@ -47,10 +87,10 @@ fn header(title: &str) -> Header {
 
 /// Reports when recording fails and when it goes on again, until a signal stops it; for ever without a recorder.
 pub(super) async fn report(
-    recorder: Option<&Recorder>,
+    recorder: &SessionRecorder,
     notices: &mpsc::Sender<String>,
 ) -> io::Result<ExitReason> {
-    let Some(recorder) = recorder else { return std::future::pending().await };
+    let Some(recorder) = recorder.requested() else { return std::future::pending().await };
     let mut state = recorder.state();
     let mut signals = StopSignals::new();
     let mut known_fault = None;
@@ -71,11 +111,11 @@ pub(super) async fn report(
 
 /// Closes the recording and, without a screen, says what is in it.
 pub(super) fn finish(
-    recorder: Option<Recorder>,
+    recorder: SessionRecorder,
     output_mode: OutputMode,
     err: &mut impl Write,
 ) -> io::Result<()> {
-    let Some(recorder) = recorder else { return Ok(()) };
+    let SessionRecorder::Requested(recorder) = recorder else { return Ok(()) };
     let state = recorder.state();
     drop(recorder);
     let state = state.borrow().clone();

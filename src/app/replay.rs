@@ -7,12 +7,34 @@ use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
 use crate::app::times::{SpanError, parse_option, span_texts};
-use crate::app::{AppError, ExitReason, playback, screen};
+use crate::app::{AppError, CommandError, ExitReason, automatic_recording, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::setting_table::IntervalSettings;
 use gtop_collect::source::replay::{LostLines, Player, Recordings};
 use gtop_local::time::{Clock, Timestamp};
 use gtop_ui::outside;
+
+/// Why there is nothing to play without a file.
+#[derive(Debug, thiserror::Error)]
+enum ReplayError {
+    #[error("name a recording: HOME is not set, so there is none of the setting record = \"auto\"")]
+    NoHome,
+    #[error(
+        "name a recording: there is no {path}, which gtop writes if record = \"auto\" is set (F2, or \
+         config.toml){others}"
+    )]
+    NotRecorded {
+        path: String,
+        /// Commands that play the recordings of other hosts, a line each.
+        others: String,
+    },
+}
+
+impl CommandError for ReplayError {
+    fn exit_code(&self) -> u8 {
+        2
+    }
+}
 
 /// Plays the files until the user quits, or prints one picture.
 pub(super) fn run(
@@ -21,10 +43,11 @@ pub(super) fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
+    let files = files(&options.files)?;
+    let recordings = Recordings::open(files.iter().map(PathBuf::as_path))?;
     let spans = recordings.spans();
     let (Some((first, _)), Some((_, end))) = (spans.first(), spans.last()) else {
-        return Err(SpanError::nothing_in(&options.files).into());
+        return Err(SpanError::nothing_in(&files).into());
     };
     let at = options.at.as_deref().map(|text| recorded_time(text, *end, &spans)).transpose()?;
     let title = recordings.title();
@@ -41,6 +64,20 @@ pub(super) fn run(
     let (fleet, missing) = recordings.picture_at(at, history_span);
     print_losses(&recordings, &missing, err)?;
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
+}
+
+/// Returns the files to play: those that are named, or the automatic recording.
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, ReplayError> {
+    if !named.is_empty() {
+        return Ok(named.to_vec());
+    }
+    let path = automatic_recording::path().ok_or(ReplayError::NoHome)?;
+    if path.exists() {
+        return Ok(vec![path]);
+    }
+    let others = automatic_recording::all_paths();
+    let others = others.iter().map(|path| format!("\n  gtop replay {}", path.display()));
+    Err(ReplayError::NotRecorded { path: path.display().to_string(), others: others.collect() })
 }
 
 /// Prints what of recordings cannot be played, and what could not be read.

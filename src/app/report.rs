@@ -272,7 +272,7 @@ fn watch(
     env.runtime.block_on(async {
         tokio::select! {
             () = sleep(span) => Ok(ExitReason::Done),
-            reason = recording::report(session.recorder.as_ref(), &notice_sender) => reason,
+            reason = recording::report(&session.recorder, &notice_sender) => reason,
             reason = print_notices(&mut notices, err) => reason,
         }
     })?;

@@ -114,7 +114,7 @@ pub(super) fn run(
                     let screen = screen::run(
                         &env,
                         &monitor,
-                        recorder.as_ref(),
+                        &recorder,
                         title,
                         prompter,
                         Some(on_screen),

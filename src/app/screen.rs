@@ -6,25 +6,27 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::app::ExitReason;
+use crate::app::automatic_recording::{self, AutomaticRecording};
 use crate::app::env::Env;
 use crate::app::host_keys::HostKeys;
 use crate::app::login::{log_in_from_screen, offer_after_start};
 use crate::app::playback::Rewind;
 use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::recent_filters::RecentFilterFile;
+use crate::app::recording::SessionRecorder;
 use crate::app::run_server::{RunServer, RunsOnScreen};
 use crate::app::settings_controller::{SettingsController, key_bindings};
 use crate::app::unlock::unlock_on_screen;
-use crate::setting_table::IntervalSettings;
+use crate::setting_table::{IntervalSettings, OutputSettings, RecordChoice};
 use crate::watch::Monitor;
 use gtop_collect::collect::NodeClient;
 use gtop_collect::record::Recorder;
 use gtop_collect::transport::Transport;
 use gtop_local::time::Clock;
-use gtop_model::{HostKeyReply, HostKeyRequest, NodeName, PlaybackCommand};
+use gtop_model::{HostKeyReply, HostKeyRequest, NodeName, PlaybackCommand, RecordedBy};
 use gtop_ssh::PromptQueue;
 use gtop_ui as ui;
 use gtop_ui::{
@@ -48,6 +50,7 @@ struct ScreenEnds {
     replies: mpsc::Sender<NodeReply>,
     host_keys: mpsc::Sender<HostKeyReply>,
     sources: mpsc::Sender<FleetSource>,
+    recorded: watch::Sender<RecordedBy>,
     controller: SettingsController,
 }
 
@@ -58,6 +61,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
     let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
     let (host_key_sender, host_keys) = mpsc::channel(HOST_KEY_QUEUE_SIZE);
     let (source_sender, sources) = mpsc::channel(1);
+    let (recorded_sender, recorded) = watch::channel(RecordedBy::default());
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (settings, paths) = (env.settings.clone(), env.paths.clone());
     let controller = SettingsController { settings, paths, events };
@@ -67,7 +71,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         sources,
         runs: None,
         host_keys,
-        recorder: None,
+        recorded,
         clock: env.clock.clone(),
         zone: TimeZone::system(),
         title,
@@ -88,33 +92,40 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         replies: reply_sender,
         host_keys: host_key_sender,
         sources: source_sender,
+        recorded: recorded_sender,
         controller,
     };
     (context, ends)
 }
 
-/// Shows the screen, with `notices`, until the user quits; `title` says what is watched. With a recorder, the screen can
-/// go back in what it has recorded.
+/// Shows the screen, with `notices`, until the user quits; `title` says what is watched. While it is recorded, the screen
+/// can go back.
 ///
 /// When a node prompts for input, at the start or after a retry by the user, the screen is suspended.
 pub(super) async fn run(
     env: &Env,
     monitor: &Monitor,
-    recorder: Option<&Recorder>,
+    recorder: &SessionRecorder,
     title: String,
     prompter: Option<Prompter>,
     runs: Option<RunsOnScreen>,
     notices: &mut mpsc::Receiver<String>,
 ) -> io::Result<ExitReason> {
     let live = FleetSource { fleet: monitor.fleet(), clock: env.clock.clone(), playback: None };
-    let (mut context, ends) = context(env, title, live.clone());
-    context.recorder = recorder.map(Recorder::state);
+    let (mut context, ends) = context(env, title.clone(), live.clone());
     let runs = runs.map(|runs| {
         context.runs = Some(runs.feed);
         runs.server
     });
-    let ScreenEnds { mut requests, suspended_tasks, replies, host_keys, sources, controller } =
-        ends;
+    let ScreenEnds {
+        mut requests,
+        suspended_tasks,
+        replies,
+        host_keys,
+        sources,
+        recorded,
+        controller,
+    } = ends;
     let (host_key_requests, about_host_keys) = mpsc::channel(HOST_KEY_QUEUE_SIZE);
     let answering = HostKeys::new(env).serve(about_host_keys, host_keys, monitor.rosters());
     monitor.sessions().spawn(answering);
@@ -123,6 +134,22 @@ pub(super) async fn run(
     let history_span = controller.settings.read::<IntervalSettings>().history;
     let events = controller.events.clone();
     let retried = Notify::new();
+    let (record_choice, choice) = watch::channel(record_choice_of(&controller));
+    let recording = async {
+        match recorder {
+            SessionRecorder::Nothing => std::future::pending().await,
+            SessionRecorder::Requested(recorder) => show_recorder(recorder, &recorded).await,
+            SessionRecorder::Automatic(sink) => {
+                let (sink, title, events) = (sink.clone(), &title, events.clone());
+                AutomaticRecording { monitor, sink, title, choice, recorded, events }.run().await
+            }
+        }
+    };
+    let path = match recorder {
+        SessionRecorder::Nothing => None,
+        SessionRecorder::Requested(recorder) => Some(recorder.path().to_owned()),
+        SessionRecorder::Automatic(_) => automatic_recording::path(),
+    };
     let mut server = RequestServer {
         env,
         monitor,
@@ -132,13 +159,8 @@ pub(super) async fn run(
         suspended_tasks: suspended_tasks.clone(),
         controller,
         runs,
-        rewind: recorder.map(|recorder| Rewind {
-            recorder,
-            live,
-            sources,
-            history_span,
-            player: None,
-        }),
+        record_choice,
+        rewind: path.map(|path| Rewind { path, live, sources, history_span, player: None }),
         prompt_queue: prompter.as_ref().map(|prompter| prompter.queue.clone()),
         retried: &retried,
     };
@@ -177,8 +199,24 @@ pub(super) async fn run(
         reason = notifying => reason,
         reason = serving => reason,
         reason = prompting => reason,
+        reason = recording => reason,
     };
     Ok(reason.into())
+}
+
+fn record_choice_of(controller: &SettingsController) -> RecordChoice {
+    controller.settings.read::<OutputSettings>().record
+}
+
+/// Shows the state of the recorder that the command line requests, for ever.
+async fn show_recorder<T>(recorder: &Recorder, screen: &watch::Sender<RecordedBy>) -> T {
+    let mut state = recorder.state();
+    loop {
+        screen.send_replace(RecordedBy::This(state.borrow_and_update().clone()));
+        if state.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
 }
 
 /// Carries out the requests of a live screen.
@@ -191,7 +229,9 @@ struct RequestServer<'a> {
     suspended_tasks: mpsc::Sender<SuspendedTask>,
     controller: SettingsController,
     runs: Option<RunServer>,
-    rewind: Option<Rewind<'a>>,
+    /// The setting `record`.
+    record_choice: watch::Sender<RecordChoice>,
+    rewind: Option<Rewind>,
     prompt_queue: Option<PromptQueue>,
     /// Notified when the user retries.
     retried: &'a Notify,
@@ -214,7 +254,10 @@ impl RequestServer<'_> {
             }
             // Fails if several wait; the screen goes on showing its request.
             UiRequest::HostKeys(request) => drop(self.host_key_requests.try_send(request)),
-            UiRequest::ChangeSetting(name, text) => self.controller.change(name, &text).await,
+            UiRequest::ChangeSetting(name, text) => {
+                self.controller.change(name, &text).await;
+                self.record_choice.send_replace(record_choice_of(&self.controller));
+            }
             UiRequest::SaveSettings(preferences) => self.controller.save(preferences).await,
             UiRequest::RememberFilter(filter) => self.controller.remember_filter(filter).await,
             UiRequest::Runs(requests) => {

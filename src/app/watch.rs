@@ -11,13 +11,13 @@ use crate::app::feed::Feed;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
+use crate::app::recording::SessionRecorder;
 use crate::app::unlock::unlock_keys;
 use crate::app::utilization_log::{UtilizationLog, print_notices};
 use crate::app::{AppError, ExitReason, limits, recording, screen, targets, utilization_log};
 use crate::cli::Cli;
 use crate::setting_table::{IntervalSettings, OutputSettings, TransportChoice};
 use crate::watch::{Discovery, Monitor, SCHEDULER_TIMEOUT, simulate};
-use gtop_collect::record::Recorder;
 use gtop_collect::transport::Reach;
 
 /// Maximum wait for the scheduler before the screen shows that it is asked.
@@ -28,7 +28,7 @@ pub(super) struct WatchSession {
     pub(super) monitor: Monitor,
     /// What is watched, as text.
     pub(super) title: String,
-    pub(super) recorder: Option<Recorder>,
+    pub(super) recorder: SessionRecorder,
     pub(super) prompter: Option<Prompter>,
     /// How long the scheduler was waited for.
     pub(super) scheduler_wait: Duration,
@@ -64,10 +64,10 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Box<WatchSess
         prompter.open(ssh_count);
         prompter.has_late_nodes = !roster.is_complete();
     }
-    let recorder = recording::start(env, &title)?;
-    let sink = recorder.as_ref().map(Recorder::sink);
+    let recorder = SessionRecorder::start(env, &title)?;
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
-    let monitor = Monitor::start(transport, discovery, env.monitor_options(), clock, sink)?;
+    let options = env.monitor_options();
+    let monitor = Monitor::start(transport, discovery, options, clock, recorder.sink())?;
     // The screen does not wait for logins: it is suspended for their prompts.
     if let Some(prompter) = env.prompter.as_ref().filter(|_| !is_screen) {
         env.runtime.block_on(prompter.prompt_at_startup())?;
@@ -104,7 +104,7 @@ pub(super) fn run(
                 Box::pin(screen::run(
                     &env,
                     &monitor,
-                    recorder.as_ref(),
+                    &recorder,
                     title.clone(),
                     prompter,
                     None,
@@ -113,7 +113,7 @@ pub(super) fn run(
                 .await
             }
             OutputMode::Record => tokio::select! {
-                reason = recording::report(recorder.as_ref(), &notice_sender) => reason,
+                reason = recording::report(&recorder, &notice_sender) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
             OutputMode::Once(_) => tokio::select! {
@@ -130,7 +130,7 @@ pub(super) fn run(
             }
             OutputMode::Continuous => tokio::select! {
                 reason = printer.print_continuously(&monitor, out) => reason,
-                reason = recording::report(recorder.as_ref(), &notice_sender) => reason,
+                reason = recording::report(&recorder, &notice_sender) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
         }

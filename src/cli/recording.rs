@@ -39,8 +39,8 @@ pub(crate) struct WatchOptions {
 /// Options of `gtop replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// Recordings, each with its older parts; several are merged
-    #[arg(value_name = "FILE", required = true)]
+    /// Recordings, each with its older parts; several are merged; default: that of the setting record = "auto"
+    #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Start at this time, or print its picture: 14:05, -3m (before the end), 2026-11-24 14:05, ISO 8601
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]

@@ -119,6 +119,11 @@ impl Monitor {
     /// Requests a full sample from every node, retries nodes that are down, and requests a new roster.
     pub fn refresh(&self) {
         self.discovery.refresh();
+        self.request_full_samples();
+    }
+
+    /// Requests a full sample from every node, and retries nodes that are down.
+    pub fn request_full_samples(&self) {
         self.update_config(|config| config.refresh += 1);
     }
 
@@ -158,8 +163,12 @@ async fn mark_events(recorder: RecorderSink, mut fleet: FleetReader, clock: Cloc
     let mut observer = MarkObserver::default();
     loop {
         let snapshot = fleet.borrow_and_update().clone();
-        for mark in observer.observe(&snapshot, clock.now()) {
-            recorder.mark(mark);
+        if recorder.is_recording() {
+            for mark in observer.observe(&snapshot, clock.now()) {
+                recorder.mark(mark);
+            }
+        } else {
+            observer = MarkObserver::default();
         }
         // Nodes also become stale without a new snapshot.
         match timeout(MARK_INTERVAL, fleet.changed()).await {

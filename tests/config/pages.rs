@@ -188,8 +188,8 @@ fn options_cell(setting: &Setting) -> String {
     } else {
         value
     };
-    // Hosts are positional arguments; every other setting has an option.
-    if setting.name != "hosts" {
+    // Hosts are positional arguments, and --record names a file; every other setting has an option.
+    if !["hosts", "record"].contains(&setting.name) {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_on_by_default() { "no-" } else { "" };
         all.push(format!("`{short}--{no}{}{value}`", setting.option_name()));

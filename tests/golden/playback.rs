@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop_fleet::Fleet;
 use gtop_local::time::Timestamp;
-use gtop_model::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState};
+use gtop_model::{Mark, MarkKind, Playback, PlaybackCommand, RecordedBy, RecorderState};
 use gtop_ui::{LoopEffect, Theme, Timeline, Ui, UiRequest, View};
 use ratatui::buffer::Buffer;
 
@@ -133,19 +133,29 @@ fn a_live_screen_shows_its_recorder() {
     let recorded = state.clone();
     let recorded = move |theme| {
         let mut ui = new_ui(fleets::every_state(), theme);
-        ui.on_recorder(Some(recorded.clone()), NOW);
+        ui.on_recorded(RecordedBy::This(recorded.clone()), NOW);
         ui
     };
     let mut ui = recorded(DARK);
     Scene::of("recorder", recorded).check(&[NARROW]);
     let header = |ui: &mut Ui, width| text(&draw(ui, width, 24))[0].clone();
-    assert!(header(&mut ui, 120).contains("● rec 3h12m"));
+    assert!(header(&mut ui, 120).contains("● rec 3h12m "));
+    let thinned = RecorderState { every: Duration::from_secs(5), ..state.clone() };
+    ui.on_recorded(RecordedBy::This(thinned), NOW);
+    assert!(header(&mut ui, 120).contains("● rec 3h12m every 5s "));
+    ui.on_recorded(RecordedBy::Another, NOW);
+    assert!(header(&mut ui, 120).contains("○ another gtop records "));
+    press(&mut ui, &[KeyCode::Char('(')]);
+    assert!(screen(&mut ui).contains("gtop replay plays that"));
     let fault = "the disk is full; free some space";
-    ui.on_recorder(Some(RecorderState { fault: Some(fault.into()), ..state.clone() }), NOW);
+    ui.on_recorded(
+        RecordedBy::This(RecorderState { fault: Some(fault.into()), ..state.clone() }),
+        NOW,
+    );
     assert!(header(&mut ui, 120).contains("● rec failing") && screen(&mut ui).contains(fault));
     let later = NOW.plus(Duration::from_secs(11));
     assert!(!draw_at(&mut ui, later).contains(fault));
-    ui.on_recorder(Some(state), later);
+    ui.on_recorded(RecordedBy::This(state), later);
     assert!(draw_at(&mut ui, later).contains("recording again"));
 }
 
@@ -176,7 +186,7 @@ fn commands() -> Vec<(KeyEvent, PlaybackCommand)> {
 #[test]
 fn keys_are_commands_of_the_player_in_every_view_if_there_is_a_recording() {
     let mut recorded = new_ui(fleets::with_jobs(), DARK);
-    recorded.on_recorder(Some(RecorderState::default()), NOW);
+    recorded.on_recorded(RecordedBy::This(RecorderState::default()), NOW);
     let mut live = new_ui(fleets::with_jobs(), DARK);
     let mut replay = new_replay(fleets::with_jobs(), timeline(), DARK);
     for (view, code) in views() {

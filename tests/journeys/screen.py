@@ -100,7 +100,7 @@ class Screen:
         """Opens the setup dialog, switches to Fahrenheit, and saves."""
         self.press("F2")
         self.until(r"^Setup ", "the setup")
-        self.type("jjjjjjjj")
+        self.type("jjjjjjjjj")
         self.until(r"temperatures in °F +no", "the row of the setting")
         self.press("Right")
         self.until(r"temperatures in °F +yes", "the change")

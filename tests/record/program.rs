@@ -265,7 +265,7 @@ fn record_with_fault(path: &Path, fault: &str, until: &str) -> Option<String> {
 #[test]
 fn a_used_up_quota_is_told_and_nothing_is_lost() {
     for (error, told) in
-        [("EDQUOT", "your quota is used up; remove files"), ("EIO", "nothing is recorded to")]
+        [("EDQUOT", "your quota is used up; remove files"), ("EIO", "nothing is recorded: ")]
     {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("test.gtop");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop_collect::record::Recording;
+use gtop_collect::record::{Recording, Thinning};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::{PlaybackHandle, Player, Recordings};
 use gtop_collect::wire::{Frame, FrameReader, RawUpdate, Received};
@@ -223,7 +223,7 @@ fn samples_can_be_recorded_less_often() {
     let size = |every: u64| {
         let path = folder.path().join(format!("every{every}.gtop"));
         let options = gtop_collect::record::RecorderOptions {
-            every: Duration::from_secs(every),
+            thinning: Thinning::Every(Duration::from_secs(every)),
             ..options()
         };
         let mut session = Session::at(&path, &spec, START, options);

@@ -8,7 +8,7 @@ use gtop_collect::wire::{RawUpdate, excerpt};
 use gtop_local::time::Timestamp;
 use gtop_model::{Link, NodeName, SessionUpdate, TransportKind};
 
-use super::{HISTORY, RecorderOptions, START, Session, json, options, replayed};
+use super::{HISTORY, RecorderOptions, START, Session, Thinning, json, options, replayed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -98,7 +98,7 @@ fn pages_can_be_recorded_less_often() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.gtop");
     let every = Duration::from_secs(10);
-    let thinned = RecorderOptions { every, ..options() };
+    let thinned = RecorderOptions { thinning: Thinning::Every(every), ..options() };
     let mut session = Session::at(&path, &FleetSpec::busy(1, 1, 1, 1), START, thinned);
     record(&mut session, 40, &[]);
     drop(session);

@@ -17,6 +17,10 @@ pub(crate) struct SimFeed {
     pub(crate) second: u32,
     /// The values change once in this many seconds, as those of a slow mock do.
     pub(crate) values_every: u32,
+    /// Seconds from one sample of a node to the next.
+    pub(crate) sample_every: u32,
+    /// Samples leave out nothing.
+    pub(crate) is_full: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +40,14 @@ impl SimFeed {
             since: f64::NEG_INFINITY,
             uses_since: f64::NEG_INFINITY,
         });
-        Self { nodes: nodes.collect(), start, second: 0, values_every: 1 }
+        Self {
+            nodes: nodes.collect(),
+            start,
+            second: 0,
+            values_every: 1,
+            sample_every: 1,
+            is_full: false,
+        }
     }
 
     /// Returns the names of the nodes.
@@ -44,17 +55,17 @@ impl SimFeed {
         self.nodes.iter().map(|node| node.name.clone())
     }
 
-    /// Returns what arrives in the next second, in order.
+    /// Returns what arrives in the next second, in order; after it comes the next one with samples.
     pub(crate) fn next_second(&mut self) -> Vec<(NodeName, Delivery)> {
         let (second, start) = (self.second, self.start);
-        self.second += 1;
+        self.second += self.sample_every;
         let count = f64::from(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         let mut deliveries = Vec::new();
         for (node, number) in self.nodes.iter_mut().zip(0_u32..) {
             let t = f64::from(second) + f64::from(number) / count;
             let at = start.plus(Duration::from_secs_f64(t));
             let values_at = t - f64::from(second % self.values_every);
-            for raw in node.updates(second, number, t, values_at) {
+            for raw in node.updates(second, number, self.is_full, (t, values_at)) {
                 deliveries.push((node.name.clone(), Delivery { at, raw }));
             }
         }
@@ -64,7 +75,13 @@ impl SimFeed {
 
 impl FeedNode {
     /// Returns what the node sends at `t`: the values of `values_at`, as new as those of `t`.
-    fn updates(&mut self, second: u32, number: u32, t: f64, values_at: f64) -> Vec<RawUpdate> {
+    fn updates(
+        &mut self,
+        second: u32,
+        number: u32,
+        is_full: bool,
+        (t, values_at): (f64, f64),
+    ) -> Vec<RawUpdate> {
         let mut raw = Vec::new();
         if second == 0 {
             let updates = [
@@ -79,7 +96,7 @@ impl FeedNode {
         for event in self.machine.events(self.since.max(0.0), t) {
             raw.extend(frame(&Body::Event(event)));
         }
-        let full = second == 0 || (second + number).is_multiple_of(60);
+        let full = is_full || second == 0 || (second + number).is_multiple_of(60);
         let has_uses = full || second.is_multiple_of(2);
         let request = SampleRequest {
             number: u64::from(second) + 1,

@@ -18,6 +18,7 @@
 //! file.
 
 pub use line::Header;
+pub use pace::Thinning;
 pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
 pub use recording::{Read, Recording, RecordingError, Segment};
 #[cfg(feature = "testing")]
@@ -50,6 +51,7 @@ mod layout;
 mod line;
 mod line_group;
 mod marks;
+mod pace;
 mod parts;
 mod proved;
 mod recorder;

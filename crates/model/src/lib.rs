@@ -33,7 +33,9 @@ pub use job::{
     JobOutcome, JobState, PART_MARKS, RequestedJobs, SchedulerErrorKind, Unanswered,
 };
 pub use pci::{PciFunction, UnreadableDevices, bus_address};
-pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS, Severity};
+pub use playback::{
+    Mark, MarkKind, Playback, PlaybackCommand, RecordedBy, RecorderState, SPEEDS, Severity,
+};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,
     UnseenProcess, UnseenReason, UseKind,

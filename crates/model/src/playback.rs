@@ -1,6 +1,7 @@
 //! Playing a recording: its marks, its position and speed; and the state of a recorder.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::NodeName;
 use crate::declare::table;
@@ -160,6 +161,28 @@ pub enum PlaybackCommand {
     End,
 }
 
+/// Who records what a screen watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecordedBy {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// This gtop.
+    This(RecorderState),
+    /// Another gtop on this host, which records what it watches itself.
+    Another,
+}
+
+impl RecordedBy {
+    /// Returns the state of the recorder of this gtop.
+    pub const fn recorder(&self) -> Option<&RecorderState> {
+        match self {
+            Self::This(state) => Some(state),
+            Self::Nobody | Self::Another => None,
+        }
+    }
+}
+
 /// The state of a recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecorderState {
@@ -169,6 +192,8 @@ pub struct RecorderState {
     pub to: Option<Timestamp>,
     /// Bytes of the recording, older parts included.
     pub bytes: u64,
+    /// The minimum time between two recorded samples of a node; zero if each is recorded.
+    pub every: Duration,
     /// Why nothing can be written at the moment, with a remedy.
     pub fault: Option<Arc<str>>,
 }

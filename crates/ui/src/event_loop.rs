@@ -28,7 +28,7 @@ use crate::surface::Surface;
 use crate::terminal::{self, PanicGuard, Terminal};
 use gtop_fleet::query::Filter;
 use gtop_local::time::Clock;
-use gtop_model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
+use gtop_model::{HostKeyReply, OutputGrowth, RecordedBy, RequestError, RunList, RunReply};
 
 /// The first frame waits this long for the terminal's reply about its background colour. Until it comes, colours hold on both.
 const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(10);
@@ -48,8 +48,8 @@ pub struct UiContext {
     pub runs: Option<RunFeed>,
     /// Replies about the keys of hosts.
     pub host_keys: mpsc::Receiver<HostKeyReply>,
-    /// The recorder of the live fleet, if it is recorded.
-    pub recorder: Option<watch::Receiver<RecorderState>>,
+    /// Who records the live fleet.
+    pub recorded: watch::Receiver<RecordedBy>,
     /// Real time, whichever time is shown.
     pub clock: Clock,
     pub zone: TimeZone,
@@ -507,8 +507,8 @@ impl EventLoop {
         if self.pace.is_due(now, self.ui.focus().is_some()) {
             let (fleet, timeline) = self.context.source.read();
             self.pace.on_draw(now, fleet.arrivals);
-            let recorder = self.context.recorder.as_ref().map(|state| state.borrow().clone());
-            self.ui.on_recorder(recorder, now);
+            let recorded = self.context.recorded.borrow().clone();
+            self.ui.on_recorded(recorded, now);
             self.ui.on_timeline(timeline, now);
             self.ui.on_fleet(fleet, now);
             self.pace.interval = self.ui.drawn_every(now);

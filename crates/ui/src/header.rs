@@ -1,5 +1,7 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
+use std::time::Duration;
+
 use crate::device_counts::{CountForm, with_device_counts};
 use crate::input::Click;
 use crate::render_context::{RenderContext, Size};
@@ -13,7 +15,7 @@ use gtop_fleet::query::SortOrder;
 use gtop_fleet::{Fleet, Node, Totals};
 use gtop_local::text::{counted, match_verb};
 use gtop_local::time::{format_age, format_duration};
-use gtop_model::{Link, RecorderState, SudoState};
+use gtop_model::{Link, RecordedBy, RecorderState, SudoState};
 
 /// Returns the header: at most `max_lines` lines, and at most three.
 pub(crate) fn lines(context: RenderContext<'_>, screen: &ScreenState<'_>, size: Size) -> Vec<Line> {
@@ -74,11 +76,11 @@ fn title_line(
         (nodes.width() + title <= room).then_some(nodes)
     });
     let right = nodes.unwrap_or_default().append(right);
-    if let Some(recorder) = screen.and_then(|screen| screen.recorder).filter(|_| timeline.is_none())
-    {
+    if let Some(live) = screen.filter(|_| timeline.is_none()) {
         let room = width.saturating_sub(right.width() + 1);
-        let forms = recorder_forms(recorder).map(|form| left.clone().gap(2).append(form));
-        left = forms.into_iter().find(|form| form.width() <= room).unwrap_or(left);
+        let forms = recorded_forms(live.recorded, live.interval).into_iter();
+        let mut lines = forms.map(|form| left.clone().gap(2).append(form));
+        left = lines.find(|line| line.width() <= room).unwrap_or(left);
     }
     let age =
         fleet_view.fleet.jobs.as_ref().and_then(|list| {
@@ -95,8 +97,19 @@ fn is_root(node: &Node) -> bool {
         && node.hello.as_ref().is_some_and(|hello| hello.sudo == Some(SudoState::Root))
 }
 
-/// Returns how long has been recorded, or that nothing can be, from the longest form to the shortest.
-fn recorder_forms(recorder: &RecorderState) -> [Line; 3] {
+/// Returns who records a fleet that is sampled at an interval, from the longest form to the shortest.
+fn recorded_forms(by: &RecordedBy, sampled: Duration) -> Vec<Line> {
+    match by {
+        RecordedBy::Nobody => Vec::new(),
+        RecordedBy::This(recorder) => recorder_forms(recorder, sampled).into(),
+        RecordedBy::Another => {
+            ["○ another gtop records", "○ rec"].map(|text| Line::styled(text, Tone::Faint)).into()
+        }
+    }
+}
+
+/// Returns how long has been recorded, and how often if that is not each sample; or that nothing can be.
+fn recorder_forms(recorder: &RecorderState, sampled: Duration) -> [Line; 4] {
     let (text, tone) = match (&recorder.fault, recorder.from.zip(recorder.to)) {
         (Some(_), _) => (" rec failing".to_owned(), Tone::Warn),
         (None, Some((from, to))) => {
@@ -104,7 +117,10 @@ fn recorder_forms(recorder: &RecorderState) -> [Line; 3] {
         }
         (None, None) => (" rec".to_owned(), Tone::Accent),
     };
-    [text.as_str(), " rec", ""].map(|text| Line::styled(format!("●{text}"), tone))
+    let is_thinned = recorder.fault.is_none() && recorder.every > sampled;
+    let every = format!(" every {}", interval(recorder.every));
+    let whole = if is_thinned { format!("{text}{every}") } else { text.clone() };
+    [&whole, &text, " rec", ""].map(|text| Line::styled(format!("●{text}"), tone))
 }
 
 fn clock(context: RenderContext<'_>) -> String {
@@ -355,7 +371,6 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use jiff::tz::TimeZone;
 
@@ -382,7 +397,7 @@ mod tests {
             frozen: None,
             focus: None,
             timeline: None,
-            recorder: None,
+            recorded: &RecordedBy::Nobody,
             message: None,
             hints: &[],
             overlays: &Overlays::default(),

@@ -6,14 +6,14 @@ use crate::timeline::Timeline;
 use crate::views::events;
 use gtop_fleet::insight::FleetView;
 use gtop_local::time::Timestamp;
-use gtop_model::RecorderState;
+use gtop_model::RecordedBy;
 
 #[derive(Debug, Default)]
 pub(crate) struct RecordingState {
     /// What is played, and its position; `None` if the fleet is live.
     pub(crate) timeline: Option<Timeline>,
-    /// The recorder of the live fleet, if it is recorded.
-    pub(crate) recorder: Option<RecorderState>,
+    /// Who records the live fleet.
+    pub(crate) recorded: RecordedBy,
     /// The events and the snapshot of the live fleet when the user left it for its recording.
     pub(crate) left_live: Option<(events::State, FleetView)>,
     /// What is missing in recordings, as it was shown last.
@@ -28,7 +28,7 @@ impl RecordingState {
 
     /// Returns true if there is a recording to play.
     pub(crate) const fn exists(&self) -> bool {
-        self.is_shown() || self.recorder.is_some()
+        self.is_shown() || self.recorded.recorder().is_some()
     }
 
     /// Returns true if an earlier time is shown of a recording that is still written.
@@ -38,7 +38,7 @@ impl RecordingState {
 
     /// Returns the recorded time that can be played.
     pub(crate) fn spans(&self) -> Vec<(Timestamp, Timestamp)> {
-        match (&self.timeline, &self.recorder) {
+        match (&self.timeline, self.recorded.recorder()) {
             (Some(timeline), _) => timeline.playback.spans.to_vec(),
             (None, Some(recorder)) => recorder.from.zip(recorder.to).into_iter().collect(),
             (None, None) => Vec::new(),
@@ -64,11 +64,12 @@ impl RecordingState {
         reached.map(ToString::to_string)
     }
 
-    /// Replaces the state of the recorder. Returns a message if it begins to fail, or records again.
-    pub(crate) fn set_recorder(&mut self, recorder: Option<RecorderState>) -> Option<String> {
-        let before = std::mem::replace(&mut self.recorder, recorder).and_then(|state| state.fault);
-        let after = self.recorder.as_ref().and_then(|state| state.fault.as_ref());
-        (before.as_ref() != after)
+    /// Replaces who records. Returns a message if the recorder begins to fail, or records again.
+    pub(crate) fn set_recorded(&mut self, recorded: RecordedBy) -> Option<String> {
+        let before = std::mem::replace(&mut self.recorded, recorded);
+        let before = before.recorder().and_then(|state| state.fault.as_ref());
+        let after = self.recorded.recorder().and_then(|state| state.fault.as_ref());
+        (before != after)
             .then(|| after.map_or_else(|| "recording again".to_owned(), ToString::to_string))
     }
 }

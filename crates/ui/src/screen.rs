@@ -54,8 +54,8 @@ use gtop_fleet::{Fleet, Node};
 use gtop_local::text::sanitized_chars;
 use gtop_local::time::Timestamp;
 use gtop_model::{
-    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, PlaybackCommand, RecorderState,
-    RunList, RunReply, RunRequest,
+    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, PlaybackCommand, RecordedBy, RunList,
+    RunReply, RunRequest,
 };
 
 /// How long the removal of the selected node is shown: longer, because it is unexpected.
@@ -63,6 +63,7 @@ const REMOVED_NODE_MESSAGE_DURATION: Duration = Duration::from_secs(10);
 /// How long a fault of the recorder, its end, or the loss of a recording is shown.
 const RECORDING_MESSAGE_DURATION: Duration = Duration::from_secs(10);
 const NOT_RECORDED: &str = "nothing is being recorded; with gtop --record FILE you can go back";
+const RECORDED_ELSEWHERE: &str = "another gtop records what it watches; gtop replay plays that";
 const RECORDED: &str = "this is a recording; gtop sends nothing to nodes";
 /// Shown in a dialog or prompt of the screen, which a login does not close.
 const LOGIN_WAITS: &str = "a login is waiting for your answer: close this to see the question";
@@ -210,9 +211,9 @@ impl Ui {
         }
     }
 
-    /// Notes the state of the recorder; `None` if the live fleet is not recorded.
-    pub fn on_recorder(&mut self, recorder: Option<RecorderState>, now: Timestamp) {
-        if let Some(text) = self.recording.set_recorder(recorder) {
+    /// Notes who records the live fleet.
+    pub fn on_recorded(&mut self, recorded: RecordedBy, now: Timestamp) {
+        if let Some(text) = self.recording.set_recorded(recorded) {
             self.message.show_for(text, RECORDING_MESSAGE_DURATION, now);
         }
     }
@@ -597,7 +598,8 @@ impl Ui {
     /// Returns true if there is a recording to play, and shows how to make one otherwise.
     fn has_recording(&mut self, now: Timestamp) -> bool {
         if !self.recording.exists() {
-            self.answer(NOT_RECORDED, now);
+            let is_elsewhere = self.recording.recorded == RecordedBy::Another;
+            self.answer(if is_elsewhere { RECORDED_ELSEWHERE } else { NOT_RECORDED }, now);
         }
         self.recording.exists()
     }
@@ -960,7 +962,7 @@ impl Ui {
             frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
             focus: focus.as_deref(),
             timeline: self.recording.timeline.as_ref(),
-            recorder: self.recording.recorder.as_ref(),
+            recorded: &self.recording.recorded,
             message: if login_waits { Some(LOGIN_WAITS) } else { self.message.text() },
             hints: &hints,
             overlays: &self.overlays,

@@ -6,7 +6,7 @@ use crate::overlays::Overlays;
 use crate::timeline::Timeline;
 use crate::view::View;
 use gtop_fleet::query::SortOrder;
-use gtop_model::RecorderState;
+use gtop_model::RecordedBy;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScreenState<'a> {
@@ -25,8 +25,8 @@ pub(crate) struct ScreenState<'a> {
     pub(crate) focus: Option<&'a str>,
     /// What is played, and its position; `None` if the fleet is live.
     pub(crate) timeline: Option<&'a Timeline>,
-    /// The recorder of the live fleet, if it is recorded.
-    pub(crate) recorder: Option<&'a RecorderState>,
+    /// Who records the live fleet.
+    pub(crate) recorded: &'a RecordedBy,
     /// A message shown once.
     pub(crate) message: Option<&'a str>,
     /// The key hints of the footer: key and meaning.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::record::line::{self, Header, NodeLines};
 use crate::record::line_group::LineGroup;
+use crate::record::pace::{Pace, Thinning};
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
@@ -30,9 +32,10 @@ pub(super) const GROUP_SPAN: Duration = Duration::from_secs(2);
 const GROUP_BYTES: usize = 4 << 20;
 /// Maximum bytes of lines that wait while the file cannot be written; further ones are lost, which is recorded.
 const MAX_WAITING_BYTES: usize = 32 << 20;
-/// Time between two checkpoints. With half as many, a jump among 64 nodes takes 85 ms instead of 55, and a file is 7 %
-/// smaller.
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(28);
+/// Minimum time between two checkpoints, and how many samples of a node are between them if fewer than one per second are
+/// recorded. With half as many checkpoints, a jump among 64 nodes takes 85 ms instead of 55, and a file is 7 % smaller.
+const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(28);
+const CHECKPOINT_SAMPLES: u32 = 28;
 /// Maximum time without a line: a longer silence is one of the recorder.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time for the last group to be written.
@@ -47,8 +50,8 @@ const MAX_EVENTS: usize = 64;
 pub struct RecorderOptions {
     /// The first line of the run.
     pub header: Header,
-    /// Minimum time between two samples of a node; zero records each.
-    pub every: Duration,
+    /// Which samples are recorded.
+    pub thinning: Thinning,
     /// What is kept.
     pub limits: Limits,
 }
@@ -63,7 +66,7 @@ pub struct Recorder {
     state: watch::Receiver<RecorderState>,
 }
 
-/// Takes the events of nodes; cheap to clone.
+/// Takes the events of nodes, whether or not there is a recorder; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RecorderSink(Arc<RecorderShared>);
 
@@ -73,7 +76,10 @@ pub(super) struct RecorderShared {
     /// A group is full, or the recorder stops.
     is_due: Condvar,
     clock: Clock,
-    every: Duration,
+    /// A recorder takes the lines. Until then, of what nodes send only that is kept which they do not repeat.
+    is_recording: AtomicBool,
+    /// Minimum time between two recorded samples of a node, in microseconds; zero records each.
+    every: AtomicU64,
 }
 
 /// The lines that are not written yet, and what a checkpoint needs.
@@ -106,8 +112,8 @@ struct NodeState {
     offset: ClockOffset,
     via: Option<TransportKind>,
     interval: Option<Duration>,
-    /// The time between two recorded samples, if fewer are recorded than arrive.
-    every: Option<Duration>,
+    /// The minimum time between two recorded samples; zero if each is recorded.
+    every: Duration,
     link: Option<Link>,
     /// Why it was down, until it is up.
     down: Option<Link>,
@@ -131,20 +137,31 @@ struct NodeState {
 impl Recorder {
     /// Opens the file and starts to record.
     pub fn start(path: &Path, options: RecorderOptions, clock: Clock) -> Result<Self, RecordError> {
-        let RecorderOptions { header, every, limits } = options;
+        Self::start_on(&RecorderSink::idle(clock), path, options)
+    }
+
+    /// Opens the file and starts to record what a sink takes, which no other recorder may do. Nodes that are already watched
+    /// are recorded from their next full sample on.
+    pub fn start_on(
+        sink: &RecorderSink,
+        path: &Path,
+        options: RecorderOptions,
+    ) -> Result<Self, RecordError> {
+        let shared = Arc::clone(&sink.0);
+        let RecorderOptions { header, thinning, limits } = options;
         let header = Header { alive: Some(ALIVE_INTERVAL.as_secs_f64()), ..header };
-        let writer = Writer::open(path, header, limits, clock.now())?;
-        let (publisher, state) = watch::channel(writer.state(None));
-        let lines = Mutex::new(Lines::default());
-        let shared = Arc::new(RecorderShared { lines, is_due: Condvar::new(), clock, every });
+        let began = shared.clock.now();
+        let writer = Writer::open(path, header, limits, began)?;
+        let mut pace = Pace::new(thinning, limits);
+        shared.estimate(&mut pace);
+        let (publisher, state) = watch::channel(writer.state(pace.every(), None));
         shared.begin(writer.previous_end);
         let for_thread = Arc::clone(&shared);
         let (ended_sender, ended) = channel();
-        let began = shared.clock.now();
         thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                write_groups(&for_thread, writer, &publisher, began);
+                write_groups(&for_thread, writer, pace, &publisher, began);
                 drop(ended_sender);
             })
             .map_err(RecordError::Thread)?;
@@ -184,8 +201,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.lock().is_stopping = true;
-        self.shared.is_due.notify_all();
+        self.shared.end();
         // The sender sends nothing. After the timeout, the disk hangs, which must not delay the exit.
         self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
@@ -195,6 +211,7 @@ impl Drop for Recorder {
 fn write_groups(
     shared: &RecorderShared,
     mut writer: Writer,
+    mut pace: Pace,
     publisher: &watch::Sender<RecorderState>,
     began: Timestamp,
 ) {
@@ -202,7 +219,8 @@ fn write_groups(
     loop {
         let (is_stopping, flushes) = shared.wait_until_due();
         let now = shared.clock.now();
-        let ends_segment = now.since(checkpoint_at) >= CHECKPOINT_INTERVAL
+        let interval = MIN_CHECKPOINT_INTERVAL.max(pace.every() * CHECKPOINT_SAMPLES);
+        let ends_segment = now.since(checkpoint_at) >= interval
             || writer.is_part_full(now)
             || shared.has_lost()
             || writer.take_needs_checkpoint();
@@ -221,8 +239,10 @@ fn write_groups(
                 .and_then(|()| if is_full { writer.start_part(now) } else { writer.end_segment() });
             shared.add_checkpoint();
             checkpoint_at = now;
+            pace.on_written(now, writer.written_bytes());
         }
-        publisher.send_replace(writer.state(written.as_ref().err()));
+        shared.estimate(&mut pace);
+        publisher.send_replace(writer.state(pace.every(), written.as_ref().err()));
         shared.lock().flushes.1 = flushes;
         shared.is_due.notify_all();
         if is_stopping {
@@ -237,15 +257,47 @@ impl RecorderShared {
         lock(&self.lines)
     }
 
-    /// Starts with the roster, and marks that a recording resumes.
+    /// Starts with a checkpoint, and marks that a recording resumes.
     fn begin(&self, gap_since: Option<Timestamp>) {
         let now = self.clock.now();
         let mut lines = self.lock();
+        lines.start();
         lines.add_checkpoint(now);
         if let Some(since) = gap_since {
             let text = format!("recording resumes after {}", format_duration(now.since(since)));
             lines.group.add_mark(Mark::plain(now, MarkKind::Resumed, text));
         }
+        self.is_recording.store(true, Ordering::Release);
+        drop(lines);
+        self.add_checkpoint();
+    }
+
+    /// Lets the thread write what is collected, and end.
+    fn end(&self) {
+        self.is_recording.store(false, Ordering::Release);
+        self.lock().is_stopping = true;
+        self.is_due.notify_all();
+        self.nodes().iter().for_each(|(_, node)| lock(node).on_recorder_end());
+    }
+
+    fn is_recording(&self) -> bool {
+        self.is_recording.load(Ordering::Acquire)
+    }
+
+    /// Returns the minimum time between two recorded samples of a node; zero records each.
+    fn every(&self) -> Duration {
+        Duration::from_micros(self.every.load(Ordering::Relaxed))
+    }
+
+    /// Lets nodes be recorded at this pace, which depends on their number until it is measured.
+    fn estimate(&self, pace: &mut Pace) {
+        pace.estimate(self.lock().roster.len());
+        let micros = u64::try_from(pace.every().as_micros()).unwrap_or(u64::MAX);
+        self.every.store(micros, Ordering::Relaxed);
+    }
+
+    fn nodes(&self) -> Vec<(NodeName, Arc<Mutex<NodeState>>)> {
+        self.lock().nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
     }
 
     fn has_lost(&self) -> bool {
@@ -295,9 +347,7 @@ impl RecorderShared {
 
     /// Adds the state of each node to the group.
     fn add_checkpoint(&self) {
-        let nodes: Vec<_> =
-            self.lock().nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect();
-        for (name, node) in nodes {
+        for (name, node) in self.nodes() {
             let node = lock(&node);
             let mut text = Vec::new();
             node.write_checkpoint(&mut text, &name, self.clock.now());
@@ -308,6 +358,11 @@ impl RecorderShared {
 }
 
 impl Lines {
+    /// Drops what an earlier recorder has left.
+    fn start(&mut self) {
+        (self.group, self.last_at, self.lost_since, self.is_stopping) = Default::default();
+    }
+
     /// Writes the roster at the start of a checkpoint.
     fn add_checkpoint(&mut self, at: Timestamp) {
         line::write_roster(&mut self.group.text, at, true, &self.roster, self.jobs.as_deref());
@@ -315,6 +370,22 @@ impl Lines {
 }
 
 impl RecorderSink {
+    /// Returns a sink without a recorder.
+    pub fn idle(clock: Clock) -> Self {
+        Self(Arc::new(RecorderShared {
+            lines: Mutex::default(),
+            is_due: Condvar::new(),
+            clock,
+            is_recording: AtomicBool::new(false),
+            every: AtomicU64::new(0),
+        }))
+    }
+
+    /// Returns true while there is a recorder.
+    pub fn is_recording(&self) -> bool {
+        self.0.is_recording()
+    }
+
     /// Records the nodes and jobs that are watched.
     pub fn on_roster(&self, names: impl Iterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let at = self.0.clock.now();
@@ -333,13 +404,16 @@ impl RecorderSink {
         lines.nodes.retain(|name, node| roster.contains(name) || Arc::strong_count(node) > 1);
         lines.jobs = jobs;
         let Lines { group, roster, jobs, .. } = &mut *lines;
+        if !self.0.is_recording() {
+            return;
+        }
         group.add(at, |text| line::write_roster(text, at, false, roster, jobs.as_deref()));
     }
 
     /// Records a mark.
     pub fn mark(&self, mark: Mark) {
         let mut lines = self.0.lock();
-        if lines.group.text.len() <= MAX_WAITING_BYTES {
+        if self.0.is_recording() && lines.group.text.len() <= MAX_WAITING_BYTES {
             lines.group.add_mark(mark);
         }
     }
@@ -367,14 +441,22 @@ impl NodeRecorder {
             return;
         }
         let mut state = lock(&self.state);
+        let is_recording = self.shared.is_recording();
         let mut text = Vec::new();
         let mut lines = NodeLines { out: &mut text, node: &self.name, at, is_checkpoint: false };
-        let every = self.shared.every;
         let mut recorded = None;
         match raw {
-            RawUpdate::Session(update) => state.on_session(update, every, &mut lines),
-            RawUpdate::Frame(frame) => recorded = state.record_frame(frame, every, &mut lines),
-            RawUpdate::Scrape(page) => state.record_scrape(page, every, &mut lines),
+            RawUpdate::Session(update) => state.on_session(update, &mut lines),
+            RawUpdate::Frame(frame) if is_recording => {
+                recorded = state.record_frame(frame, &mut lines);
+            }
+            RawUpdate::Frame(frame) => state.on_unrecorded(at, frame),
+            RawUpdate::Scrape(page) if is_recording => state.record_scrape(page, &mut lines),
+            RawUpdate::Scrape(_) => {}
+        }
+        state.set_every(self.shared.every(), &mut lines);
+        if !is_recording {
+            return;
         }
         // The node stays locked until its line is in the group, which keeps its lines in order.
         let mut lines = self.shared.lock();
@@ -396,7 +478,7 @@ impl NodeRecorder {
 
 impl NodeState {
     /// Writes the line of a change of the session, and keeps what a checkpoint needs of it.
-    fn on_session(&mut self, update: SessionUpdate, every: Duration, lines: &mut NodeLines<'_>) {
+    fn on_session(&mut self, update: SessionUpdate, lines: &mut NodeLines<'_>) {
         // They follow from the samples, from which only a checkpoint cuts a reader off.
         if let SessionUpdate::Gone(devices) = update {
             self.gone = devices;
@@ -408,24 +490,51 @@ impl NodeState {
             SessionUpdate::Reached(via) => self.via = Some(via),
             SessionUpdate::Interval(interval) => {
                 self.interval = Some(interval);
-                if !every.is_zero() {
-                    self.every = Some(every);
-                    lines.write_session(&SessionUpdate::RecordedEvery(every));
+                if !self.every.is_zero() {
+                    lines.write_session(&SessionUpdate::RecordedEvery(self.every));
                 }
             }
             SessionUpdate::RecordedEvery(_) | SessionUpdate::Gone(_) => {}
         }
     }
 
+    /// Sets the time between two recorded samples, and writes its line if it changes.
+    fn set_every(&mut self, every: Duration, lines: &mut NodeLines<'_>) {
+        if every != self.every {
+            self.every = every;
+            lines.write_session(&SessionUpdate::RecordedEvery(every));
+        }
+    }
+
+    /// Forgets what the node sends again in a full sample, and events, which are recorded.
+    fn on_recorder_end(&mut self) {
+        (self.merged, self.unwritten, self.written_at) = Default::default();
+        self.last.clear();
+        self.scrapes.clear();
+        self.events.clear();
+    }
+
+    /// Keeps what a checkpoint needs of a frame that is not recorded, but for samples, which the node sends again.
+    fn on_unrecorded(&mut self, at: Timestamp, frame: Box<Frame>) {
+        let Body::Sample(sample) = &frame.body else { return self.on_frame(at, frame) };
+        self.offset.update(sample.at, at);
+        self.errors.retain(|source, (failed_at, _)| {
+            sampled_at(sample, source).is_none_or(|sampled| sampled < *failed_at)
+        });
+    }
+
     /// Writes the line of a frame, if its sample is due, keeps what a checkpoint needs of it, and returns what was written.
-    fn record_frame(
-        &mut self,
-        frame: Box<Frame>,
-        every: Duration,
-        lines: &mut NodeLines<'_>,
-    ) -> Option<Frame> {
-        let recorded = if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
-            self.thin(sample.clone(), lines.at, every)
+    fn record_frame(&mut self, frame: Box<Frame>, lines: &mut NodeLines<'_>) -> Option<Frame> {
+        let recorded = if let Body::Sample(sample) = &frame.body {
+            // The changes since a sample that nobody has say nothing.
+            if !sample.full && self.last.is_empty() {
+                return None;
+            }
+            if self.is_each_due() && self.unwritten.sample().is_none() {
+                Some(Frame::clone(&frame))
+            } else {
+                self.thin(sample.clone(), lines.at)
+            }
         } else {
             Some(Frame::clone(&frame))
         };
@@ -437,9 +546,9 @@ impl NodeState {
     }
 
     /// Returns a sample of all that came since the last one that was written, if it is due.
-    fn thin(&mut self, sample: body::Sample, at: Timestamp, every: Duration) -> Option<Frame> {
+    fn thin(&mut self, sample: body::Sample, at: Timestamp) -> Option<Frame> {
         self.unwritten.add(sample);
-        if !self.is_due(at, every) {
+        if !self.is_due(at) {
             return None;
         }
         self.written_at = Some(at);
@@ -447,14 +556,20 @@ impl NodeState {
         Some(Frame { text: encode_text(&body).into(), body })
     }
 
-    /// Returns true unless a sample was written less than this time ago. They come at intervals that are not exact.
-    fn is_due(&self, at: Timestamp, every: Duration) -> bool {
-        self.written_at.is_none_or(|before| at.since(before) + every / 10 >= every)
+    /// Returns true if samples do not come more often than they are recorded.
+    fn is_each_due(&self) -> bool {
+        self.every.is_zero() || self.interval.is_some_and(|interval| self.every <= interval)
+    }
+
+    /// Returns true unless a sample was written less than the time ago. They come at intervals that are not exact.
+    fn is_due(&self, at: Timestamp) -> bool {
+        let is_late = |before| at.since(before) + self.every / 10 >= self.every;
+        self.is_each_due() || self.written_at.is_none_or(is_late)
     }
 
     /// Writes the line of a page, if it is due: each has all values. A checkpoint repeats the last two.
-    fn record_scrape(&mut self, page: Arc<str>, every: Duration, lines: &mut NodeLines<'_>) {
-        if self.is_due(lines.at, every) {
+    fn record_scrape(&mut self, page: Arc<str>, lines: &mut NodeLines<'_>) {
+        if self.is_due(lines.at) {
             self.written_at = Some(lines.at);
             lines.write_scrape(&page);
         }
@@ -547,7 +662,7 @@ impl NodeState {
             self.via.map(SessionUpdate::Reached),
             is_up.then_some(SessionUpdate::Link(Link::Up)),
             self.interval.map(SessionUpdate::Interval),
-            self.every.map(SessionUpdate::RecordedEvery),
+            (!self.every.is_zero()).then_some(SessionUpdate::RecordedEvery(self.every)),
         ];
         for update in updates.iter().flatten() {
             lines.write_session(update);
@@ -636,10 +751,8 @@ mod tests {
     #[test]
     fn a_group_after_lost_ones_begins_with_a_checkpoint_and_says_so() {
         let clock = Clock::fixed(Timestamp::from_micros(9_000_000));
-        let lines = Mutex::new(Lines::default());
-        let every = Duration::ZERO;
-        let shared = RecorderShared { lines, is_due: Condvar::new(), clock, every };
-        let now = shared.clock.now();
+        let now = clock.now();
+        let RecorderSink(shared) = RecorderSink::idle(clock);
         shared.take_group(now, true, Some(Timestamp::from_micros(2_000_000)));
         let next = shared.take_group(now, false, None);
         let lines: Vec<RecordedLine> =

@@ -111,6 +111,8 @@ pub(super) struct Writer {
     pub(super) previous_end: Option<Timestamp>,
     written_to: Option<Timestamp>,
     needs_checkpoint: bool,
+    /// Bytes of the parts that it has removed.
+    removed_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -174,6 +176,7 @@ impl Writer {
             previous_end,
             written_to: None,
             needs_checkpoint: false,
+            removed_bytes: 0,
         };
         match known {
             Some(known) if known.is_in_columns() => writer.recover(&known).map_err(failed())?,
@@ -410,6 +413,7 @@ impl Writer {
             }
             let Some(oldest) = self.parts.pop_front() else { return Ok(()) };
             storage::remove(&oldest.path)?;
+            self.removed_bytes += oldest.bytes;
         }
     }
 
@@ -422,12 +426,18 @@ impl Writer {
         self.file_bytes() + self.parts.iter().map(|part| part.bytes).sum::<u64>()
     }
 
-    /// Returns the state, with the reason why nothing can be written at the moment.
-    pub(super) fn state(&self, fault: Option<&io::Error>) -> RecorderState {
+    /// Returns the size of all that was written, which only grows.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.bytes() + self.removed_bytes
+    }
+
+    /// Returns the state, with the time between two recorded samples, and the reason why nothing can be written at the moment.
+    pub(super) fn state(&self, every: Duration, fault: Option<&io::Error>) -> RecorderState {
         RecorderState {
             from: self.parts.front().map(|part| part.from).or(self.part_from),
             to: self.written_to,
             bytes: self.bytes(),
+            every,
             fault: fault
                 .map(|error| Arc::from(fault_text(&self.path, error)))
                 .or_else(|| self.part_fault.clone()),
@@ -520,9 +530,10 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
         Some(Errno::FBIG) => "the file has reached the limit of this shell (ulimit -f)",
         Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "it is no longer writable",
         Some(Errno::STALE) => "its file system was remounted",
-        _ => return format!("nothing is recorded to {path}: {error}"),
+        _ => &error.to_string(),
     };
-    format!("nothing is recorded to {path}: {remedy}")
+    // A narrow screen cuts the path off.
+    format!("nothing is recorded: {remedy} ({path})")
 }
 
 #[cfg(test)]

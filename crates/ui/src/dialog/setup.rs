@@ -19,7 +19,7 @@ mod checklist;
 /// Maximum length of a typed value, in bytes.
 const MAX_VALUE_LENGTH: usize = 400;
 /// Maximum rows of the pages, including tabs and help text.
-const MAX_ROWS: usize = 13;
+const MAX_ROWS: usize = 14;
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
