@@ -19,6 +19,8 @@ use gtop_ui::SettingsEvent;
 
 /// What is kept, in at most 200 MB: the recorder exceeds its limit by less than a twentieth.
 const LIMITS: Limits = Limits { keep: Duration::from_secs(86_400), max_bytes: 190_000_000 };
+/// Of more nodes, what is known at one time takes half of a part, a twentieth of the size.
+const MAX_NODES: usize = 2_000;
 /// Time between two attempts while another gtop records.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 const LOCK_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
@@ -114,13 +116,18 @@ impl AutomaticRecording<'_> {
         }
     }
 
-    /// Shows what a recorder has recorded. Returns its fault, or `None` when the setting turns it off.
+    /// Shows what a recorder has recorded. Returns why it cannot go on, or `None` when the setting turns it off.
     async fn follow(&mut self, recorder: &Recorder) -> Option<String> {
         let mut state = recorder.state();
         loop {
             let now = state.borrow_and_update().clone();
             if let Some(fault) = now.fault {
                 return Some(fault.to_string());
+            }
+            if self.monitor.rosters().borrow().targets.len() > MAX_NODES {
+                return Some(refused(&format!(
+                    "of more than {MAX_NODES} nodes, only by --record FILE"
+                )));
             }
             self.recorded.send_replace(RecordedBy::This(now));
             tokio::select! {

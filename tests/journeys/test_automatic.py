@@ -130,6 +130,10 @@ class Automatic(Journey):
         screen.until(r"1 of 1 node fresh", "the node")
         self.assertEqual(os.listdir(elsewhere), [])
 
+    def test_a_day_of_too_many_nodes_does_not_fit(self):
+        screen = self.screen("--exec", "sleep 600 {node}", "--max-connecting", "1", "n[1-2001]")
+        screen.until(r"nothing is recorded: of more than 2000 nodes", "why nothing is recorded")
+
     def test_without_a_home_nothing_is_recorded(self):
         screen = self.screen(HOME="")
         screen.until(r"nothing is recorded: HOME is not set", "why nothing is recorded")
