@@ -15,7 +15,7 @@ use gtop_fleet::{Certainty, Holder, HoldingsKeeper, LastState, Node, NodeBuilder
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, NodeName, stale_after};
 
-/// Segments of a run, which is half an hour.
+/// Segments of a run: half an hour of a sample a second.
 const RUN_SEGMENTS: u32 = 64;
 
 /// What sums are of.
