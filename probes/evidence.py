@@ -34,7 +34,8 @@ class Evidence:
     def request(self, now):
         """Asks the child for lookups, if it is time and it is idle."""
         if now >= self.lookup_at and self.lookup.request(now, 'scheduler'):
-            self.lookup_at = now + SLOW_INTERVAL
+            # The second time soon, because rates need two.
+            self.lookup_at = now + (SLOW_INTERVAL if self.lookup_at else min(SLOW_INTERVAL, 1.0))
 
     def add(self, parts, daemon):
         """Stores parts, and the daemon that was found."""

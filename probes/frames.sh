@@ -175,13 +175,18 @@ sample() {
                 if (i == 10) out = out ",\"cpu\":[" list "]"
             }
             if (split(first_line("/proc/loadavg"), f, " ") >= 3 && is_number(f[1]) && is_number(f[2]) && is_number(f[3])) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
-            count = 0
-            while (count < 4 && (getline line < "/proc/meminfo") > 0) {
+            list = ""
+            while ((getline line < "/proc/meminfo") > 0) {
                 split(line, f, " ")
-                k = f[1] == "MemTotal:" ? "memory_total" : f[1] == "MemAvailable:" ? "memory_available" : f[1] == "SwapTotal:" ? "swap_total" : f[1] == "SwapFree:" ? "swap_free" : ""
-                if (k != "" && is_integer(f[2]) && length(f[2]) < 14) { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
+                if (!is_integer(f[2]) || length(f[2]) > 13) continue
+                k = f[1] == "MemTotal:" ? "memory_total" : f[1] == "MemAvailable:" ? "memory_available" : f[1] == "Buffers:" ? "memory_buffers" : f[1] == "SwapTotal:" ? "swap_total" : f[1] == "SwapFree:" ? "swap_free" : ""
+                if (k != "") out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024)
+                if (f[1] == "Cached:") list = f[2]
+                else if (list != "" && f[1] == "Shmem:") list -= f[2]
+                else if (list != "" && f[1] == "SReclaimable:") { list += f[2]; break }
             }
             close("/proc/meminfo")
+            if (list != "") out = out ",\"memory_cached\":" sprintf("%.0f", (list > 0 ? list : 0) * 1024)
             list = ""
             for (i = split("cpu memory io", v, " "); i > 0; i--)
                 if (split(first_line("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && is_number(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = append(list, "\"" v[i] "\":" substr(f[2], 7))

@@ -128,15 +128,19 @@ class Host:
         return parse_amount(read('/proc/uptime', 64).split()[0], 1e10)
 
     def memory(self, out):
-        names = {b'MemTotal': 'memory_total', b'MemAvailable': 'memory_available',
+        names = {b'MemTotal': 'memory_total', b'MemAvailable': 'memory_available', b'Buffers': 'memory_buffers',
                  b'SwapTotal': 'swap_total', b'SwapFree': 'swap_free'}
+        found = {}
         for line in read('/proc/meminfo', 4096).split(b'\n'):
             key, _, value = line.partition(b':')
-            if key in names:
+            if key in names or key in (b'Cached', b'SReclaimable', b'Shmem'):
                 try:
-                    out[names[key]] = int(parse_amount(value.split()[0], 1 << 43)) * 1024
+                    found[key] = int(parse_amount(value.split()[0], 1 << 43)) * 1024
                 except (ValueError, IndexError):
                     continue
+        out.update((names[key], value) for key, value in found.items() if key in names)
+        if b'Cached' in found:
+            out['memory_cached'] = max(0, found[b'Cached'] + found.get(b'SReclaimable', 0) - found.get(b'Shmem', 0))
 
     def pressure(self):
         out = {}

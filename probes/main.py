@@ -96,6 +96,7 @@ class Probe:
         self.announced = None
         self.full = True
         self.slow_unsent, self.slow_last, self.slow_due = None, None, 0.0
+        self.shares_unsent, self.shares_last = None, None
         self.identity = identity()
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -305,6 +306,8 @@ class Probe:
                 del self.errors[key]
         elif what == 'slow':
             self.slow_unsent = self.slow_last = report[1]
+        elif what == 'shares':
+            self.shares_unsent = self.shares_last = dict(zip(('at', 'own', 'jobs'), report[1:]))
         elif what == 'facts':
             self.processes.on_facts(*report[1:])
         elif what == 'name':
@@ -343,7 +346,7 @@ class Probe:
                 for key in ('apps',) if source.endswith(PROCESSES_SUFFIX) else ('slow', 'more', 'mig'):
                     backend.last.pop(key, None)
         if source == self.lookup.source:
-            self.slow_last = None
+            self.slow_last = self.shares_last = None
         frame = {'t': 'error', 'at': time.monotonic(), 'source': source,
                  'scope': 'device' if code == 'lost' else 'host', 'code': code, 'call': call, 'for': float(seconds)}
         if message:
@@ -485,7 +488,7 @@ class Probe:
         for backend in self.backends:
             backend.min_intervals, backend.next_intervals = backend.next_intervals or backend.min_intervals, None
         self.full = False
-        self.slow_unsent = None
+        self.slow_unsent, self.shares_unsent = None, None
         # The same child reads the facts of processes, which come first.
         if self.n > 1 and all([row['known'] for row in self.processes.rows.values()]):
             self.evidence.request(now)
@@ -535,6 +538,9 @@ class Probe:
         slow = self.slow_last if self.full else self.slow_unsent
         if slow:
             out['host_slow'] = slow
+        shares = self.shares_last if self.full else self.shares_unsent
+        if shares:
+            out['shares'] = shares
         if parts:
             out['backends'] = parts
         if processes:

@@ -167,6 +167,9 @@ def serve_lookup(child):
             found = scheduler.read()
             if found is not None:
                 child.report('evidence', *found)
+            found = scheduler.shares.read()
+            if found is not None:
+                child.report('shares', *found)
         elif request[0] == 'facts':
             for pid, start, uid, ppid in request[1]:
                 child.report_call('cmdline of %d' % pid)

@@ -1,7 +1,5 @@
 # Finds the scheduler's daemon on this node, and reads which devices its control groups let jobs open. Compiled only in the
 # child for slow lookups, so nothing here may block: it reads /proc and control groups only.
-MAX_JOBS = 256
-MAX_FOLDERS = 256
 MAX_MINOR = 253  # of the device file of a GPU; 254 and 255 are those of the driver
 SCAN_INTERVAL = 120.0  # seconds between searches for a daemon, unless it has ended
 DAEMON_OPTIONS_WITH_VALUE = 'dfLnN'
@@ -46,6 +44,7 @@ class Scheduler:
         self.daemon = None
         self.scan_at = 0.0
         self.reported = None
+        self.shares = Shares()
 
     def read(self):
         """Returns ({'jobs': minor numbers by job}, daemon) if something has changed since the last time, else None. The
@@ -55,11 +54,16 @@ class Scheduler:
         and `[0]` if there are several and it is not known which is that of this node.
         """
         now = time.monotonic()
-        if self.daemon is None or now >= self.scan_at or self.has_ended():
+        is_scan = self.daemon is None or now >= self.scan_at or self.has_ended()
+        if is_scan:
             self.scan_at = now + SCAN_INTERVAL
             # The list of a daemon that has ended holds until another one starts.
             self.daemon = find_daemon() or self.daemon or []
-        found = {'jobs': job_devices(daemon_options(self.daemon[3][1:]) if self.daemon[3:] else {})}, self.daemon
+        options = daemon_options(self.daemon[3][1:]) if self.daemon[3:] else {}
+        # A daemon makes groups when jobs start. Without one there are seldom some: it may be hidden.
+        if is_scan or self.daemon:
+            self.shares.find(node_names(options))
+        found = {'jobs': job_devices(options)}, self.daemon
         if found == self.reported:
             return None
         self.reported = found
@@ -130,25 +134,8 @@ def job_devices(options):
 
     A job has such a group only where the scheduler confines jobs to their devices.
     """
-    top = ROOT + '/sys/fs/cgroup/devices'
-    names = [name for name in list_folder(top) if '.' not in name][:MAX_FOLDERS]
-    groups = [('', name) for name in names if name.startswith('slurm')]
-    # In a container, the groups of the daemon are in one of the container.
-    groups = groups or [(name, inner) for name in names for inner in list_folder(top + '/' + name) if inner.startswith('slurm')]
-    if len(groups) > 1:
-        # They belong to several daemons of this machine.
-        own = node_names(options)
-        groups = [(outer, name) for outer, name in groups
-                  if any(name == 'slurm_' + node or outer == node or outer.endswith('-' + node) for node in own)]
-    if len(groups) != 1:
-        return {}
-    found = {}
-    for user in list_folder('%s/%s/%s' % ((top,) + groups[0]))[:MAX_FOLDERS]:
-        folder = '%s/%s/%s/%s' % ((top,) + groups[0] + (user,))
-        for job in list_folder(folder) if user.startswith('uid_') else []:
-            if job.startswith('job_') and job[4:].isdigit() and len(job) < 20 and len(found) < MAX_JOBS:
-                found[job[4:]] = allowed_minors(read('%s/%s/devices.list' % (folder, job)))
-    return found
+    folders = jobs_below(job_parents(CGROUPS + '/devices', node_names(options)))
+    return dict([(job, allowed_minors(read(folder + '/devices.list'))) for job, folder in folders.items() if job.isdigit()])
 
 
 def allowed_minors(data):

@@ -16,6 +16,7 @@ mod processes;
 mod requests;
 mod sampling;
 mod settings;
+mod shares;
 mod termination;
 mod undefined_names;
 mod user_names;

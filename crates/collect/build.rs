@@ -37,7 +37,7 @@ const LAZY_PARTS: &[(&str, &[&str])] = &[
     ("hidden", &["hidden.py"]),
     ("kernel_log", &["kernel_log.py"]),
     ("nvml", &["device_values.py", "nvml_library.py", "nvml_device.py", "nvml.py"]),
-    ("scheduler", &["scheduler.py"]),
+    ("scheduler", &["groups.py", "scheduler.py"]),
     ("evidence", &["programs.py", "evidence_reader.py"]),
     ("nvidia-smi", &["programs.py", "nvidia_smi.py"]),
     ("amdgpu", &["device_values.py", "amd_card.py", "amd.py"]),

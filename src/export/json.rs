@@ -11,7 +11,9 @@ use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use crate::export::OutputField;
-use crate::export::json::jobs::{FinishedJson, HolderJson, Jobs, RosterJson, finished_jobs};
+use crate::export::json::jobs::{
+    FinishedJson, HolderJson, HostShareJson, Jobs, RosterJson, finished_jobs, host_share,
+};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
@@ -164,6 +166,8 @@ object! {
             node.sources.iter().map(|state| SourceJson::of(node, state, now)).collect(),
         /// The host: CPU, memory, network, disks.
         host: HostJson<'a> = HostJson::of(node),
+        /// What the container in which the probe runs has and uses of the host; null if it has no limit below the host.
+        container: Option<HostShareJson> = host_share(node, node.own_share(), now),
         /// Devices in the driver's order, each followed by its MIG slices.
         devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },
         /// Why the node or its devices need attention, and what its connection does; the most important first.

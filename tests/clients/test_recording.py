@@ -158,7 +158,8 @@ DEVICE_KEYS = {
     "parent": "parent", "index": "index", "uuid": "uuid",
 }
 HOST_KEYS = {
-    "memory_total_bytes": "memory_total", "memory_available_bytes": "memory_available", "swap_free_bytes": "swap_free",
+    "memory_total_bytes": "memory_total", "memory_available_bytes": "memory_available", "memory_cached_bytes": "memory_cached",
+    "swap_free_bytes": "swap_free",
 }
 
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop_collect::scheduler::SchedulerKind;
-use gtop_fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy};
+use gtop_fleet::{Fleet, HostShare, HostShares, JobLookup, Node, NodeBuilder, Waste, is_busy};
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, ConfigurationState,
@@ -381,6 +381,8 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
         load: Reading::Known([share as f32 * 0.64, share as f32 * 0.6, share as f32 * 0.58]),
         memory_total: Reading::Known(Bytes(2_015 << 30)),
         memory_available: Reading::Known(Bytes(1_573 << 30)),
+        memory_cached: Reading::Known(Bytes(612 << 30)),
+        memory_buffers: Reading::Known(Bytes(3 << 30)),
         swap_total: Reading::Known(Bytes(8 << 30)),
         swap_free: Reading::Known(Bytes(8 << 30)),
         pressure: Pressure {
@@ -893,6 +895,8 @@ pub(crate) fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64
         tasks: Some(1),
         node_count: 1,
         devices_per_node: None,
+        cpus: Some(96),
+        memory: Some(Bytes(768 << 30)),
         allocations: Arc::default(),
     }
 }
@@ -963,7 +967,24 @@ pub fn with_jobs() -> Fleet {
         pending,
         Job { shown_id: "8451_[3-5%3]".into(), tasks: Some(3), ..array },
     ];
-    with_job_list(every_state(), jobs)
+    let share = HostShare {
+        cpus: Some(96.0),
+        cpus_used: Reading::Known(52.3),
+        memory_limit: Some(Bytes(768 << 30)),
+        memory_used: Reading::Known(Bytes(513 << 30)),
+    };
+    let fresh = HostShare { cpus_used: Reading::Unknown(Reason::NeedsTwoSamples), ..share };
+    let mut fleet = every_state();
+    let nodes = fleet.nodes.iter().map(|node| {
+        let shares = [("gpu01", share), ("gpu02", fresh)];
+        let share = shares.iter().find(|(name, _)| *name == node.name.as_str());
+        let Some((_, share)) = share else { return Arc::clone(node) };
+        let jobs = [(job_id("8421"), *share)].into();
+        let shares = Some(Arc::new(HostShares { at: ago(4_000), own: None, jobs }));
+        Arc::new(Node { shares, ..Node::clone(node) })
+    });
+    fleet.nodes = nodes.collect();
+    with_job_list(fleet, jobs)
 }
 
 /// [`with_jobs`], and jobs that have ended in different ways, one of them with a hostile name.

@@ -108,12 +108,23 @@ const DISK: Shape =
 const SPACE: Shape =
     Object(&[("path", MUST, Text(256)), ("total", MUST, BYTES), ("free", MUST, BYTES)]);
 
+const HOST_SHARE: Shape = Object(&[
+    ("cpus", MAY, Number(0.0, 65_536.0)),
+    ("cpu", MAY, COUNTER),
+    ("memory_limit", MAY, BYTES),
+    ("memory", MAY, BYTES),
+]);
+const SHARES: Shape =
+    Object(&[("at", MUST, CLOCK), ("own", MUST, HOST_SHARE), ("jobs", MUST, Map(&HOST_SHARE))]);
+
 const HOST: Shape = Object(&[
     ("at", MUST, CLOCK),
     ("cpu", MAY, Row(&COUNTER, 8)),
     ("load", MAY, Row(&LOAD, 3)),
     ("memory_total", MAY, MAYBE_BYTES),
     ("memory_available", MAY, MAYBE_BYTES),
+    ("memory_cached", MAY, MAYBE_BYTES),
+    ("memory_buffers", MAY, MAYBE_BYTES),
     ("swap_total", MAY, MAYBE_BYTES),
     ("swap_free", MAY, MAYBE_BYTES),
     (
@@ -426,6 +437,7 @@ const SAMPLE: Shape = Object(&[
     ("n", MUST, Count(1 << 53)),
     ("at", MUST, CLOCK),
     ("took", MAY, Number(0.0, 1e6)),
+    ("shares", MAY, SHARES),
     ("cost", MAY, Object(&[("cpu", MUST, LOAD), ("seconds", MUST, Number(0.0, 1e6))])),
     ("full", MAY, Flag),
     ("host", MAY, HOST),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::event_record::EventRecord;
 use crate::holdings::{Claim, DeviceHoldings, Holder, JobHoldings, NodeHoldings, sort_jobs};
+use crate::host_share::HostShares;
 use crate::node::{Host, Node, Process, SourceState, Traffic};
 use crate::{Fleet, IdleSpan, NodeHealth, User, Waste};
 use gtop_model::{
@@ -118,6 +119,7 @@ impl Anonymizer {
             devices: node.devices.iter().map(|device| self.device(device)).collect(),
             has_hidden_devices: node.has_hidden_devices,
             holdings: Arc::new(self.holdings(&node.holdings)),
+            shares: node.shares.as_ref().map(|known| Arc::new(self.shares(known))),
             // Its device files and types may name the site.
             evidence: None,
             device_sources: Arc::clone(&node.device_sources),
@@ -166,6 +168,11 @@ impl Anonymizer {
             bus_devices: Vec::new(),
             commands: hello.commands.clone(),
         }
+    }
+
+    fn shares(&mut self, shares: &HostShares) -> HostShares {
+        let jobs = shares.jobs.iter().map(|(id, share)| (self.job_id(id), *share));
+        HostShares { jobs: jobs.collect(), ..*shares }
     }
 
     fn host(&mut self, host: &Host) -> Host {
@@ -411,6 +418,8 @@ impl Anonymizer {
             tasks: job.tasks,
             node_count: job.node_count,
             devices_per_node: job.devices_per_node,
+            cpus: job.cpus,
+            memory: job.memory,
         }
     }
 }

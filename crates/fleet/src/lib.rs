@@ -11,6 +11,7 @@ pub use headline::{DeviceState, NodeCount};
 pub use health::{Health, HealthReason};
 pub use history::CLOSE_UP_STEP;
 pub use holdings::{Certainty, Claim, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings};
+pub use host_share::{HostShare, HostShares};
 pub use idle::{
     ACTIVE_PERCENT, LastState, is_busy, is_free, is_held, is_idle, is_in_use, is_memory_refused,
 };
@@ -49,6 +50,7 @@ mod health_rules;
 mod hidden;
 mod history;
 mod holdings;
+mod host_share;
 mod idle;
 mod job_lookup;
 mod kernel_events;

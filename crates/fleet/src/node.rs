@@ -9,13 +9,14 @@ use crate::event_record::EventRecord;
 use crate::health::NodeHealth;
 use crate::history::History;
 use crate::holdings::{DeviceHoldings, NodeHoldings};
+use crate::host_share::{HostShare, HostShares};
 use crate::lasting::Lasting;
 use crate::user::User;
 use gtop_local::time::Timestamp;
 use gtop_model::{
     Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
-    HostReading, HostSlowReading, JobId, Link, MachineId, NodeName, Percent, ProbeCost, ProcessKey,
-    ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
+    HostReading, HostSlowReading, Job, JobId, Link, MachineId, NodeName, Percent, ProbeCost,
+    ProcessKey, ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
     SourceFaultKind, TransportKind, UnseenProcess, UnseenReason, stale_after,
 };
 
@@ -59,6 +60,8 @@ pub struct Node {
     pub has_hidden_devices: bool,
     /// Who has its devices.
     pub holdings: Arc<NodeHoldings>,
+    /// What jobs, and the container of the probe, have and use of the host; `None` until the node reports it.
+    pub shares: Option<Arc<HostShares>>,
     /// How the scheduler numbers and confines its devices, as the node itself reports; `None` until it does.
     pub evidence: Option<Arc<DeviceEvidence>>,
     /// The source of each of `devices`, by position.
@@ -212,6 +215,7 @@ impl Node {
             devices: DeviceList::default(),
             has_hidden_devices: false,
             holdings: Arc::default(),
+            shares: None,
             evidence: None,
             device_sources: Arc::default(),
             uses: Arc::default(),
@@ -251,6 +255,16 @@ impl Node {
     fn report_delay(&self) -> Duration {
         let intervals = self.sources.iter().map(|state| state.interval);
         intervals.max().unwrap_or_default().saturating_add(MAX_REPORT_DELAY)
+    }
+
+    /// Returns what a job has and uses of the host; `None` if that is not known.
+    pub fn share_of(&self, job: &Job) -> Option<&HostShare> {
+        self.shares.as_ref()?.of_job(job)
+    }
+
+    /// Returns what the container of the probe has and uses of the host; `None` if it is not limited, or not known to be.
+    pub fn own_share(&self) -> Option<&HostShare> {
+        self.shares.as_ref()?.own.as_ref()
     }
 
     /// Returns true if it is read from a page of metrics, which takes no requests.

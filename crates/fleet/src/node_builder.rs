@@ -8,7 +8,7 @@ use crate::hidden::count_hidden;
 use crate::holdings::NodeHoldings;
 use crate::missing::MissingDevices;
 use crate::node::{Host, Node, Process};
-use crate::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
+use crate::rates::{MIN_RATE_SPAN, SharesBase, cpu_utilization, host_shares, rates};
 use gtop_local::time::{ClockOffset, NodeTime, Timestamp};
 use gtop_model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading,
@@ -54,6 +54,7 @@ struct SessionSamples {
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
     has_two_samples: bool,
+    previous_shares: Option<SharesBase>,
     /// How often the last sample of the host was repeated.
     repeats: u8,
     /// When processes were first read.
@@ -160,7 +161,8 @@ impl NodeBuilder {
     pub fn forget_readings(&mut self) {
         self.is_partial = true;
         let session = &mut self.session;
-        (session.previous_counters, session.processes_since) = (None, None);
+        (session.previous_counters, session.previous_shares) = (None, None);
+        session.processes_since = None;
         session.has_two_samples = false;
         for TrackedProcess { state, threads, load, .. } in &mut session.processes {
             (*state, *threads, *load) = (Reading::default(), Reading::default(), None);
@@ -170,6 +172,7 @@ impl NodeBuilder {
         let booted_at = node.host.fast.booted_at;
         let fast = HostReading { booted_at, ..HostReading::default() };
         node.host = Host { fast, ..Host::default() };
+        node.shares = None;
         for device in &mut node.devices {
             if !device.is_gone() {
                 let parent = device.parent.clone();
@@ -325,6 +328,13 @@ impl NodeBuilder {
             }
         }
         node.probe_cost = sample.cost.or(node.probe_cost);
+        if let Some(shares) = sample.shares {
+            let now = (sample.clock.node_time(shares.at), shares);
+            if let Some(shares) = host_shares(&now, self.session.previous_shares.as_ref()) {
+                node.shares = Some(Arc::new(shares));
+                self.session.previous_shares = Some(now);
+            }
+        }
         if sample.evidence.is_some() {
             node.evidence = sample.evidence;
         }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::host_share::{HostShare, HostShares};
 use crate::node::Traffic;
 use gtop_local::time::NodeTime;
 use gtop_model::{
-    Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, Percent, Reading, Reason,
+    Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, HostShareReading, Percent,
+    Reading, Reason, SharesReading,
 };
 
 /// Minimum time between two samples for a rate.
@@ -41,6 +43,45 @@ pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<
         })
     });
     rates.collect()
+}
+
+/// A reading, as the base of the next rates, and when it was made.
+pub(super) type SharesBase = (NodeTime, SharesReading);
+
+/// Returns the shares of a reading, given one before; `None` if it is the same or soon after it.
+pub(super) fn host_shares(
+    (at, reading): &SharesBase,
+    base: Option<&SharesBase>,
+) -> Option<HostShares> {
+    let base = base.and_then(|(before, base)| Some((at.since(*before)?, base)));
+    if base.is_some_and(|(span, _)| span < MIN_RATE_SPAN) {
+        return None;
+    }
+    let base = base.filter(|(span, _)| *span <= MAX_RATE_SPAN);
+    let is_limited = reading.own != HostShareReading::default();
+    let own = host_share(&reading.own, base.map(|(span, base)| (span, &base.own)));
+    let jobs = reading.jobs.iter().map(|(id, now)| {
+        let before = base.and_then(|(span, base)| Some((span, base.jobs.get(id)?)));
+        (id.clone(), host_share(now, before))
+    });
+    Some(HostShares { at: reading.at, own: is_limited.then_some(own), jobs: jobs.collect() })
+}
+
+fn host_share(now: &HostShareReading, before: Option<(Duration, &HostShareReading)>) -> HostShare {
+    let spent = |(span, before): (Duration, &HostShareReading)| {
+        let spent = now.cpu_time?.checked_sub(before.cpu_time?)?;
+        Some(spent.as_secs_f32() / span.as_secs_f32())
+    };
+    let unknown = match now.cpu_time {
+        Some(_) => Reason::NeedsTwoSamples,
+        None => Reason::NotAvailable,
+    };
+    HostShare {
+        cpus: now.cpus,
+        cpus_used: before.and_then(spent).map_or(Reading::Unknown(unknown), Reading::Known),
+        memory_limit: now.memory_limit,
+        memory_used: now.memory,
+    }
 }
 
 /// Updates a device's rates from its counters, once [`MIN_RATE_SPAN`] has passed.
@@ -114,6 +155,7 @@ fn bytes_per_second(bytes: u64, span: Duration) -> Bytes {
 mod tests {
     use super::*;
     use gtop_local::time::{ClockOffset, Timestamp};
+    use gtop_model::{Job, JobId};
 
     fn at(millis: i64) -> NodeTime {
         ClockOffset::default().node_time(Timestamp::from_micros(millis * 1_000))
@@ -189,5 +231,44 @@ mod tests {
         update_rates(&mut device, at(600_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
+    }
+
+    fn shares_reading(seconds: i64, cpu_seconds: Option<u64>) -> SharesReading {
+        let share = HostShareReading {
+            cpus: Some(8.0),
+            cpu_time: cpu_seconds.map(Duration::from_secs),
+            ..HostShareReading::default()
+        };
+        SharesReading {
+            at: Timestamp::from_micros(seconds * 1_000_000),
+            jobs: [(JobId::new("7").unwrap(), share)].into(),
+            ..SharesReading::default()
+        }
+    }
+
+    fn based(reading: SharesReading) -> SharesBase {
+        (ClockOffset::default().node_time(reading.at), reading)
+    }
+
+    fn cpus_used(shares: &HostShares) -> Reading<f32> {
+        shares.of_job(&Job::example("7")).unwrap().cpus_used
+    }
+
+    #[test]
+    fn cpus_in_use_are_those_between_two_readings_of_one_session() {
+        let base = based(shares_reading(10, Some(100)));
+        let first = host_shares(&base, None).unwrap();
+        assert_eq!(cpus_used(&first), Reading::Unknown(Reason::NeedsTwoSamples));
+        let next =
+            |seconds, spent| host_shares(&based(shares_reading(seconds, spent)), Some(&base));
+        assert_eq!(cpus_used(&next(20, Some(179)).unwrap()), Reading::Known(7.9));
+        assert_eq!(next(10, Some(100)), None, "the same reading again");
+        // The group is another one, or the readings are too far apart.
+        for later in [next(20, Some(3)), next(200, Some(179))] {
+            assert_eq!(cpus_used(&later.unwrap()), Reading::Unknown(Reason::NeedsTwoSamples));
+        }
+        let unread = next(20, None).unwrap();
+        assert_eq!(cpus_used(&unread), Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(unread.own, None);
     }
 }

@@ -1,6 +1,8 @@
 //! Values of a host: processors, memory, network, storage.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::declare::completed;
 use crate::id::JobId;
@@ -127,6 +129,10 @@ completed! {
         pub memory_total: Reading<Bytes>,
         /// Memory available to programs (`MemAvailable`).
         pub memory_available: Reading<Bytes>,
+        /// Memory that caches files and can be dropped: `Cached` and `SReclaimable` without `Shmem`.
+        pub memory_cached: Reading<Bytes>,
+        /// Memory that holds blocks of disks (`Buffers`).
+        pub memory_buffers: Reading<Bytes>,
         /// Swap space.
         pub swap_total: Reading<Bytes>,
         /// Unused swap space.
@@ -144,6 +150,30 @@ completed! {
         /// Whole disks.
         pub disks: Arc<[Counter]> => replaced,
     }
+}
+
+/// What a control group has and uses of a host: that of a job, or of the container of the probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostShareReading {
+    /// CPUs that it may use at once; `None` without a limit.
+    pub cpus: Option<f32>,
+    /// CPU time so far.
+    pub cpu_time: Option<Duration>,
+    /// Memory that it may use; `None` without a limit.
+    pub memory_limit: Option<Bytes>,
+    /// Memory that it uses, without pages of files that nobody has used for long.
+    pub memory: Reading<Bytes>,
+}
+
+/// The shares of all control groups that are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SharesReading {
+    /// When they were read.
+    pub at: Timestamp,
+    /// That of the container of the probe; all of it is `None` if it is not limited.
+    pub own: HostShareReading,
+    /// Those of jobs.
+    pub jobs: BTreeMap<JobId, HostShareReading>,
 }
 
 /// The slow group of a host, sampled every 10 s.

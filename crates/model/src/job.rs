@@ -10,6 +10,7 @@ use crate::device_evidence::ProvedIndices;
 use crate::id::{JobId, NodeName};
 use crate::scheduler::SchedulerProfile;
 use crate::scheduler_node::SchedulerNodes;
+use crate::unit::Bytes;
 use gtop_local::time::Timestamp;
 
 pub use finished::{FinishedJob, FinishedJobs};
@@ -64,6 +65,10 @@ pub struct Job {
     pub node_count: u32,
     /// Devices requested on each node; `None` when the scheduler does not tell.
     pub devices_per_node: Option<u32>,
+    /// CPUs on all nodes: those it has or, while it waits, has requested; `None` when the scheduler does not tell.
+    pub cpus: Option<u32>,
+    /// Memory on all nodes that the scheduler has set aside for it; `None` when the scheduler does not tell.
+    pub memory: Option<Bytes>,
     /// Its allocation on each node; empty while pending.
     pub allocations: Arc<[Allocation]>,
 }
@@ -105,6 +110,8 @@ impl Job {
             tasks: Some(1),
             node_count: 1,
             devices_per_node: None,
+            cpus: None,
+            memory: None,
             allocations: Arc::default(),
         }
     }

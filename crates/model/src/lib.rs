@@ -21,7 +21,8 @@ pub use focus::Focus;
 pub use freshness::{Freshness, max_interval, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 pub use host::{
-    Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, MachineId, Pressure, Space,
+    Counter, CpuTicks, HostFacts, HostReading, HostShareReading, HostSlowReading, MachineId,
+    Pressure, SharesReading, Space,
 };
 pub use host_key::{
     AcceptedKey, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::device::Device;
 use crate::device_evidence::DeviceEvidence;
 use crate::fault::SourceFault;
-use crate::host::{HostFacts, HostReading, HostSlowReading};
+use crate::host::{HostFacts, HostReading, HostSlowReading, SharesReading};
 use crate::id::Source;
 use crate::pci::UnreadableDevices;
 use crate::process::{DeviceUse, ProcessReading, UnseenProcess};
@@ -127,6 +127,8 @@ pub struct Sample {
     pub backends: Vec<BackendReading>,
     /// The processes that use devices.
     pub processes: Option<ProcessesReading>,
+    /// What control groups have and use of the host.
+    pub shares: Option<SharesReading>,
     /// How the scheduler numbers and confines the devices of the node.
     pub evidence: Option<Arc<DeviceEvidence>>,
     /// What the probe costs the node, if it has just been measured.

@@ -3,6 +3,7 @@
 pub(crate) mod column_spec;
 pub(crate) mod explanation;
 pub(crate) mod graph;
+pub(crate) mod host_share;
 pub(crate) mod key_hint;
 pub(crate) mod line;
 pub(crate) mod line_editor;

@@ -8,8 +8,8 @@ use serde::ser::{Serialize, Serializer};
 use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use gtop_fleet::advice;
-use gtop_fleet::metrics::JobAt;
-use gtop_fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
+use gtop_fleet::metrics::{JobAt, measured_digits};
+use gtop_fleet::{Claim, Fleet, HostShare, JobHoldings, Node, job_holdings};
 use gtop_local::time::Timestamp;
 use gtop_model::{Allocation, FinishedJob, Job, JobId, JobList, JobListError, Reason, Unanswered};
 
@@ -95,7 +95,7 @@ object! {
         },
         /// Its allocation on each node.
         allocations: Vec<AllocationJson<'a>> =
-            allocations.map(|known| allocation(jobs.fleet, job, known)).collect(),
+            allocations.map(|known| allocation(jobs, job, known)).collect(),
     }
 }
 
@@ -161,7 +161,34 @@ object! {
         places: Option<Vec<u32>>,
         /// Number of devices, if the scheduler reports it.
         count: Option<usize>,
+        /// What it has and uses of the host, by its control group; null if that is not seen.
+        host_share: Option<HostShareJson>,
     }
+}
+
+object! {
+    /// What a control group has and uses of a host.
+    pub(super) HostShareJson as "host_share" of (share: &HostShare, at: Timestamp, now: Timestamp) {
+        /// CPUs that it may use at once, by its quota and its set of CPUs; null without a limit.
+        cpus: Option<f64> = share.cpus.map(measured_digits),
+        /// CPUs in use, on average over the seconds between two readings; null if unknown.
+        cpus_used: Option<f64> = share.cpus_used.get().map(measured_digits),
+        /// Memory that it may use; null without a limit.
+        memory_limit_bytes: Option<u64> = share.memory_limit.map(|limit| limit.0),
+        /// Memory in use, without pages of files that nobody has used for long; null if unknown.
+        memory_used_bytes: Option<u64> = share.memory_used.get().map(|used| used.0),
+        /// Age of these values.
+        age_seconds: f64 = age(at, now),
+    }
+}
+
+/// Returns one of the shares of a node's host.
+pub(super) fn host_share(
+    node: &Node,
+    share: Option<&HostShare>,
+    now: Timestamp,
+) -> Option<HostShareJson> {
+    Some(HostShareJson::of(share?, node.shares.as_ref()?.at, now))
 }
 
 fn process_allocation<'a>(node: &'a Node, known: &JobHoldings) -> AllocationJson<'a> {
@@ -169,11 +196,13 @@ fn process_allocation<'a>(node: &'a Node, known: &JobHoldings) -> AllocationJson
 }
 
 /// `places` and `count` are what the scheduler reports; `devices` are the devices these stand for on the node.
-fn allocation<'a>(fleet: &Fleet, job: &Job, allocation: &'a Allocation) -> AllocationJson<'a> {
-    let node = fleet.node(&allocation.node).map(|node| &**node);
+fn allocation<'a>(jobs: &Jobs<'_>, job: &Job, allocation: &'a Allocation) -> AllocationJson<'a> {
+    let node = jobs.fleet.node(&allocation.node).map(|node| &**node);
     let places = allocation.devices.indices().map(<[u32]>::to_vec);
     let known = job_holdings(node, job, allocation);
-    holdings_json(allocation.node.as_str(), &known, places, allocation.devices.count())
+    let host_share = node.and_then(|node| host_share(node, node.share_of(job), jobs.now));
+    let count = allocation.devices.count();
+    AllocationJson { host_share, ..holdings_json(allocation.node.as_str(), &known, places, count) }
 }
 
 fn holdings_json<'a>(
@@ -191,6 +220,7 @@ fn holdings_json<'a>(
         unplaced: known.unplaced,
         places,
         count,
+        host_share: None,
     }
 }
 

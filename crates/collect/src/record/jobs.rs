@@ -9,7 +9,7 @@ use crate::record::value::{from_seconds, node_name, text, to_seconds};
 use crate::scheduler::{SchedulerKind, profile_of};
 use crate::wire::objects;
 use gtop_model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
+    Allocation, Bytes, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
     RequestedJobs, SchedulerErrorKind, SchedulerNodes,
 };
 
@@ -66,6 +66,9 @@ objects! {
         tasks?: Option<u32>,
         node_count: u32,
         devices_per_node?: Option<u32>,
+        cpus?: Option<u32>,
+        /// Bytes.
+        memory?: Option<u64>,
         allocations: Vec<AllocationLine>,
     }
 
@@ -185,6 +188,8 @@ impl From<&Job> for JobLine {
             tasks: Some(job.tasks.unwrap_or(0)).filter(|tasks| *tasks != 1),
             node_count: job.node_count,
             devices_per_node: job.devices_per_node,
+            cpus: job.cpus,
+            memory: job.memory.map(|memory| memory.0),
             allocations: job.allocations.iter().map(AllocationLine::from).collect(),
         }
     }
@@ -214,6 +219,8 @@ impl JobLine {
             tasks: Some(self.tasks.unwrap_or(1)).filter(|tasks| *tasks > 0),
             node_count: self.node_count,
             devices_per_node: self.devices_per_node,
+            cpus: self.cpus,
+            memory: self.memory.map(Bytes),
             allocations: self
                 .allocations
                 .iter()

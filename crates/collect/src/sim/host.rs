@@ -1,8 +1,9 @@
 //! Host metrics of a simulated node: processors, memory, network, disks.
 
+use crate::sim::jobs::{CPUS_PER_DEVICE, MEMORY_PER_DEVICE};
 use crate::sim::rng::{Flow, Pulse, Rng, round_milli, to_u64};
 use crate::sim::workload::{Workload, WorkloadKind};
-use crate::wire::body::{Disk, Host, HostSlow, Pressure, Space, Traffic};
+use crate::wire::body::{Disk, Host, HostShare, HostSlow, Pressure, Space, Traffic};
 
 const GIB: f64 = 1_073_741_824.0;
 /// Clock ticks per second.
@@ -96,6 +97,8 @@ impl SimHost {
             load: Some(load.to_vec()),
             memory_total: to_u64(total).into(),
             memory_available: to_u64(total - used).into(),
+            memory_cached: to_u64((total - used) * 0.4).into(),
+            memory_buffers: to_u64(1.2 * GIB).into(),
             swap_total: to_u64(8.0 * GIB).into(),
             swap_free: to_u64(8.0 * GIB - 3e6).into(),
             pressure: Some(self.pressure(t)),
@@ -103,6 +106,20 @@ impl SimHost {
             net: Some(net),
             infiniband: Some(infiniband).filter(|ports| !ports.is_empty()),
             disk: Some(disks.collect()),
+        }
+    }
+
+    /// Returns what a job on so many devices has and uses of the host.
+    pub(crate) fn share(&self, at: f64, t: f64, devices: u32) -> HostShare {
+        let part = f64::from(devices) / 8.0;
+        let ticks = self.user.total(at - t, t) + self.system.total(at - t, t);
+        let used =
+            self.memory_gib * GIB * (self.memory_share + 0.01 * self.rng.branch(60).noise(t, 45.0));
+        HostShare {
+            cpus: f64::from(devices * CPUS_PER_DEVICE).into(),
+            cpu: to_u64(ticks.max(0.0) * 0.9 * part * 1e6 / TICK).into(),
+            memory_limit: (u64::from(devices) * MEMORY_PER_DEVICE.0).into(),
+            memory: to_u64(used * 0.5 * part).into(),
         }
     }
 

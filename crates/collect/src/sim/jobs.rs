@@ -10,7 +10,7 @@ use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
 use gtop_local::time::Timestamp;
 use gtop_model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
+    Allocation, Bytes, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
 };
 
 /// Job names by a word of the command line.
@@ -31,6 +31,10 @@ const JOB_NAMES: [(&str, &str); 11] = [
 const TIME_LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
 /// Cycle of the recurring short job: period, start within the period, and run time, in seconds.
 const SHORT_JOB_CYCLE: (u64, u64, u64) = (240, 80, 110);
+/// CPUs of a job for each of its devices.
+pub(super) const CPUS_PER_DEVICE: u32 = 12;
+/// Memory of a job for each of its devices.
+pub(super) const MEMORY_PER_DEVICE: Bytes = Bytes(48 << 30);
 /// Id of the first short job.
 const FIRST_SHORT_JOB: u64 = 30_000;
 
@@ -73,6 +77,7 @@ impl FleetSpec {
         let mut jobs: Vec<Job> = running.collect();
         jobs.extend(short_job(free_devices, began, now));
         jobs.extend(waiting_jobs(began, self.nodes));
+        jobs.iter_mut().for_each(set_resources);
         jobs.sort_by_key(|job| job.state == JobState::Pending);
         let nodes = Arc::new(self.scheduler_nodes(began, now, &jobs));
         JobList {
@@ -86,6 +91,17 @@ impl FleetSpec {
             ..JobList::default()
         }
     }
+}
+
+/// Sets the CPUs and the memory of a job whose devices are known.
+fn set_resources(job: &mut Job) {
+    let has = job.allocations.iter().map(|allocation| allocation.devices.count());
+    let has = has.sum::<Option<usize>>().and_then(|count| u32::try_from(count).ok());
+    let devices = has
+        .filter(|count| *count > 0)
+        .or(job.devices_per_node.map(|devices| devices * job.node_count));
+    job.cpus = devices.map(|devices| devices * CPUS_PER_DEVICE);
+    job.memory = devices.map(|devices| Bytes(u64::from(devices) * MEMORY_PER_DEVICE.0));
 }
 
 /// Returns the recurring short job, on unused devices.

@@ -9,8 +9,8 @@ use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
 use crate::wire::body::{
-    Backend, BackendState, Changes as _, Configuration, Daemon, Event, Evidence, Hello, Process,
-    ProcessStatics, Processes, Raw, RawText, Sample, SourceError, Use, Uses,
+    Backend, BackendState, Changes as _, Configuration, Daemon, Event, Evidence, Hello, HostShare,
+    Process, ProcessStatics, Processes, Raw, RawText, Sample, Shares, SourceError, Use, Uses,
 };
 use gtop_model::NodeName;
 
@@ -36,6 +36,8 @@ pub struct Machine {
     has_foreign_devices: bool,
     sim_host: SimHost,
     workloads: Vec<Workload>,
+    /// Number of devices of each workload, before they are split into slices.
+    workload_devices: Vec<u32>,
     gpus: Vec<Gpu>,
     slots: Vec<ProcessSlot>,
     /// Slot number and generation of killed processes.
@@ -136,6 +138,7 @@ impl Machine {
                 workloads.first(),
             ),
             workloads,
+            workload_devices: plan.iter().map(|(_, devices)| *devices).collect(),
             gpus,
             slots,
             ended: BTreeSet::new(),
@@ -237,9 +240,19 @@ impl Machine {
                 list: self.live_slots(t).map(|slot| self.process(slot, t, &request)).collect(),
                 unseen: Vec::new(),
             }),
+            shares: (request.slow || request.full).then(|| self.shares(at, t)),
             evidence: request.full.then(|| Box::new(self.evidence())),
             cost: None,
         }
+    }
+
+    /// Returns what jobs have and use of the host.
+    fn shares(&self, at: f64, t: f64) -> Shares {
+        let jobs = self.workloads.iter().zip(&self.workload_devices);
+        let jobs = jobs.filter_map(|(work, devices)| {
+            Some((work.job?.to_string(), self.sim_host.share(at, t, *devices)))
+        });
+        Shares { at, own: HostShare::default(), jobs: jobs.collect() }
     }
 
     /// Returns the list of the node's scheduler, which is in the driver's order. There is no list if a device

@@ -147,6 +147,8 @@ objects! {
         /// Backends with new readings.
         pub backends?: Vec<Backend>,
         pub processes?: Option<Processes>,
+        /// What jobs have and use of the host, by their control groups.
+        pub shares?: Option<Shares>,
         /// How the scheduler numbers the node's devices; sent when a part of it has changed, and with all values.
         pub evidence?: Option<Box<Evidence>>,
         /// What the probe costs; sent in focus only.
@@ -174,6 +176,10 @@ objects! {
         pub memory_total?: Raw<u64>,
         /// Bytes.
         pub memory_available?: Raw<u64>,
+        /// Bytes that cache files and can be dropped.
+        pub memory_cached?: Raw<u64>,
+        /// Bytes.
+        pub memory_buffers?: Raw<u64>,
         /// Bytes.
         pub swap_total?: Raw<u64>,
         /// Bytes.
@@ -188,6 +194,29 @@ objects! {
         pub infiniband?: Option<Vec<Traffic>>,
         /// Whole disks, without partitions.
         pub disk?: Option<Vec<Disk>>,
+    }
+
+    /// What control groups have and use of the host. It replaces the ones before.
+    pub struct Shares {
+        /// Seconds of the probe's clock.
+        pub at: f64,
+        /// The container in which the probe runs, if that has less than the host.
+        pub own: HostShare,
+        /// By the id of the job, as the path of its group has it.
+        pub jobs: BTreeMap<String, HostShare>,
+    }
+
+    /// What a control group has and uses of the host; a limit that is missing is none, or cannot be read.
+    #[derive(Copy)]
+    pub struct HostShare {
+        /// CPUs that it may use at once: the lowest quota of it and its parents, or the CPUs of its set.
+        pub cpus?: Raw<f64>,
+        /// Microseconds of CPU time so far.
+        pub cpu?: Raw<u64>,
+        /// Bytes that it may use.
+        pub memory_limit?: Raw<u64>,
+        /// Bytes that it uses, without pages of files that nobody has used for long.
+        pub memory?: Raw<u64>,
     }
 
     /// The `some avg10` values of `/proc/pressure`.

@@ -13,10 +13,10 @@ use gtop_local::text::sanitize_shared;
 use gtop_local::time::{ClockOffset, Timestamp};
 use gtop_model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
-    DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
-    KernelLine, Link, NodeUpdate, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading,
-    Reason, Sample, SessionUpdate, Source, SourceFault, SourceFaultKind, Space, SudoState,
-    UsesReading, Vendor,
+    DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostShareReading,
+    HostSlowReading, JobId, KernelLine, Link, NodeUpdate, PciFunction, Pressure, ProbeCost,
+    ProcessesReading, Reading, Reason, Sample, SessionUpdate, SharesReading, Source, SourceFault,
+    SourceFaultKind, Space, SudoState, UsesReading, Vendor,
 };
 
 pub use process::job_of_cgroup;
@@ -35,6 +35,10 @@ const MAX_PARTS: usize = 64;
 const MAX_MESSAGE_LENGTH: usize = 200;
 /// Maximum number of displays and accelerators on the PCI bus of one node.
 const MAX_PCI_FUNCTIONS: usize = 256;
+/// Maximum number of jobs of a node.
+const MAX_JOBS: usize = 1024;
+/// A host that claims to have more CPUs is wrong.
+const MAX_CPUS: f64 = 65_536.0;
 /// A probe that claims to use more cores is wrong.
 const MAX_CORES: f64 = 1024.0;
 
@@ -140,6 +144,10 @@ impl Decoder {
                     unseen: unseen.filter_map(process::unseen_process).collect(),
                 }
             }),
+            shares: sent
+                .shares
+                .as_ref()
+                .map(|sent| shares(sent, self.local_time(sent.at, arrival))),
             evidence: sent.evidence.as_deref().map(|sent| self.evidence(sent)),
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
         }
@@ -436,6 +444,8 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
         load: parse_list(sent.load.as_deref(), load),
         memory_total: bytes(sent.memory_total),
         memory_available: bytes(sent.memory_available),
+        memory_cached: bytes(sent.memory_cached),
+        memory_buffers: bytes(sent.memory_buffers),
         swap_total: bytes(sent.swap_total),
         swap_free: bytes(sent.swap_free),
         pressure: sent.pressure.map_or_else(Pressure::default, |sent| Pressure {
@@ -449,6 +459,26 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
         network,
         infiniband,
         disks: counters(disks, names),
+    }
+}
+
+fn shares(sent: &body::Shares, at: Timestamp) -> SharesReading {
+    let jobs = sent.jobs.iter().take(MAX_JOBS);
+    SharesReading {
+        at,
+        own: host_share(sent.own),
+        jobs: jobs.filter_map(|(job, sent)| Some((JobId::new(job)?, host_share(*sent)))).collect(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
+fn host_share(sent: body::HostShare) -> HostShareReading {
+    let cpus = sent.cpus.value().filter(|cpus| (0.0..=MAX_CPUS).contains(cpus));
+    HostShareReading {
+        cpus: cpus.map(|cpus| cpus as f32).filter(|cpus| *cpus > 0.0),
+        cpu_time: sent.cpu.value().map(Duration::from_micros),
+        memory_limit: bytes(sent.memory_limit).get(),
+        memory: bytes(sent.memory),
     }
 }
 

@@ -41,6 +41,7 @@ impl MergedSample {
             }
         }
         merge(&mut known.processes, newer.processes, update_processes);
+        known.shares = newer.shares.or_else(|| known.shares.take());
         known.evidence = newer.evidence.or_else(|| known.evidence.take());
         known.cost = newer.cost.or(known.cost);
     }
@@ -67,6 +68,8 @@ fn update_host(known: &mut Host, newer: Host) {
     known.load.update(newer.load);
     known.memory_total.update(newer.memory_total);
     known.memory_available.update(newer.memory_available);
+    known.memory_cached.update(newer.memory_cached);
+    known.memory_buffers.update(newer.memory_buffers);
     known.swap_total.update(newer.swap_total);
     known.swap_free.update(newer.swap_free);
     known.pressure.update(newer.pressure);

@@ -25,6 +25,10 @@ metrics! {
         MemoryTotalBytes = Integer("memory_total_bytes", "hostmemtotal", "total host memory", host.fast.memory_total);
         MemoryAvailableBytes = Integer("memory_available_bytes", "hostmemfree",
             "available host memory", host.fast.memory_available);
+        MemoryCachedBytes = Integer("memory_cached_bytes", "hostcached",
+            "host memory that caches files and can be dropped, as htop counts it", host.fast.memory_cached);
+        MemoryBuffersBytes = Integer("memory_buffers_bytes", "hostbuffers",
+            "host memory that holds blocks of disks", host.fast.memory_buffers);
         SwapTotalBytes = Integer("swap_total_bytes", "swaptotal", "total swap", host.fast.swap_total);
         SwapFreeBytes = Integer("swap_free_bytes", "swapfree", "free swap", host.fast.swap_free);
         PressureCpuPercent = Share("pressure_cpu_percent", "psicpu",

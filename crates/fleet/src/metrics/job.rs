@@ -35,5 +35,9 @@ metrics! {
         ElapsedSeconds = Integer("elapsed_seconds", "elapsed", "run time, without time suspended",
             |at| at.job.elapsed(at.now).into());
         Nodes = Integer("nodes", "jobnodes", "number of nodes, allocated or requested", job.node_count);
+        Cpus = Integer("cpus", "jobcpus", "CPUs on all its nodes, allocated or requested", job.cpus);
+        MemoryBytes = Integer("memory_bytes", "jobmem", "memory on all its nodes that the scheduler has set aside for it",
+            job.memory);
+        DevicesPerNode = Integer("devices_per_node", "jobdevices", "devices requested on each node", job.devices_per_node);
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
+use crate::widgets::host_share::share_texts;
 use crate::widgets::line::{Line, Tone, flow};
 use crate::widgets::number_format::{
     Units, gib, mark_host, or_unknown, percent, percent_value, rate, share_of, used_percent,
 };
 use crate::widgets::series::Means;
 use gtop_fleet::insight::node_status::NodeStatus;
-use gtop_fleet::{Metric, Node, Totals, Traffic, measured_parts};
+use gtop_fleet::{HostShare, Metric, Node, Totals, Traffic, measured_parts};
 use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_age, format_duration};
 use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
@@ -19,6 +20,8 @@ use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 const CPU_SPARK_POINTS: u16 = 20;
 /// Limit of the seconds for which a value is repeated where no newer one is known.
 const MAX_HOLD_SECONDS: usize = 60;
+/// Maximum number of jobs whose use of the host is shown.
+const MAX_JOBS: usize = 16;
 /// A file system is highlighted from this usage on.
 const FULL_PERCENT: f32 = 90.0;
 
@@ -85,8 +88,12 @@ pub(crate) fn graph_lines(
             }
         }
         let has_network_graph = has_network && columns == wanted;
-        let mut items = if has_network_graph { Vec::new() } else { network_items(node) };
+        let mut items: Vec<Line> = limit_item(node, units).into_iter().collect();
+        if !has_network_graph {
+            items.extend(network_items(node));
+        }
         items.extend(other_items(node, units));
+        items.extend(cache_item(node, units));
         lines.extend(flow(items, 3, width, max_lines.saturating_sub(lines.len())));
         lines.truncate(max_lines);
         lines.into_iter().map(|line| line.truncated(width)).collect()
@@ -269,6 +276,7 @@ fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
         load_item(node),
         labelled("MEM").text(memory, Tone::Plain),
     ];
+    items.extend(limit_item(node, units));
     items.extend(swap_item(node, units));
     items.extend(network_items(node));
     items.extend(other_items(node, units));
@@ -295,6 +303,7 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
     }
     items.extend(pressure_item(node));
     items.extend(fullest_filesystem_item(node, units));
+    items.extend(job_items(node, units));
     items
 }
 
@@ -354,6 +363,34 @@ fn swap_item(node: &Node, units: Units) -> Option<Line> {
     let used = Bytes(total.0.saturating_sub(free.0));
     (used.mib() > 0)
         .then(|| labelled("SWAP").text(units.usage_with_unit(Some(used), Some(total)), Tone::Plain))
+}
+
+/// Returns what the container of the probe uses of what it may use, if that is less than the host has.
+fn limit_item(node: &Node, units: Units) -> Option<Line> {
+    share_item("LIMIT", node.own_share()?, units)
+}
+
+/// Returns what jobs use of what they may use.
+fn job_items(node: &Node, units: Units) -> impl Iterator<Item = Line> {
+    let jobs = node.shares.iter().flat_map(|shares| shares.jobs.iter()).take(MAX_JOBS);
+    jobs.filter_map(move |(id, share)| share_item(&format!("JOB {id}"), share, units))
+}
+
+fn share_item(label: &str, share: &HostShare, units: Units) -> Option<Line> {
+    let parts = share_texts(share, units).into_iter().filter(|text| !text.is_empty());
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| labelled(label).text(parts.join(", "), Tone::Plain))
+}
+
+fn cache_item(node: &Node, units: Units) -> Option<Line> {
+    let [cached, buffers] =
+        [node.host.fast.memory_cached, node.host.fast.memory_buffers].map(|known| known.get());
+    let buffers = buffers.map(|buffers| format!(", {} buffers", units.amount(buffers)));
+    Some(
+        labelled("CACHE")
+            .text(units.amount(cached?), Tone::Plain)
+            .text(buffers.unwrap_or_default(), Tone::Faint),
+    )
 }
 
 fn fullest_filesystem_item(node: &Node, units: Units) -> Option<Line> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::read_json;
-use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number, text};
+use super::resources::{DEVICE_RESOURCES, Resources, Text, device_count, number, size, text};
 use crate::scheduler::SchedulerError;
 use crate::scheduler::list_poller::{ListedJob, ListedJobs};
 use gtop_local::time::Timestamp;
@@ -120,6 +120,8 @@ impl PbsJob {
             run_time: walltime(&self.resources_used),
             node_count: node_count.unwrap_or(1),
             devices_per_node: self.devices_per_node(node_count),
+            cpus: self.requested.get("ncpus").and_then(number),
+            memory: self.requested.get("mem").and_then(size),
             allocations: chunks.map(allocations).unwrap_or_default(),
             ..Job::unlisted(JobId::new(id)?)
         };
@@ -291,6 +293,7 @@ mod tests {
         assert_eq!(train.run_time, Some(Duration::from_secs(111)));
         assert_eq!((train.id.as_str(), &*train.native_state), ("0.pbsserver", "R"));
         assert_eq!((train.node_count, train.devices_per_node), (2, Some(2)));
+        assert_eq!((train.cpus, train.memory), (Some(4), None));
         assert_eq!(jobs[1].job.id.as_str(), "1[1].pbsserver");
     }
 

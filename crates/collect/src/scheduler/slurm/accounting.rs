@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::command::{random_boundary, run_command};
 use super::error;
-use super::gres::allocated_devices;
+use super::gres::{allocated_cpus, allocated_devices, allocated_memory};
 use super::job_state::outcome;
 use super::queue::{self, non_empty, parse_nodelist, text};
 use super::time_format::parse_time;
@@ -145,6 +145,8 @@ fn parse_job(
         devices_per_node: devices
             .filter(|devices| devices.checked_rem(node_count) == Some(0))
             .map(|devices| devices / node_count),
+        cpus: allocated_cpus(resources),
+        memory: allocated_memory(resources),
         allocations: allocations.collect(),
         ..Job::unlisted(JobId::new(id)?)
     };
@@ -213,6 +215,7 @@ mod tests {
         assert_eq!((arrayed.id.as_str(), arrayed.limit), ("15", None));
         assert_eq!((never.starts_at, never.allocations.len()), (None, 0));
         assert_eq!((job("2").devices_per_node, &*job("10").user), (Some(8), "nobody"));
+        assert_eq!((job("2").cpus, never.cpus, never.memory), (Some(1), None, None));
     }
 
     #[test]

@@ -312,6 +312,7 @@ impl DetailPoll {
                 continue;
             };
             job.alias.clone_from(&known.detail.sluid);
+            job.memory = known.detail.memory;
             job.allocations = with_devices(job, |node| {
                 let count = node_use.nodes.get(node).and_then(|node| node.devices);
                 let parsed = known.detail.devices.get(node);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gtop_local::text::sanitize_shared;
-use gtop_model::{DeviceAllocation, DeviceType};
+use gtop_model::{Bytes, DeviceAllocation, DeviceType};
 
 /// Names of accelerator resources. `shard` and `mps` are shares of the devices at their indices.
 const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xpu"];
@@ -12,6 +12,8 @@ const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xp
 const MAX_DEVICES: u32 = 4096;
 /// Maximum number of types of devices of a node.
 const MAX_TYPES: usize = 64;
+/// Upper limit for the memory of a job, in bytes.
+const MAX_MEMORY: f64 = 1e18;
 /// Maximum length of the name of a type, in characters.
 const MAX_TYPE_CHARS: usize = 64;
 
@@ -96,6 +98,32 @@ pub(super) fn allocated_devices(resources: &str) -> Option<u32> {
     let counts = if all.is_empty() { typed } else { all };
     let counts = counts.iter().map(|(_, count)| count.parse::<u32>().ok());
     counts.reduce(|sum, count| sum?.checked_add(count?)).flatten()
+}
+
+/// Returns how many CPUs allocated resources name, such as `cpu=4,mem=1500M,node=1`.
+pub(super) fn allocated_cpus(resources: &str) -> Option<u32> {
+    allocated(resources, "cpu")?.parse().ok()
+}
+
+/// Returns how much memory allocated resources name, such as `cpu=4,mem=1.50G,node=1`; a number without unit is in MiB.
+pub(super) fn allocated_memory(resources: &str) -> Option<Bytes> {
+    let text = allocated(resources, "mem")?;
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let bits = match text.strip_prefix(number)? {
+        "K" => 10,
+        "M" | "" => 20,
+        "G" => 30,
+        "T" => 40,
+        "P" => 50,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * f64::from(bits).exp2();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+    (0.0..MAX_MEMORY).contains(&bytes).then_some(Bytes(bytes as u64))
+}
+
+fn allocated<'a>(resources: &'a str, name: &str) -> Option<&'a str> {
+    resources.trim().split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The devices of a node that jobs have.
@@ -309,6 +337,25 @@ mod tests {
         ] {
             assert_eq!(allocated_devices(resources), devices, "{resources}");
         }
+    }
+
+    #[test]
+    fn allocated_memory_has_a_unit_or_is_in_mib() {
+        for (resources, memory) in [
+            ("cpu=4,mem=2G,node=1,billing=4", Some(2 << 30)),
+            ("cpu=4,mem=1500M,node=1", Some(1500 << 20)),
+            ("mem=1.50T", Some(1536 << 30)),
+            ("mem=512", Some(512 << 20)),
+            ("cpu=4,node=1", None),
+            ("cpu=4,mem=-1,node=1", None),
+            ("cpu=4,mem=1e30,node=1", None),
+            ("cpu=4,mem=NaN,node=1", None),
+            ("cpu=4,mem=2Q,node=1", None),
+            ("", None),
+        ] {
+            assert_eq!(allocated_memory(resources), memory.map(Bytes), "{resources}");
+        }
+        assert_eq!((allocated_cpus("cpu=64,mem=1G"), allocated_cpus("node=1")), (Some(64), None));
     }
 
     #[test]

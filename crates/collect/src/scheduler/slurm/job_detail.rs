@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::gres::{ParsedAllocation, names_accelerators, parse_device_allocation};
+use super::gres::{
+    ParsedAllocation, allocated_memory, names_accelerators, parse_device_allocation,
+};
 use super::job_state::outcome;
 use super::queue;
 use super::records::RecordSplitter;
-use gtop_model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
+use gtop_model::{Bytes, DeviceAllocation, Job, JobId, JobOutcome, NodeName};
 
 /// Details of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub(super) struct JobDetail {
     pub(super) sluid: Option<JobId>,
     /// Empty if not known.
     pub(super) devices: BTreeMap<NodeName, ParsedAllocation>,
+    /// Memory on all nodes.
+    pub(super) memory: Option<Bytes>,
     /// How it ended; `None` while it runs.
     pub(super) outcome: Option<JobOutcome>,
 }
@@ -114,6 +118,10 @@ fn parse_record(text: &str) -> Option<JobDetail> {
             requested = names_accelerators(gres).then(|| gres.trim());
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
             parse_node_line(rest, &mut detail.devices);
+        } else if let Some(resources) =
+            line.strip_prefix("TRES=").or_else(|| line.strip_prefix("AllocTRES="))
+        {
+            detail.memory = allocated_memory(resources);
         } else if let Some(rest) = line.strip_prefix("JobState=") {
             detail.outcome = outcome(rest);
             is_ending = rest.starts_with("COMPLETING");

@@ -29,9 +29,11 @@ const MAX_ID_CHARS: usize = 64;
 
 /// Precedes each field.
 pub(super) const FIELD_SEPARATOR: char = '\u{1f}';
-/// The fields in order; the name is last. The devices requested on each node follow the number of nodes.
-const FIELDS: [&str; 15] =
-    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D %b", "%N", "%r", "%j"];
+/// The fields in order; the name is last. The devices requested on each node and the CPUs follow the number
+/// of nodes. Its `%m` is not of one thing: memory of a node, of a CPU or of a device.
+const FIELDS: [&str; 15] = [
+    "%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D %b %C", "%N", "%r", "%j",
+];
 /// The header of the first field.
 const FIRST_HEADER: &str = "JOBID";
 
@@ -184,7 +186,8 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     }
     let shown_id = text(&shortened_id(shown));
     let (native_state, state) = (text(state), job_state(state));
-    let (count, gres) = count.split_once(' ').unwrap_or((count, ""));
+    let mut counts = count.split(' ');
+    let [count, gres, cpus] = [(); 3].map(|()| counts.next().unwrap_or_default());
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
     let nodes = nodes.unwrap_or_else(|why| {
         rejected.push(format!("the nodes of job {shown_id}: {why}"));
@@ -210,6 +213,8 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         tasks: count_tasks(shown),
         node_count: count.parse().unwrap_or_default(),
         devices_per_node: requested_devices(gres),
+        cpus: cpus.parse().ok(),
+        memory: None,
         allocations: nodes
             .into_iter()
             .map(|node| Allocation { node, devices: DeviceAllocation::Unknown })
@@ -354,7 +359,7 @@ mod tests {
             "N/A",
             "UNLIMITED",
             "0:00",
-            "4 gres/gpu:h100:8",
+            "4 gres/gpu:h100:8 256",
             "",
             "Dependency",
             "sweep",
@@ -371,6 +376,7 @@ mod tests {
         );
         assert_eq!((second.node_count, second.starts_at, second.limit), (4, None, None));
         assert_eq!((second.devices_per_node, first.devices_per_node), (Some(8), None));
+        assert_eq!((second.cpus, first.cpus), (Some(256), None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{job_detail, node_use, queue};
-use gtop_model::{DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
+use gtop_model::{Bytes, DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
 
 const VERSIONS: [(&str, &str); 4] = [
     ("20.11.4", include_str!("../../../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
@@ -121,6 +121,16 @@ fn the_sluid_is_known_where_there_is_one() {
         let sluid = job_detail::parse(text, &names)[&id].sluid.clone();
         let expected = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
         assert_eq!(sluid, expected, "{version}");
+    }
+}
+
+#[test]
+fn every_version_reports_the_memory_of_a_job() {
+    for (version, text) in VERSIONS {
+        let id = JobId::new(ids_of(text, "llama-70b")[0]).unwrap();
+        let names = BTreeMap::from([(id.clone(), "llama-70b".to_owned())]);
+        let memory = job_detail::parse(text, &names)[&id].memory;
+        assert_eq!(memory, Some(Bytes(400 << 30)), "{version}");
     }
 }
 

@@ -21,6 +21,10 @@ pub(super) const FAMILIES: &[&[&str]] = &[&[
     "node_load15",
     "node_memory_MemTotal_bytes",
     "node_memory_MemAvailable_bytes",
+    "node_memory_Cached_bytes",
+    "node_memory_SReclaimable_bytes",
+    "node_memory_Shmem_bytes",
+    "node_memory_Buffers_bytes",
     "node_memory_SwapTotal_bytes",
     "node_memory_SwapFree_bytes",
     "node_pressure_cpu_waiting_seconds_total",
@@ -75,6 +79,8 @@ pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp, stalls: &mut Stalls) -
         load: load(page, ["node_load1", "node_load5", "node_load15"]),
         memory_total: bytes(page.number("node_memory_MemTotal_bytes")),
         memory_available: bytes(page.number("node_memory_MemAvailable_bytes")),
+        memory_cached: bytes(cached(page)),
+        memory_buffers: bytes(page.number("node_memory_Buffers_bytes")),
         swap_total: bytes(page.number("node_memory_SwapTotal_bytes")),
         swap_free: bytes(page.number("node_memory_SwapFree_bytes")),
         pressure: stalls.update(page, now),
@@ -90,6 +96,14 @@ pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp, stalls: &mut Stalls) -
             &bytes_by(page, "node_disk_written_bytes_total", "device"),
         ),
     }
+}
+
+/// Returns the memory that caches files and can be dropped.
+fn cached(page: &ScrapedPage<'_>) -> Reading<f64> {
+    let parts = ["Cached", "SReclaimable", "Shmem"];
+    let [files, slabs, shared] =
+        parts.map(|part| page.number(&format!("node_memory_{part}_bytes")));
+    files.zip(slabs).zip(shared).map(|((files, slabs), shared)| (files + slabs - shared).max(0.0))
 }
 
 /// Returns the slow group of the host.

@@ -89,6 +89,8 @@ pub(super) fn host(page: &ScrapedPage<'_>, at: Timestamp) -> HostReading {
         ),
         memory_total,
         memory_available: memory_total.zip(memory_used).map(available),
+        memory_cached: Reading::Unknown(NOT_OFFERED),
+        memory_buffers: Reading::Unknown(NOT_OFFERED),
         swap_total: mebibytes(page.number("host_swap_memory_total_MiB")),
         swap_free: mebibytes(page.number("host_swap_memory_free_MiB")),
         pressure: Pressure {

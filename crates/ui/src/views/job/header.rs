@@ -37,7 +37,14 @@ pub(super) fn lines(
     let words = &fleet_view.fleet.scheduler().words;
     let mut lines = vec![title_line(summary, words, place, width)];
     if height >= MIN_HEIGHTS[0] {
-        lines.push(time_line(&summary.job, fleet_view.now, size_line(summary), width));
+        let mut line = time_line(&summary.job, fleet_view.now, size_line(summary), width);
+        for text in resources(summary) {
+            let added = Line::styled(" · ", Tone::Faint).text(text, Tone::Plain);
+            if line.width() + added.width() <= width {
+                line = line.append(added);
+            }
+        }
+        lines.push(line);
     }
     if height >= MIN_HEIGHTS[1] {
         lines.extend(distribution_lines(display, summary, series, width));
@@ -114,6 +121,13 @@ fn size_line(summary: &JobSummary) -> Line {
         (false, true) => line.text(" used by its processes", Tone::Faint),
         (false, false) => line.text(", according to its processes", Tone::Faint),
     }
+}
+
+/// Returns what the scheduler has set aside for the job, as far as it tells: `64 CPUs` and `400.0 GiB`.
+fn resources(summary: &JobSummary) -> impl Iterator<Item = String> {
+    let Job { cpus, memory, .. } = summary.job;
+    let cpus = cpus.map(|count| counted(usize::try_from(count).unwrap_or(usize::MAX), "CPU"));
+    cpus.into_iter().chain(memory.map(|memory| summary.units.amount_with_unit(memory)))
 }
 
 /// Draws the elapsed time and the time limit.

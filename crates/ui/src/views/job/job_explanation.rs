@@ -5,6 +5,7 @@ use crate::timeline::time_text;
 use crate::views::job::load::JobLoad;
 use crate::views::job::summary::JobSummary;
 use crate::widgets::explanation::{Explanation, Fact, Remark};
+use crate::widgets::host_share::share_texts;
 use crate::widgets::number_format::or_unknown;
 use gtop_fleet::insight::jobs::JobEntry;
 use gtop_fleet::metrics::{JOB, JobAt};
@@ -13,6 +14,10 @@ use gtop_model::{FinishedJob, Job, JobState, nodeset};
 /// Maximum number of devices that are listed one by one; the open job lists more.
 const MAX_FINDINGS: usize = 4;
 
+/// Maximum number of nodes whose hosts are listed one by one.
+const MAX_SHARES: usize = 8;
+
+const SHARE_HELP: &str = "CPUs and memory in use, of what its control group may use; without pages of files that nobody has used for long";
 const PROBLEM_HELP: &str = "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale";
 const FRESH_HELP: &str =
     "of its nodes that match, those whose numbers are new; the above is counted on these";
@@ -45,7 +50,19 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     Explanation::new(format!("job {} {}", job.shown_id, job.name))
         .with_remarks(remarks)
         .with_numbers("its devices now", None, load)
+        .with_numbers("what it uses of its nodes", None, share_facts(context, job))
         .with_numbers(source, listed_at.filter(|_| is_listed), facts)
+}
+
+/// Lists what the job uses of the hosts of its first nodes, and what it may use.
+fn share_facts(context: RenderContext<'_>, job: &Job) -> Vec<Fact> {
+    let nodes = job.allocations.iter().filter_map(|known| context.view.fleet.node(&known.node));
+    let shares = nodes.filter_map(|node| Some((node, node.share_of(job)?)));
+    let facts = shares.take(MAX_SHARES).map(|(node, share)| {
+        let text = share_texts(share, context.options.units()).join("  ");
+        Fact::of_cell(node.name.label(), text, SHARE_HELP)
+    });
+    facts.collect()
 }
 
 /// Lists the devices that are faulty or differ from the others, and how.

@@ -4,21 +4,27 @@ use crate::display_options::DisplayOptions;
 use crate::input::Click;
 use crate::views::job::metric::ComparedMetric;
 use crate::views::job::summary::{DeviceCell, JobSummary, NodeRow};
+use crate::widgets::host_share::cpu_count;
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Viewport;
 use crate::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
 use crate::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
-use gtop_fleet::Node;
 use gtop_fleet::insight::FleetView;
 use gtop_fleet::insight::node_status::{NodeStatus, status_notes};
-use gtop_fleet::metrics::{HOST, help_of};
 use gtop_fleet::settings::ColumnSpec;
+use gtop_fleet::{HostShare, Node};
 use gtop_local::time::{Timestamp, format_age};
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;
 /// The columns between two columns of the host.
 const HOST_GAP: u16 = 1;
+/// Widths of the columns of CPUs and memory with what the job uses: `152.1` and `512.0G`.
+const SHARE_WIDTHS: [u16; 2] = [5, 6];
+/// The same with what it may use: `152.1/192` and `1512.0/2015.0`.
+const WIDE_SHARE_WIDTHS: [u16; 2] = [9, 13];
+/// Width of the other columns of the host, with the gaps.
+const OTHER_WIDTH: u16 = 5 + 6 + 3 * HOST_GAP;
 /// Width of the text that replaces the numbers of a node.
 const TEXT_WIDTH: u16 = 27;
 
@@ -56,8 +62,8 @@ pub(super) fn draw_below(
     )
 }
 
-/// A node, and whether its values are fresh.
-type HostRow<'a> = (&'a Node, bool);
+/// A node, whether its values are fresh, and what the job has and uses of its host, if that is known.
+type HostRow<'a> = (&'a Node, bool, Option<&'a HostShare>);
 type Column<'a> = TableColumn<DeviceColumns, HostRow<'a>>;
 
 /// The columns in front of those of the host.
@@ -68,7 +74,22 @@ struct DeviceColumns {
     device_width: u16,
     /// Of all devices together.
     wanted_width: u16,
+    /// Widths of the columns of CPUs and memory.
+    share_widths: [u16; 2],
+    units: Units,
     now: Timestamp,
+}
+
+impl DeviceColumns {
+    /// Returns the width of a column beside the devices; 0 if it does not fit.
+    const fn fitting(&self, width: u16, room: u16) -> u16 {
+        if room >= width + self.wanted_width { width } else { 0 }
+    }
+
+    /// Returns true if there is room for what the job may use.
+    fn has_wide_shares(&self) -> bool {
+        self.share_widths == WIDE_SHARE_WIDTHS
+    }
 }
 
 /// Returns the columns of the table for help; those of devices as one.
@@ -97,22 +118,26 @@ struct JobTable<'a> {
 impl<'a> JobTable<'a> {
     /// Most important are the age and then the devices.
     const HOST_COLUMNS: [Column<'a>; 4] = [
-        Column::right("CPU", 4, |_, (node, _), _| with_sign(percent_value(node.host.cpu)))
-            .named("cpu", "", help_of(HOST, "cpu"))
-            .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
-            .rank(2),
-        Column::right("MEM", 4, |_, (node, _), _| {
-            let fast = &node.host.fast;
-            with_sign(used_percent(fast.memory_total.get(), fast.memory_available.get()))
+        Column::right("CPU", 4, |devices, (node, _, share), _| {
+            let of_node = || with_sign(percent_value(node.host.cpu));
+            share.map_or_else(of_node, |share| cpus(share, devices))
         })
-        .named("hostmem", "", "host memory in use, of the total")
-        .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
+        .named("cpu", "", "CPUs that the job uses, of those it may use; if not known, utilization of the node in percent")
+        .sized(|devices, room| devices.fitting(devices.share_widths[0], room))
+        .rank(2),
+        Column::right("MEM", 4, |devices, (node, _, share), _| {
+            let fast = &node.host.fast;
+            let of_node = || used_percent(fast.memory_total.get(), fast.memory_available.get());
+            share.map_or_else(|| with_sign(of_node()), |share| memory(share, devices))
+        })
+.named("hostmem", "", "host memory that the job uses, of what it may use; if not known, that of the node in percent")
+        .sized(|devices, room| devices.fitting(devices.share_widths[1], room))
         .rank(4),
-        Column::right("NET/s", 5, |_, (node, _), _| network(node).into())
+        Column::right("NET/s", 5, |_, (node, ..), _| network(node).into())
             .named("net", "", "bytes per second over the network, received and sent")
-            .sized(|devices, room| if room >= 5 + devices.wanted_width { 5 } else { 0 })
+            .sized(|devices, room| devices.fitting(5, room))
             .rank(3),
-        Column::right("AGE", 6, |devices, (node, is_fresh), _| {
+        Column::right("AGE", 6, |devices, (node, is_fresh, _), _| {
             let tone = if *is_fresh { Tone::Faint } else { Tone::Warn };
             let age = or_unknown(node.taken_at(), |at| format_age(devices.now.since(at)));
             Cell::toned(age, tone)
@@ -135,9 +160,20 @@ impl<'a> JobTable<'a> {
             name_width: summary.name_width.clamp(4, (width / 4).clamp(4, 28)),
             device_width,
             wanted_width: device_width.saturating_mul(wanted).max(text_width),
+            share_widths: [4, 4],
+            units: context.display.units(),
             now: fleet_view.now,
         };
         let width = width.saturating_sub(MARK_WIDTH + columns.name_width + HOST_GAP);
+        let mut rows = summary.rows.iter().filter_map(|row| row.node(fleet_view));
+        let has_shares = rows.any(|node| node.share_of(&summary.job).is_some());
+        let others = columns.wanted_width + OTHER_WIDTH + WIDE_SHARE_WIDTHS.iter().sum::<u16>();
+        let share_widths = match has_shares {
+            true if width >= others => WIDE_SHARE_WIDTHS,
+            true => SHARE_WIDTHS,
+            false => columns.share_widths,
+        };
+        let columns = DeviceColumns { share_widths, ..columns };
         let room = TableRoom::new(width, 0, HOST_GAP);
         let host = Table::fit(&Self::HOST_COLUMNS, columns, &[], room);
         let fitting = host.spare / device_width;
@@ -187,7 +223,8 @@ impl<'a> JobTable<'a> {
         );
         let numbers = if row.is_fresh { numbers } else { numbers.dimmed() };
         let fade = Fade::if_old(!row.is_fresh);
-        let host = self.host.row(Line::new(), &(node, row.is_fresh), fade);
+        let share = node.share_of(&self.context.summary.job);
+        let host = self.host.row(Line::new(), &(node, row.is_fresh, share), fade);
         let line = beside(name.append(numbers), host, fade);
         if row.is_fresh { line } else { line.gap(2).append(notes(fleet_view, node)) }
     }
@@ -249,6 +286,24 @@ fn beside(line: Line, host: Line, fade: Fade) -> Line {
 
 fn with_sign(share: Option<f32>) -> Cell {
     Cell::of(share, |share| format!("{share:.0}%"))
+}
+
+/// Returns the CPUs that the job uses, and if there is room those it may use: `7.9/8`.
+fn cpus(share: &HostShare, columns: &DeviceColumns) -> Cell {
+    let used = or_unknown(share.cpus_used.get(), |used| format!("{used:.1}"));
+    match share.cpus.filter(|_| columns.has_wide_shares()) {
+        Some(cpus) => format!("{used}/{}", cpu_count(cpus)).into(),
+        None => used.into(),
+    }
+}
+
+/// Returns the memory that the job uses, and if there is room what it may use: `31.2/64.0`.
+fn memory(share: &HostShare, columns: &DeviceColumns) -> Cell {
+    let (used, limit) = (share.memory_used.get(), share.memory_limit);
+    if columns.has_wide_shares() && limit.is_some() {
+        return columns.units.usage(used, limit).into();
+    }
+    or_unknown(used, |used| columns.units.amount(used)).into()
 }
 
 /// Sums the receive and transmit rates over network and InfiniBand.
