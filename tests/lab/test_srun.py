@@ -96,6 +96,9 @@ class RefusedSsh(SrunCase):
         seen = self.lab.snapshot("--slurm")
         self.assertEqual(nodes_by_srun(seen), self.allocated(job))
         self.assertEqual([len(node["devices"]) for node in seen.value["nodes"]], [4, 4, 4])
+        listed = next(one for one in seen.value["jobs"] if one["id"] == job)
+        given = (listed["cpus"], listed["memory_bytes"], listed["devices_per_node"])
+        self.assertEqual(given, (6, 3 * 2000 << 20, 2))
         self.wait_for_no_step()
         # The cluster is in the cache now: gtop uses a step without trying SSH.
         self.assertRegex(self.cluster_cache(), r"^lab \d{10}$")
