@@ -3,7 +3,8 @@
 //! `cargo bench --bench record [-- NODES…]` records five minutes of the demo and of a fleet with 8 devices and 40 processes per
 //! node, with their noise, and with values that change every three and every ten seconds.
 //! `-- --fill FILE` records 64 nodes until the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report
-//! FILE` is measured with it), and `-- --open FILE` opens it and jumps.
+//! FILE` is measured with it), and `-- --open FILE` opens it and jumps. `-- --rewrite FILE TO` writes what is in a file as a
+//! recorder of today does (`tests/clients/generate --values smooth` makes one with values that move as real ones do).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,7 +17,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use gtop_collect::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions, Thinning};
+use gtop_collect::record::{
+    Header, Limits, NodeRecorder, Recorder, RecorderOptions, Recording, Thinning, rewrite,
+};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Delivery, RawUpdate};
@@ -50,6 +53,7 @@ fn main() {
             fill(Path::new(path), nodes.parse().unwrap(), |recorded, _| recorded < seconds);
         }
         ["--open", path] => open(Path::new(path)),
+        ["--rewrite", path, to] => rewrite_file(Path::new(path), Path::new(to)),
         _ if sizes.is_empty() && !arguments.contains(&"--bench") => {
             print("to measure: cargo bench --bench record");
         }
@@ -151,6 +155,17 @@ fn fill(path: &Path, nodes: u32, goes_on: impl Fn(u32, u64) -> bool) {
         session.record(deliveries);
     }
     print(&format!("{} s recorded", session.feed.second));
+}
+
+/// Writes what is in a recording to a new one, and compares.
+fn rewrite_file(path: &Path, to: &Path) {
+    let recording = Recording::open(path).unwrap();
+    let lines = recording.lines();
+    rewrite(&lines, to).unwrap();
+    let is_sample = |line: &&[u8]| line.windows(12).any(|part| part == b"\"t\":\"sample\"");
+    let samples = lines.split(|byte| *byte == b'\n').filter(is_sample).count() as f64;
+    let bytes = [path, to].map(|path| fs::metadata(path).unwrap().len() as f64 / samples);
+    print(&format!("{samples} node-samples of {:.0} bytes, {:.0} before", bytes[1], bytes[0]));
 }
 
 /// Opens a recording, and jumps to places all over it.

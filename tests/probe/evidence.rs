@@ -52,12 +52,15 @@ impl Node {
         self.root().join(name)
     }
 
-    /// Writes a file in one step, as a probe that reads meanwhile sees those of /proc.
+    /// Writes a file in one step, as a probe that reads meanwhile sees those of /proc. It keeps its mode.
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let unfinished = path.with_extension("new");
         fs::write(&unfinished, text).unwrap();
+        if let Ok(known) = fs::metadata(&path) {
+            fs::set_permissions(&unfinished, known.permissions()).unwrap();
+        }
         fs::rename(&unfinished, &path).unwrap();
         path
     }

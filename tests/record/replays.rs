@@ -57,7 +57,8 @@ fn the_snapshot_of_a_time_is_the_live_one() {
     }
 }
 
-/// Removes what is only known once more than the last checkpoint is read: what a device has done for long.
+/// Removes what is only known once more than the last checkpoint is read: what a device has done for long, and how busy the
+/// CPUs of a job were, which are read every ten seconds.
 fn without_what_lasts(json: &str) -> Value {
     let mut snapshot: Value = serde_json::from_str(json).unwrap();
     for node in snapshot["nodes"].as_array_mut().unwrap() {
@@ -65,6 +66,14 @@ fn without_what_lasts(json: &str) -> Value {
         for device in node["devices"].as_array_mut().unwrap() {
             device["health"].take();
             device["health_reasons"].take();
+        }
+    }
+    for job in snapshot["jobs"].as_array_mut().unwrap() {
+        for allocation in job["allocations"].as_array_mut().unwrap() {
+            if let Some(share) = allocation["host_share"].as_object_mut() {
+                share.remove("cpus_used");
+                share.remove("unknown");
+            }
         }
     }
     snapshot
