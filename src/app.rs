@@ -53,6 +53,7 @@ mod unlock;
 mod utilization_log;
 mod watch;
 mod watchdog;
+mod written_file;
 
 pub(crate) use library::watch_args;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::app::times::{SpanError, parse_span, span_texts};
-use crate::app::{AppError, CommandError, ExitReason};
+use crate::app::{AppError, CommandError, ExitReason, written_file};
 use crate::cli::ExportOptions;
 use crate::export::{SampleTable, SampleWriter, sample_fields};
 use gtop_collect::source::replay::{LostLines, Recordings};
@@ -26,7 +26,7 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
     #[error(
-        "Parquet is not built in (feature parquet); write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
+        "Parquet is not built in (feature parquet); write ndjson and convert it: duckdb -c \"COPY (FROM read_json('a.ndjson', sample_size = -1)) TO 'a.parquet'\""
     )]
     NoParquet,
     #[error("Parquet is not text; write it to a file with -w, or to a pipe")]
@@ -59,6 +59,7 @@ pub(super) fn run(
         return Err(ExportError::ParquetOnTerminal.into());
     }
     let fields = sample_fields(&options.fields).map_err(ExportError::NoField)?;
+    written_file::check(options.write.as_deref(), &options.files)?;
     // While it listens, a signal ends the work in order.
     let _signals = StopSignals::new();
     let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;

@@ -13,7 +13,7 @@ use crate::app::env::Env;
 use crate::app::times::{SpanError, local_time, parse_span, span_texts};
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::start;
-use crate::app::{AppError, CommandError, ExitReason, recording, watchdog};
+use crate::app::{AppError, CommandError, ExitReason, recording, watchdog, written_file};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
 use crate::report::{
@@ -78,11 +78,12 @@ pub(super) fn run(
         },
         ..ReportRequest::default()
     };
+    let files = options.files();
+    written_file::check(options.write.as_deref(), &files)?;
     if let Some(path) = &options.write {
         // A file that cannot be written is refused before the work begins.
         write_file(path, None, format, options.force)?;
     }
-    let files = options.files();
     let report = match options.watch_time {
         Some(span) => watch(&mut env, span, &request, err)?,
         None => read(&files, &options.span, &request, err)?,

@@ -17,6 +17,8 @@ pub(super) enum SpanError {
     NoTime(&'static str, String, &'static str),
     #[error("{0} {1:?} is outside the recording, which covers {2}")]
     NotRecorded(&'static str, String, String),
+    #[error("--from {0:?} is after --to {1:?}")]
+    Reversed(String, String),
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
     #[error("nothing was recorded between --from and --to; the recording covers {0}")]
@@ -33,7 +35,10 @@ impl SpanError {
 
 impl CommandError for SpanError {
     fn exit_code(&self) -> u8 {
-        if matches!(self, Self::NoTime(..) | Self::NotRecorded(..)) { 2 } else { 1 }
+        match self {
+            Self::NoTime(..) | Self::NotRecorded(..) | Self::Reversed(..) => 2,
+            Self::NothingRecorded(_) | Self::NothingInSpan(_) => 1,
+        }
     }
 }
 
@@ -56,7 +61,12 @@ pub(super) fn parse_span(
 ) -> Result<(Option<Timestamp>, Option<Timestamp>), SpanError> {
     let from = options.from.as_deref().map(|text| parse_option("--from", text, end, spans));
     let to = options.to.as_deref().map(|text| parse_option("--to", text, end, spans));
-    Ok((from.transpose()?, to.transpose()?))
+    let (from, to) = (from.transpose()?, to.transpose()?);
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        let [from, to] = [&options.from, &options.to].map(|text| text.clone().unwrap_or_default());
+        return Err(SpanError::Reversed(from, to));
+    }
+    Ok((from, to))
 }
 
 /// Returns a local time: `2026-11-24 14:05:00`.

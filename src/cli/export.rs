@@ -60,7 +60,7 @@ impl ExportOptions {
     /// Returns the format; `None` if it is not built in.
     pub(crate) fn format(&self) -> Option<SampleFormat> {
         let extension = self.write.as_ref().and_then(|path| path.extension()?.to_str());
-        match (self.format, extension) {
+        match (self.format, extension.map(str::to_ascii_lowercase).as_deref()) {
             (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => SampleFormat::PARQUET,
             (Some(TableFormat::Ndjson), _) | (None, Some("ndjson" | "jsonl" | "json")) => {
                 Some(SampleFormat::Ndjson)

@@ -98,10 +98,11 @@ print(json.dumps({
 """
 
 
-def page_calls(page):
-    """Returns the calls of readers on a page of docs/, by reader."""
+def page_calls(page, ending="csv"):
+    """Returns the calls on a page of docs/ that read a file with this ending, by reader."""
     with open(os.path.join(rig.ROOT, "docs", page)) as file:
-        return dict(re.findall(r"^    (DuckDB|polars|pandas|LibreOffice) +(.+)$", file.read(), re.M))
+        calls = re.findall(r"^    (DuckDB|polars|pandas|LibreOffice) +(.+)$", file.read(), re.M)
+    return {reader: call for reader, call in calls if f"a.{ending}" in call}
 
 
 def micros(text):
@@ -194,8 +195,8 @@ class Export(unittest.TestCase):
         done = subprocess.run([PYTHON, "-c", code, *words], cwd=cwd, stdout=subprocess.PIPE, timeout=120, check=True)
         return json.loads(done.stdout)
 
-    def check_readers(self, recording, *words, pages=("exports.md", "reports.md")):
-        """Reads the tables of a recording with the calls of these pages: they have the types of the declaration, and the values
+    def check_readers(self, recording, *words, endings=("csv", "ndjson", "parquet")):
+        """Reads the tables of a recording with the calls of docs/ for these formats: they have the types of the declaration, and the values
         of NDJSON. Returns these."""
         fields = json.loads(self.gtop("fields", "--json").stdout)
         declared = {"host_" * (field["of"] == "host") + field["id"]: field["type"] for field in fields}
@@ -207,16 +208,18 @@ class Export(unittest.TestCase):
         with open(os.path.join(folder, "a.ndjson")) as file:
             expected = [json.loads(line) for line in file]
         readers = ["DuckDB", "polars", "pandas"]
-        calls = [(page, reader, page_calls(page)[reader]) for page in pages for reader in readers]
+        pages = {"csv": "exports.md", "ndjson": "reports.md", "parquet": "reports.md"}
+        calls = [(ending, reader, page_calls(pages[ending], ending)[reader]) for ending in endings for reader in readers
+                 if (ending, reader) != ("ndjson", "pandas")]
         found = self.in_tables_python(CALLS, json.dumps([call[1:] for call in calls]), cwd=folder)
-        for (page, reader, _), (kinds, known, rows) in zip(calls, found):
-            with self.subTest(page=page, reader=reader):
-                is_csv = page == "exports.md"
+        for (ending, reader, _), (kinds, known, rows) in zip(calls, found):
+            with self.subTest(ending=ending, reader=reader):
+                is_csv = ending == "csv"
                 self.assertEqual([row[name] for row in rows for name in row if row[name] != row[name]], [])
                 self.assertEqual(len(rows), len(expected))
                 for name, kind in kinds.items():
-                    # A column without a value has no type in CSV.
-                    if name in known or not is_csv:
+                    # A column without a value has no type in the others.
+                    if name in known or ending == "parquet":
                         self.assertEqual(kind, declared[name], name)
                 for row, other in zip(rows, expected):
                     other = {**other, "time": micros(other["time"])}
@@ -233,9 +236,9 @@ class Export(unittest.TestCase):
                   if field["of"] in ["device", "host"] and field["alias"] not in left_out}
         # The call for CSV names no texts such as the version of the driver.
         named = ["user", "job", "health", "certainty", *(name for name, kind in fields.items() if kind != "text")]
-        for pages, names in [(["reports.md"], fields), (["exports.md"], named)]:
+        for endings, names in [(["ndjson", "parquet"], fields), (["csv"], named)]:
             words = ["--wide", "--every", "2s", "--fields", ",".join(names)]
-            rows = self.check_readers(self.recording, *words, pages=pages)
+            rows = self.check_readers(self.recording, *words, endings=endings)
             unknown = [sum(value is None for value in row.values()) for row in rows]
             self.assertTrue(0 < min(unknown) < max(unknown), unknown)
 
@@ -287,7 +290,7 @@ class Export(unittest.TestCase):
         tape.start(0)
         tape.list(0, ["gpu01"])
         tape.end(60)
-        self.assertEqual(self.check_readers(tape.save(), "--wide"), [])
+        self.assertEqual(self.check_readers(tape.save(), "--wide", endings=["csv", "parquet"]), [])
 
     def test_a_spreadsheet_reads_times_and_ids(self):
         if not shutil.which("soffice"):
@@ -358,10 +361,28 @@ class Export(unittest.TestCase):
         with open(theirs) as file:
             self.assertEqual(file.read(), "theirs")
 
+    def test_a_recording_that_is_read_is_not_replaced(self):
+        read = self.path("read.gtop")
+        shutil.copy(self.recording, read)
+        part, link = self.path("read.gtop.20260101T000000Z"), self.path("link.gtop")
+        shutil.copy(self.recording, part)
+        os.symlink(read, link)
+        with open(read, "rb") as file:
+            before = file.read()
+        for command, words in [("export", ["--format", "csv"]), ("report", ["--format", "md"])]:
+            for written in [read, link, part]:
+                done = self.gtop(command, read, *words, "-w", written, "--force")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{written} is read by this command".encode(), done.stderr)
+        for path in [read, part]:
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), before)
+
     def test_bad_words_name_the_remedy(self):
         for words, expected in [(["--format", "parquet", "--spreadsheet"], "leave out --spreadsheet"),
                                 (["--fields", "utl"], "did you mean util?"),
                                 (["--fields", "command"], "gtop report --commands"), (["--from", "never"], "not a time"),
+                                (["--from", "-1s", "--to", "-2s"], '--from "-1s" is after --to "-2s"'),
                                 (["--from", "2000-01-01", "--to", "2000-01-02"], "the recording covers")]:
             done = self.gtop("export", self.recording, *words)
             self.assertNotEqual(done.returncode, 0)
