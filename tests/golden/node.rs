@@ -1,12 +1,14 @@
 //! Golden screens of the node view: every theme, every kind of fleet, every density, and charts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop_fleet::Fleet;
 use gtop_fleet::query::{DisplaySelection, NameColumns};
 use gtop_local::time::Timestamp;
+use gtop_model::JobId;
 use gtop_ui::ChartMetric;
 use gtop_ui::{Chart, Density, DisplayOptions, MemoryUnit};
 use gtop_ui::{Keymap, Ui};
@@ -31,6 +33,27 @@ fn node_in_sizes_and_looks() {
 #[test]
 fn node_on_every_kind_of_fleet() {
     check_fleets("node-on", KEYS);
+}
+
+#[test]
+fn each_job_of_a_host_is_listed_or_counted() {
+    let mut fleet = fleets::with_jobs();
+    let node = Arc::make_mut(&mut Arc::make_mut(&mut fleet.nodes)[0]);
+    let shares = Arc::make_mut(node.shares.as_mut().unwrap());
+    let share = *shares.jobs.values().next().unwrap();
+    shares.jobs = (101..=108).map(|id| (JobId::new(&id.to_string()).unwrap(), share)).collect();
+    let mut ui = new_ui(fleet, DARK);
+    press(&mut ui, KEYS);
+    for height in [24, 50] {
+        let screen = text(&draw(&mut ui, 80, height));
+        let shown: usize = screen.iter().map(|line| line.matches("JOB 10").count()).sum();
+        let counted = screen.iter().find_map(|line| line.rsplit_once('+')?.1.strip_suffix(" jobs"));
+        let counted: usize = counted.map_or(0, |count| count.parse().unwrap());
+        let is_crowded = height == 24;
+        assert_eq!((shown + counted, counted > 0), (8, is_crowded), "{screen:#?}");
+        let blank = screen.iter().filter(|line| line.trim().is_empty()).count();
+        assert!(!is_crowded || blank <= 2, "{screen:#?}");
+    }
 }
 
 /// Opens the node at this index of the list, then presses letters.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::render_context::{RenderContext, Size};
 use crate::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::widgets::host_share::share_texts;
-use crate::widgets::line::{Line, Tone, flow};
+use crate::widgets::line::{Line, Tone, flow, flow_with_overflow};
 use crate::widgets::number_format::{
     Units, gib, mark_host, or_unknown, percent, percent_value, rate, share_of, used_percent,
 };
@@ -20,8 +20,6 @@ use gtop_model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 const CPU_SPARK_POINTS: u16 = 20;
 /// Limit of the seconds for which a value is repeated where no newer one is known.
 const MAX_HOLD_SECONDS: usize = 60;
-/// Maximum number of jobs whose use of the host is shown.
-const MAX_JOBS: usize = 16;
 /// A file system is highlighted from this usage on.
 const FULL_PERCENT: f32 = 90.0;
 
@@ -36,12 +34,36 @@ const GRAPH_GAP: u16 = 3;
 /// The end of the scale of rates that are lower still, in bytes per second.
 const MIN_RATE_SCALE: f32 = 1_000.0;
 
-/// Draws the host in at most `max_lines` lines; empty before the first sample.
-pub(crate) fn lines(context: RenderContext<'_>, node: &Node, size: Size) -> Vec<Line> {
-    let (width, max_lines) = size;
+/// The columns between two items.
+const ITEM_GAP: u16 = 3;
+
+/// Draws the host in at most `max_lines` lines, and its jobs behind it and in at most `job_lines` below; empty before the
+/// first sample.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    (width, max_lines): Size,
+    job_lines: usize,
+) -> Vec<Line> {
     let now = context.view.now;
     let units = context.options.units();
-    faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, max_lines))
+    faded_if_stale(node, now, || {
+        let lines = flow(items(node, now, width, units), ITEM_GAP, width, max_lines);
+        with_jobs(lines, job_items(node, units), width, job_lines)
+    })
+}
+
+/// Adds the jobs to the last line, and in at most `job_lines` below it; those that do not fit are counted.
+fn with_jobs(
+    mut lines: Vec<Line>,
+    jobs: impl Iterator<Item = Line>,
+    width: u16,
+    job_lines: usize,
+) -> Vec<Line> {
+    let items = lines.pop().into_iter().chain(jobs).collect();
+    let max_lines = job_lines.saturating_add(1);
+    lines.extend(flow_with_overflow(items, ITEM_GAP, width, (max_lines, "jobs")));
+    lines
 }
 
 /// Returns the lines, faded if they are stale, or none before the first sample.
@@ -60,6 +82,7 @@ pub(crate) fn graph_lines(
     context: RenderContext<'_>,
     node: &Node,
     (width, max_lines): Size,
+    job_lines: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
     let units = context.options.units();
@@ -94,8 +117,9 @@ pub(crate) fn graph_lines(
         }
         items.extend(other_items(node, units));
         items.extend(cache_item(node, units));
-        lines.extend(flow(items, 3, width, max_lines.saturating_sub(lines.len())));
-        lines.truncate(max_lines);
+        let item_lines = max_lines.saturating_sub(lines.len());
+        let items = flow(items, ITEM_GAP, width, item_lines);
+        lines.extend(with_jobs(items, job_items(node, units), width, job_lines));
         lines.into_iter().map(|line| line.truncated(width)).collect()
     })
 }
@@ -303,7 +327,6 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
     }
     items.extend(pressure_item(node));
     items.extend(fullest_filesystem_item(node, units));
-    items.extend(job_items(node, units));
     items
 }
 
@@ -372,7 +395,7 @@ fn limit_item(node: &Node, units: Units) -> Option<Line> {
 
 /// Returns what jobs use of what they may use.
 fn job_items(node: &Node, units: Units) -> impl Iterator<Item = Line> {
-    let jobs = node.shares.iter().flat_map(|shares| shares.jobs.iter()).take(MAX_JOBS);
+    let jobs = node.shares.iter().flat_map(|shares| shares.jobs.iter());
     jobs.filter_map(move |(id, share)| share_item(&format!("JOB {id}"), share, units))
 }
 

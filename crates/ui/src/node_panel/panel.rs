@@ -37,6 +37,8 @@ const MIN_HEIGHT_WITH_AIR: usize = 12;
 const HOST_LINES: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
 const HOST_ITEM_LINES: usize = 2;
+/// Lines that the jobs of the host have in any case, if they do not fit behind its other items.
+const MIN_JOB_LINES: usize = 1;
 /// Minimum height of the chart.
 const MIN_CHART_HEIGHT: usize = 4;
 
@@ -69,14 +71,16 @@ pub(crate) fn lines(
     }
     let room = height.saturating_sub(lines.len());
     let detail = PanelDetail::of(context, node, panel, (width, room));
-    let host = if detail.is_host_full {
-        let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(context, node, (width, max_lines))
-    } else {
+    let host_lines = |job_lines| {
+        if detail.is_host_full {
+            let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+            return host::graph_lines(context, node, (width, max_lines), job_lines);
+        }
         let is_short = PanelHeights::of(node, panel, detail, HOST_LINES.0, room).is_short;
-        host::lines(context, node, (width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 }))
+        let max_lines = if is_short { HOST_LINES.1 } else { HOST_LINES.0 };
+        host::lines(context, node, (width, max_lines), job_lines)
     };
-    let heights = PanelHeights::of(node, panel, detail, host.len(), room);
+    let heights = PanelHeights::of(node, panel, detail, host_lines(MIN_JOB_LINES).len(), room);
     if heights.devices > 0 {
         let room = DeviceRoom {
             lines: heights.devices,
@@ -96,7 +100,8 @@ pub(crate) fn lines(
         }
         lines.extend(chart);
     }
-    lines.extend(host.into_iter().take(heights.host));
+    let host = host_lines(MIN_JOB_LINES + heights.spare);
+    lines.extend(host.into_iter().take(heights.host + heights.spare));
     if heights.processes > 0 {
         if heights.has_gap {
             lines.push(Line::new());
@@ -144,7 +149,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
         };
         lines.extend(device_table::lines(context, node, &panel, width, room).0);
     }
-    lines.extend(host::lines(context, node, (width, REPORT_HOST_LINES)));
+    lines.extend(host::lines(context, node, (width, REPORT_HOST_LINES), usize::MAX));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = process_rows(node).len() + 1;
@@ -169,7 +174,8 @@ impl PanelDetail {
     fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, (width, room): Size) -> Self {
         let has_chart = panel.charts.is_shown && !node.devices.is_empty();
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
-        let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        let job_lines = if node.shares.is_some() { MIN_JOB_LINES } else { 0 };
+        let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES + job_lines;
         let process_lines = panel.process_lines(node, PROCESS_ROWS_STEP);
         let room = room.saturating_sub(frame_lines);
         match panel.density.unwrap_or(context.options.density) {
@@ -212,6 +218,8 @@ struct PanelHeights {
     /// Includes the titles.
     processes: usize,
     has_gap: bool,
+    /// What nothing else needs.
+    spare: usize,
     /// True if devices or processes are cut.
     is_short: bool,
 }
@@ -255,7 +263,8 @@ impl PanelHeights {
         let processes = if processes < wanted_processes.min(2) { 0 } else { processes };
         let is_short = is_cut || processes < wanted_processes;
         let has_sum = has_sum && !is_cut;
-        Self { devices, has_sum, host, chart, processes, has_gap, is_short }
+        let spare = rest.saturating_sub(processes + usize::from(has_gap && processes > 0));
+        Self { devices, has_sum, host, chart, processes, has_gap, spare, is_short }
     }
 }
 

@@ -468,16 +468,16 @@ pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> 
     lay_out(items, gap, width, max_lines).0.into_iter().map(|row| row.line).collect()
 }
 
-/// Same as [`flow`], but the last line counts the dropped items.
+/// Same as [`flow`], but the last line counts the dropped items: `+4 more`, or what else they are.
 pub(crate) fn flow_with_overflow(
     items: Vec<Line>,
     gap: u16,
     width: u16,
-    max_lines: usize,
+    (max_lines, dropped_items): (usize, &str),
 ) -> Vec<Line> {
     let (mut rows, mut dropped) = lay_out(items, gap, width, max_lines);
     if let Some(row) = rows.last_mut().filter(|_| dropped > 0) {
-        let label = |dropped| Line::styled(format!("+{dropped} more"), Tone::Faint);
+        let label = |dropped| Line::styled(format!("+{dropped} {dropped_items}"), Tone::Faint);
         while row.ends.len() > 1 && row.line.width() + gap + label(dropped).width() > width {
             row.ends.pop();
             let end = row.ends.last().copied().unwrap_or(0);

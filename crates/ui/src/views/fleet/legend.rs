@@ -26,7 +26,8 @@ pub(super) fn lines(context: RenderContext<'_>, state: &State, size: Size) -> Ve
         _ => 3,
     };
     let symbols = symbol_lines(context, state);
-    let mut lines = flow_with_overflow(symbols, ENTRY_GAP, width, max_lines.max(2) - 1);
+    let room = (max_lines.max(2) - 1, "more");
+    let mut lines = flow_with_overflow(symbols, ENTRY_GAP, width, room);
     // The colour of warnings takes no line of its own.
     let warned = entry(&[WARNED], "warning");
     if !matches!(state.metric, MapMetric::Owner | MapMetric::Job)
