@@ -8,10 +8,10 @@ pub(crate) fn share_texts(share: &HostShare, units: Units) -> [String; 2] {
     let (used, memory) = (share.cpus_used.get(), share.memory_used.get());
     let cpus = match (used, share.cpus) {
         (None, None) => String::new(),
-        (Some(used), None) => format!("{used:.1} CPUs"),
-        (used, Some(cpus)) => {
-            let used = or_unknown(used, |used| format!("{used:.1}"));
-            format!("{used} of {} {}", cpu_count(cpus), if cpus > 1.0 { "CPUs" } else { "CPU" })
+        (Some(_), None) => format!("{} CPUs", used_cpus(share)),
+        (_, Some(cpus)) => {
+            let unit = if cpus > 1.0 { "CPUs" } else { "CPU" };
+            format!("{} of {} {unit}", used_cpus(share), cpu_count(cpus))
         }
     };
     let memory = match (memory, share.memory_limit) {
@@ -22,10 +22,25 @@ pub(crate) fn share_texts(share: &HostShare, units: Units) -> [String; 2] {
     [cpus, memory]
 }
 
-/// Returns a number of CPUs, with a digit behind the point if it has one.
+/// Returns the CPUs in use, as precisely as their limit.
+pub(crate) fn used_cpus(share: &HostShare) -> String {
+    let decimals = share.cpus.map_or(1, cpu_decimals);
+    or_unknown(share.cpus_used.get(), |used| format!("{used:.decimals$}"))
+}
+
+/// Returns a limit of CPUs, with digits behind the point if it has some.
 pub(crate) fn cpu_count(cpus: f32) -> String {
-    let text = format!("{cpus:.1}");
-    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+    let text = format!("{cpus:.*}", cpu_decimals(cpus));
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Returns how many digits behind the point show even a small limit.
+const fn cpu_decimals(limit: f32) -> usize {
+    match limit {
+        1.0.. => 1,
+        0.01.. => 2,
+        _ => 3,
+    }
 }
 
 #[cfg(test)]
@@ -50,5 +65,16 @@ mod tests {
         assert_eq!(texts(unread), ["– of 1 CPU", "–/64.0 GiB"]);
         assert_eq!(texts(HostShare { cpus: Some(1.5), ..whole })[0], "7.9 of 1.5 CPUs");
         assert_eq!(texts(HostShare::default()), ["", ""]);
+        let small = HostShare {
+            cpus: Some(0.01),
+            cpus_used: Reading::Known(0.004),
+            memory_limit: Some(Bytes(20 << 20)),
+            memory_used: Reading::Known(Bytes(17 << 20)),
+        };
+        assert_eq!(texts(small), ["0.00 of 0.01 CPU", "17/20 MiB"]);
+        assert_eq!(
+            [0.001, 0.25, 0.5, 1.0, 120.0].map(cpu_count),
+            ["0.001", "0.25", "0.5", "1", "120"]
+        );
     }
 }

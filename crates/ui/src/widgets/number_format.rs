@@ -169,7 +169,7 @@ impl Units {
         is_large.then(|| self.pair([used, Some(total)], self.next_unit_factor(), 1) + "T")
     }
 
-    /// Formats `used/total` with the unit; large amounts in the next larger unit.
+    /// Formats `used/total` with the unit; large amounts in the next larger unit, small ones in the next smaller one.
     pub(crate) fn usage_with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         let Some(size) = total.map(|total| self.value(total)) else { return UNKNOWN.to_owned() };
         let factor = self.next_unit_factor();
@@ -177,6 +177,8 @@ impl Units {
             (1.0, self.unit_name(), 0)
         } else if size >= 10.0 * factor {
             (factor, if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" }, 1)
+        } else if size < 1.0 {
+            (1.0 / factor, if self.memory == MemoryUnit::Gb { "MB" } else { "MiB" }, 0)
         } else {
             (1.0, self.unit_name(), usize::from(size < 100.0))
         };
@@ -352,6 +354,7 @@ mod tests {
         assert_eq!(units(MemoryUnit::Mib, false).amount(Bytes(1 << 40)), "1024G");
         assert_eq!(units(MemoryUnit::Gib, false).amount(Bytes(0)), "0K");
         assert_eq!(Units::default().usage_with_unit(None, Some(Bytes(20 << 40))), "–/20.0 TiB");
+        assert_eq!(Units::default().usage_with_unit(None, Some(Bytes(20 << 20))), "–/20 MiB");
         assert_eq!(Units::default().usage(None, None), "–");
         let celsius = Celsius::new(61.0).unwrap();
         assert_eq!(units(MemoryUnit::Gib, false).temperature(celsius), "61°");

@@ -4,7 +4,7 @@ use crate::display_options::DisplayOptions;
 use crate::input::Click;
 use crate::views::job::metric::ComparedMetric;
 use crate::views::job::summary::{DeviceCell, JobSummary, NodeRow};
-use crate::widgets::host_share::cpu_count;
+use crate::widgets::host_share::{cpu_count, used_cpus};
 use crate::widgets::line::{Line, Tone};
 use crate::widgets::list::Viewport;
 use crate::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
@@ -290,7 +290,7 @@ fn with_sign(share: Option<f32>) -> Cell {
 
 /// Returns the CPUs that the job uses, and if there is room those it may use: `7.9/8`.
 fn cpus(share: &HostShare, columns: &DeviceColumns) -> Cell {
-    let used = or_unknown(share.cpus_used.get(), |used| format!("{used:.1}"));
+    let used = used_cpus(share);
     match share.cpus.filter(|_| columns.has_wide_shares()) {
         Some(cpus) => format!("{used}/{}", cpu_count(cpus)).into(),
         None => used.into(),
@@ -300,10 +300,14 @@ fn cpus(share: &HostShare, columns: &DeviceColumns) -> Cell {
 /// Returns the memory that the job uses, and if there is room what it may use: `31.2/64.0`.
 fn memory(share: &HostShare, columns: &DeviceColumns) -> Cell {
     let (used, limit) = (share.memory_used.get(), share.memory_limit);
-    if columns.has_wide_shares() && limit.is_some() {
-        return columns.units.usage(used, limit).into();
+    let amount = |bytes| columns.units.amount(bytes);
+    match limit.filter(|_| columns.has_wide_shares()) {
+        Some(limit) if limit.0 < 1 << 30 => {
+            format!("{}/{}", or_unknown(used, amount), amount(limit)).into()
+        }
+        Some(limit) => columns.units.usage(used, Some(limit)).into(),
+        None => or_unknown(used, amount).into(),
     }
-    or_unknown(used, |used| columns.units.amount(used)).into()
 }
 
 /// Sums the receive and transmit rates over network and InfiniBand.
