@@ -93,13 +93,15 @@ impl FleetSpec {
     }
 }
 
-/// Sets the CPUs and the memory of a job whose devices are known.
+/// Sets what a job whose devices are known has asked for: as many devices on each node, CPUs and memory.
 fn set_resources(job: &mut Job) {
-    let has = job.allocations.iter().map(|allocation| allocation.devices.count());
-    let has = has.sum::<Option<usize>>().and_then(|count| u32::try_from(count).ok());
-    let devices = has
-        .filter(|count| *count > 0)
-        .or(job.devices_per_node.map(|devices| devices * job.node_count));
+    let allocations = job.allocations.iter();
+    let counts = allocations.map(|known| u32::try_from(known.devices.count()?).ok());
+    let counts = counts.collect::<Option<Vec<u32>>>().unwrap_or_default();
+    let same = counts.first().filter(|first| counts.iter().all(|count| count == *first));
+    job.devices_per_node = job.devices_per_node.or(same.copied());
+    let has = Some(counts.iter().sum()).filter(|count| *count > 0);
+    let devices = has.or(job.devices_per_node.map(|devices| devices * job.node_count));
     job.cpus = devices.map(|devices| devices * CPUS_PER_DEVICE);
     job.memory = devices.map(|devices| Bytes(u64::from(devices) * MEMORY_PER_DEVICE.0));
 }
@@ -222,6 +224,8 @@ mod tests {
         let owners: std::collections::BTreeSet<&str> =
             list.with_nodes().map(|job| &*job.user).collect();
         assert!(owners.len() >= 2, "{owners:?}");
+        let has_whole_node = |job: &Job| job.devices_per_node == Some(8);
+        assert!(list.with_nodes().any(has_whole_node) && list.pending().any(has_whole_node));
         for job in list.with_nodes() {
             let (start, end) = (job.starts_at.unwrap(), job.ends_at.unwrap());
             assert!(start < BEGAN && end > BEGAN, "{job:?}");
