@@ -9,19 +9,23 @@ UNLIMITED = 1 << 60  # bytes from which a limit is none
 
 
 def job_parents(top, node_names):
-    """Returns the folders of cgroup v1 below which the groups of users' jobs are; none if several daemons have some."""
+    """Returns the folders of cgroup v1 below which the groups of users' jobs are; none if several daemons have some, and it
+    is not known which is that of this node."""
     names = [name for name in list_folder(top) if '.' not in name][:MAX_FOLDERS]
     groups = [('', name) for name in names if name.startswith('slurm')]
     # In a container, the groups of the daemon are in one of the container.
     groups = groups or [(name, inner) for name in names for inner in list_folder(top + '/' + name) if inner.startswith('slurm')]
+    users = {}
+    for outer, name in groups[:MAX_FOLDERS]:
+        folder = '%s/%s/%s' % (top, outer, name)
+        users[outer, name] = [folder + '/' + user for user in list_folder(folder)[:MAX_FOLDERS] if user.startswith('uid_')]
+    # Those without users may be left over of a daemon that has ended or had another name.
+    groups = [group for group in sorted(users) if users[group]]
     if len(groups) > 1:
         # They belong to several daemons of this machine.
         groups = [(outer, name) for outer, name in groups
                   if any(name == 'slurm_' + node or outer == node or outer.endswith('-' + node) for node in node_names)]
-    if len(groups) != 1:
-        return []
-    folder = '%s/%s/%s' % ((top,) + groups[0])
-    return [folder + '/' + user for user in list_folder(folder)[:MAX_FOLDERS] if user.startswith('uid_')]
+    return users[groups[0]] if len(groups) == 1 else []
 
 
 def job_scopes(top, node_names):
@@ -93,16 +97,26 @@ def number(data):
     return int(data) if data.isdigit() and len(data) < 20 else None
 
 
-def share_of_group(folders, is_unified):
+def host_limits():
+    """Returns the CPUs of the host and its memory in bytes; in some containers, what a container may use is shown as these."""
+    cpus = count_cpus(read(ROOT + '/sys/devices/system/cpu/online', 16384)) or os.cpu_count() or MAX_CPUS
+    total = value_of(b'MemTotal:', read(ROOT + '/proc/meminfo', 4096).replace(b' kB', b''))
+    return cpus, min(total * 1024, UNLIMITED) if total else UNLIMITED
+
+
+def share_of_group(folders, is_unified, host):
     """Returns what a group has and uses, of its folders by controller, each with its parents. A limit is the lowest of
-    them; pages of files that nobody has used for long do not count as used."""
+    them, if the host has more; pages of files that nobody has used for long do not count as used."""
     def first(controller, name):
         return read(folders[controller][0] + '/' + name, 16384) if controller in folders else b''
 
-    cpu, memory = folders.get('cpu', []), folders.get('memory', [])
+    cpu, cpuset, memory = [folders.get(name, []) for name in ('cpu', 'cpuset', 'memory')]
+    stat = first('memory', 'memory.stat')
     if is_unified:
         quotas = [quota(read(folder + '/cpu.max', 64).split()) for folder in cpu]
-        cpus = count_cpus(first('cpuset', 'cpuset.cpus.effective'))
+        # A group without a set of its own has that of the nearest one above it that has one.
+        counts = (count_cpus(read(folder + '/cpuset.cpus.effective', 16384)) for folder in cpuset)
+        cpus = next((count for count in counts if count), None)
         spent = value_of(b'usage_usec', first('cpu', 'cpu.stat'))
         limits = [number(read(folder + '/memory.max', 64)) for folder in memory]
         used, inactive = number(first('memory', 'memory.current')), b'inactive_file'
@@ -112,13 +126,15 @@ def share_of_group(folders, is_unified):
         spent = number(first('cpuacct', 'cpuacct.usage'))
         spent = None if spent is None else spent // 1000
         limits = [number(read(folder + '/memory.limit_in_bytes', 64)) for folder in memory]
+        limits.append(value_of(b'hierarchical_memory_limit', stat))  # some groups above it may not be seen
         used, inactive = number(first('memory', 'memory.usage_in_bytes')), b'total_inactive_file'
-    files = value_of(inactive, first('memory', 'memory.stat'))
+    files = value_of(inactive, stat)
     used = None if used is None or files is None else max(0, used - files)
-    memory_limit = lowest(limits)
-    if memory_limit is not None and memory_limit >= UNLIMITED:
-        memory_limit = None
-    share = {'cpus': lowest(quotas + [cpus]), 'cpu': spent, 'memory_limit': memory_limit, 'memory': used}
+    host_cpus, host_memory = host
+    cpus = lowest(quotas + [cpus])
+    cpus = None if cpus is None else min(cpus, host_cpus)
+    memory_limit = lowest([limit for limit in limits if limit is not None and limit < host_memory])
+    share = {'cpus': cpus, 'cpu': spent, 'memory_limit': memory_limit, 'memory': used}
     return dict([(key, value) for key, value in share.items() if value is not None])
 
 
@@ -134,18 +150,13 @@ def own_folders(top, controllers):
     return [top]
 
 
-def is_limit(share):
-    """Returns true if a share is less than /proc shows of the host; in some containers that shows the limit itself."""
-    total = value_of(b'MemTotal:', read('/proc/meminfo', 4096).replace(b' kB', b'')) or 0
-    return share.get('cpus', MAX_CPUS) < (os.cpu_count() or 1) or share.get('memory_limit', UNLIMITED) < total * 1024
-
-
 class Shares:
     """The shares of the node's jobs and, in a container with a limit, of the probe's own group."""
 
     def __init__(self):
         self.is_unified = os.path.exists(CGROUPS + '/cgroup.controllers')
         self.parents = {}  # the folders above those of jobs, by the top of their hierarchy
+        self.host = host_limits()
         self.own = None  # the folders of the probe's own group, by controller; empty without a limit
         self.was_reported = False
 
@@ -155,6 +166,9 @@ class Shares:
             return {CGROUPS: CONTROLLERS}
         return dict([(CGROUPS + '/' + name, (name,)) for name in CONTROLLERS])
 
+    def share(self, folders):
+        return share_of_group(folders, self.is_unified, self.host)
+
     def find(self, node_names):
         """Searches for the groups of jobs, and the first time for a limit of the probe's own group."""
         find_parents = job_scopes if self.is_unified else job_parents
@@ -163,7 +177,8 @@ class Shares:
             own = {}
             for top, controllers in self.tops().items():
                 own.update(dict.fromkeys(controllers, own_folders(top, controllers)))
-            self.own = own if is_limit(share_of_group(own, self.is_unified)) else {}
+            share = self.share(own)
+            self.own = own if share.get('cpus', MAX_CPUS) < self.host[0] or 'memory_limit' in share else {}
 
     def read(self):
         """Returns (time, own share, shares by job); None if there are none, nor were the last time."""
@@ -171,8 +186,8 @@ class Shares:
         for top, controllers in self.tops().items():
             for job, folder in jobs_below(self.parents.get(top, [])).items():
                 jobs.setdefault(job, {}).update(dict.fromkeys(controllers, with_parents(folder, top)))
-        shares = [(job, share_of_group(folders, self.is_unified)) for job, folders in sorted(jobs.items())[:MAX_JOBS]]
+        shares = [(job, self.share(folders)) for job, folders in sorted(jobs.items())[:MAX_JOBS]]
         shares = dict([(job, share) for job, share in shares if share])
-        own = share_of_group(self.own, self.is_unified) if self.own else {}
+        own = self.share(self.own) if self.own else {}
         was_reported, self.was_reported = self.was_reported, bool(shares or own)
         return (now, own, shares) if self.was_reported or was_reported else None

@@ -14,13 +14,21 @@ use crate::harness::probe::{Rig, Setup, at_once, main_pythons};
 /// The probe looks for changes so often instead of every 10 s.
 const OFTEN: Option<(&str, &str)> = Some(("SLOW_INTERVAL = 10.0", "SLOW_INTERVAL = 0.2"));
 
-/// A node with control groups of its own.
+/// A node of 16 CPUs and 128 GiB with control groups of its own.
 struct Groups(tempfile::TempDir);
 
 impl Groups {
     fn new() -> Self {
         let node = Self(tempfile::tempdir().unwrap());
         fs::set_permissions(node.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for (file, text) in [
+            ("sys/devices/system/cpu/online", "0-7,16-23\n"),
+            ("proc/meminfo", "MemTotal:       134217728 kB\nMemFree:  1 kB\n"),
+        ] {
+            let path = node.0.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
         node
     }
 
@@ -111,6 +119,38 @@ fn the_limits_of_a_job_are_the_lowest_of_its_groups() {
 }
 
 #[test]
+fn a_group_without_a_set_of_cpus_has_that_of_the_nearest_one_above() {
+    let node = unified();
+    let set = |cpus| [("cpuset.cpus.effective", cpus)];
+    node.write("", &set("0-15\n"))
+        .write("system.slice", &set("0-1\n"))
+        .write(&format!("{V2_JOBS}/job_8"), V2_STAT)
+        .write(&format!("{V2_JOBS}/job_9"), &set("\n"));
+    let mut rig = node.start_default();
+    let found = shares(&mut rig, "shares", Value::is_object);
+    let cpus = ["7", "8", "9"].map(|job| found["jobs"][job]["cpus"].clone());
+    assert_eq!(cpus, [json!(3.5), json!(2), json!(2)]);
+    rig.finish();
+}
+
+#[test]
+fn a_limit_above_what_the_host_has_is_none() {
+    let node = unified();
+    node.write(V2_JOBS, &[("cpu.max", "9900000 100000\n"), ("memory.max", "137438953472\n")])
+        .write(&format!("{V2_JOBS}/job_7"), &[("cpuset.cpus.effective", "0-63\n")])
+        .write(&format!("{V2_JOBS}/job_8"), &[("memory.max", "137438953471\n")]);
+    let mut rig = node.start_default();
+    let found = shares(&mut rig, "shares", Value::is_object);
+    let limits = ["7", "8"].map(|job| {
+        let share = &found["jobs"][job];
+        (share["cpus"].clone(), share["memory_limit"].clone())
+    });
+    let almost_all = json!((128_u64 << 30) - 1);
+    assert_eq!(limits, [(json!(16), Value::Null), (json!(16), almost_all)]);
+    rig.finish();
+}
+
+#[test]
 fn groups_of_the_first_version_have_a_folder_for_each_controller() {
     let node = Groups::new();
     let job = "slurm_n1/uid_1000/job_7";
@@ -129,14 +169,40 @@ fn groups_of_the_first_version_have_a_folder_for_each_controller() {
         ],
     )
     .write("memory/slurm_n1/uid_1000", &[("memory.limit_in_bytes", "4096\n")])
+    // What a group above has that is not seen is in the statistics.
+    .write(
+        "memory/slurm_n1/uid_1000/job_9",
+        &[("memory.stat", "hierarchical_memory_limit 1024\ntotal_inactive_file 1\n")],
+    )
     // Slurm makes only the groups that it is configured to use.
     .write("memory/slurm_n1/uid_1000/job_8", &[("memory.limit_in_bytes", "2048\n")]);
     let mut rig = node.start_default();
     let found = shares(&mut rig, "shares", Value::is_object);
     let whole = json!({"cpus": 4, "cpu": 7_900_000, "memory_limit": 4096, "memory": 2000});
-    assert_eq!(found["jobs"], json!({"7": whole, "8": {"memory_limit": 2048}}));
+    assert_eq!(
+        found["jobs"],
+        json!({"7": whole, "8": {"memory_limit": 2048}, "9": {"memory_limit": 1024}})
+    );
     node.write(&format!("cpu/{job}"), &[("cpu.cfs_quota_us", "150000\n")]);
     shares(&mut rig, "a quota", |found| found["jobs"]["7"]["cpus"] == 1.5);
+    rig.finish();
+}
+
+#[test]
+fn groups_that_an_earlier_daemon_has_left_hide_none() {
+    let node = Groups::new();
+    let memory = |bytes| [("memory.limit_in_bytes", bytes)];
+    node.write("memory/slurm_before", &[]).write("memory/slurm/uid_1000/job_7", &memory("4096\n"));
+    let mut rig = node.start_default();
+    let found = shares(&mut rig, "shares", Value::is_object);
+    assert_eq!(found["jobs"], json!({"7": {"memory_limit": 4096}}));
+    rig.finish();
+    // With jobs of both, and the name of neither, it is not known which are this node's.
+    node.write("memory/slurm_before/uid_1000/job_8", &memory("4096\n"))
+        .write("memory", &memory("4096\n"));
+    let mut rig = node.start_default();
+    let found = shares(&mut rig, "its own", Value::is_object);
+    assert_eq!((&found["jobs"], &found["own"]), (&json!({}), &json!({"memory_limit": 4096})));
     rig.finish();
 }
 
