@@ -375,7 +375,10 @@ class TrainingMonitor:
                 with self._changed():
                     self.progress_data["resources"] = used
             self._dirty.wait(_RESOURCES_SECONDS)
-            self._write_now()
+            with self._lock:
+                # After the last write of shutdown() nothing is written.
+                if not self._is_closed:
+                    self._write_now()
             time.sleep(_WRITE_SECONDS)
 
     def _write_now(self) -> None:
