@@ -166,7 +166,8 @@ object! {
             node.sources.iter().map(|state| SourceJson::of(node, state, now)).collect(),
         /// The host: CPU, memory, network, disks.
         host: HostJson<'a> = HostJson::of(node),
-        /// What the container in which the probe runs has and uses of the host; null if it has no limit below the host.
+        /// What the container in which the probe runs has and uses of the host; null if it has no limit below the host, or if
+        /// that has not been read yet.
         container: Option<HostShareJson> = host_share(node, node.own_share(), now),
         /// Devices in the driver's order, each followed by its MIG slices.
         devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },

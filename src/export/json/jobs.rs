@@ -1,6 +1,7 @@
 //! The jobs of a snapshot: those the scheduler lists, and those known from processes only.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, Serializer};
@@ -177,8 +178,31 @@ object! {
         memory_limit_bytes: Option<u64> = share.memory_limit.map(|limit| limit.0),
         /// Memory in use, without pages of files that nobody has used for long; null if unknown.
         memory_used_bytes: Option<u64> = share.memory_used.get().map(|used| used.0),
+        /// Reason for each value that is unknown; a limit that is null is none.
+        unknown: ShareReasons = ShareReasons::of(share),
         /// Age of these values.
         age_seconds: f64 = age(at, now),
+    }
+}
+
+/// Why values of a share are unknown, by key.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+pub(super) struct ShareReasons(BTreeMap<&'static str, &'static str>);
+
+impl ShareReasons {
+    const KEYS: [&'static str; 2] = ["cpus_used", "memory_used_bytes"];
+
+    fn of(share: &HostShare) -> Self {
+        let reasons = [share.cpus_used.reason(), share.memory_used.reason()];
+        let found = Self::KEYS.into_iter().zip(reasons);
+        Self(found.filter_map(|(key, reason)| Some((key, reason?.text()))).collect())
+    }
+}
+
+impl Shaped for ShareReasons {
+    fn shape(_: &mut Objects) -> JsonShape {
+        JsonShape::Reasons(Self::KEYS.into())
     }
 }
 
@@ -235,5 +259,24 @@ object! {
         evidence: Vec<&'static str> = claim.evidence.names().collect(),
         /// How sure that is: certain, likely, disputed.
         certainty: &'static str = claim.certainty.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gtop_model::{Bytes, Reading};
+
+    #[test]
+    fn what_is_unknown_of_a_share_has_its_reason() {
+        let at = Timestamp::default();
+        let share = HostShare {
+            cpus_used: Reading::Unknown(Reason::NeedsTwoSamples),
+            memory_used: Reading::Known(Bytes(1)),
+            ..HostShare::default()
+        };
+        let json = serde_json::to_value(HostShareJson::of(&share, at, at)).unwrap();
+        assert_eq!(json["cpus_used"], serde_json::Value::Null);
+        assert_eq!(json["unknown"], serde_json::json!({"cpus_used": "needs two samples"}));
     }
 }
