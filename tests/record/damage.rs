@@ -253,6 +253,25 @@ fn damage(bytes: &mut Vec<u8>, random: &mut impl FnMut(usize) -> usize) {
     }
 }
 
+/// The index after a damaged block says until when its lines were.
+#[test]
+fn a_damaged_block_at_the_end_of_a_run_is_as_long_as_its_index_says() {
+    let mut session = Session::start(&FleetSpec::demo(2, 1));
+    session.run(75);
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let mut bytes = fs::read(&path).unwrap();
+    let magic = 0x184D_2A58_u32.to_le_bytes();
+    let last = bytes.windows(4).rposition(|window| window == magic).unwrap();
+    bytes[last + 200] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let (_, lost) = recordings.picture_at(recordings.end().unwrap(), HISTORY);
+    let seconds = lost.duration().as_secs();
+    assert!((15..=30).contains(&seconds), "{seconds} s");
+    assert!(lost.text().is_some_and(|text| !text.contains(" 0s")), "{:?}", lost.text());
+}
+
 #[test]
 fn a_damaged_file_has_no_wrong_number_and_says_what_it_has_lost() {
     const SECONDS: u64 = 110;

@@ -3,7 +3,8 @@
 //! Its first frame tells where in the file the block of its lines will begin. Once there is a block, the lines are there twice
 //! until the journal is cut.
 
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,21 @@ fn path_of(path: &Path) -> PathBuf {
 /// Reads the journal of a file; `None` if there is none.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     storage::read(&path_of(path), MAX_BYTES).ok().flatten()
+}
+
+/// Returns false if there is something else in the place of the journal of a file. What a crash has left may be cut, or zeros.
+pub(super) fn is_ours(path: &Path) -> bool {
+    let path = path_of(path);
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_file() => {
+            let mut start = [0; 4];
+            let read = File::open(&path).and_then(|mut file| file.read(&mut start));
+            let begun = start.get(..read.unwrap_or_default()).unwrap_or_default();
+            layout::JOURNAL_MAGIC.to_le_bytes().starts_with(begun) || begun == [0; 4]
+        }
+        Ok(_other) => false,
+        Err(_absent) => true,
+    }
 }
 
 impl Journal {

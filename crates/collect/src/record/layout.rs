@@ -30,7 +30,7 @@ const INDEX_MAGIC: u32 = 0x184D_2A57;
 /// The skippable frames that hold a block: lines in columns.
 const BLOCK_MAGIC: u32 = 0x184D_2A58;
 /// The skippable frame at the start of a journal.
-const JOURNAL_MAGIC: u32 = 0x184D_2A59;
+pub(super) const JOURNAL_MAGIC: u32 = 0x184D_2A59;
 /// The skippable frames that hold sums, in columns.
 const ROLLUP_MAGIC: u32 = 0x184D_2A5A;
 /// The last frame of a file of format 1, if its recorder has ended properly: the seek table of the zstd seekable format.

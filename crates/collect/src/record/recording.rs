@@ -546,6 +546,8 @@ pub(crate) struct Cursor {
     damaged_groups: u32,
     /// The time before the groups that could not be read, until a line follows them.
     gap_from: Option<Timestamp>,
+    /// When the segments of these groups end, as their indexes say.
+    gap_to: Option<Timestamp>,
     /// The times before and after groups that could not be read.
     gaps: Vec<(Timestamp, Timestamp)>,
 }
@@ -583,6 +585,7 @@ impl Cursor {
             last_at: start.map(|(_, first)| first),
             damaged_groups: 0,
             gap_from: None,
+            gap_to: None,
             gaps: Vec::new(),
         }
     }
@@ -620,10 +623,17 @@ impl Cursor {
         self.gaps.iter().copied().chain(open.filter(|(from, end)| from < end))
     }
 
-    /// Returns when the run of the recorder ended that ran at a time, as far as is known.
-    fn run_end(&self, at: Timestamp) -> Timestamp {
-        let segments = self.recording.segments.iter().filter(|segment| segment.first <= at);
-        segments.map(|segment| segment.last).fold(at, Timestamp::max)
+    /// Returns when the run of the recorder ended that ran before a gap, as far as is known.
+    fn run_end(&self, gap_from: Timestamp) -> Timestamp {
+        let segments = self.recording.segments.iter().filter(|segment| segment.first <= gap_from);
+        segments.map(|segment| segment.last).chain(self.gap_to).fold(gap_from, Timestamp::max)
+    }
+
+    /// Returns when the segment of a group ends, as far as is known.
+    fn segment_end(&self, group: usize) -> Option<Timestamp> {
+        let segments = &self.recording.segments;
+        let next = segments.partition_point(|segment| segment.first_group <= group);
+        segments.get(next.checked_sub(1)?).map(|segment| segment.last)
     }
 
     /// Returns the time of the next line, if it has one of its own; `None` at the end, for a line of a checkpoint, and
@@ -648,9 +658,10 @@ impl Cursor {
                 if self.load()? {
                     continue;
                 }
+                self.gap_from = self.gap_from.or(self.last_at);
+                self.gap_to = self.gap_to.max(self.segment_end(self.next_group));
                 self.next_group += 1;
                 self.damaged_groups += 1;
-                self.gap_from = self.gap_from.or(self.last_at);
                 return Some(Read::Damaged);
             };
             let parsed = line::parse(text);
@@ -663,6 +674,7 @@ impl Cursor {
                         let is_start = matches!(line.content, Content::Header(_));
                         let to = if is_start { self.run_end(from).min(line.at) } else { line.at };
                         self.gaps.push((from, to));
+                        self.gap_to = None;
                     }
                 }
                 return Some(Read::Line(line));

@@ -58,6 +58,9 @@ pub enum RecordError {
     /// The file is no recording, or of a later format.
     #[error("{0}; nothing was written to it: name another file")]
     Foreign(RecordingError),
+    /// In the place of its journal is something else.
+    #[error("{0}.journal is not the journal of a recording; move it away, or name another file")]
+    ForeignJournal(String),
     /// The file cannot be opened for writing.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -151,6 +154,10 @@ impl Writer {
         now: Timestamp,
     ) -> Result<Self, RecordError> {
         let failed = || RecordError::failed(path);
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if !journal::is_ours(&target) {
+            return Err(RecordError::ForeignJournal(target.display().to_string()));
+        }
         let file = open_file(path)?;
         let known = read_known(path, &file)?;
         let segments = known.iter().flat_map(Recording::segments);
@@ -314,6 +321,7 @@ impl Writer {
     fn reopen(&mut self) -> io::Result<()> {
         let now = self.written_to.unwrap_or_default();
         self.journal.unlock().ok();
+        self.file.unlock().ok();
         let again = Self::open(&self.path, self.header.clone(), self.limits, now);
         let waiting = std::mem::take(&mut self.waiting);
         let rollup = std::mem::take(&mut self.rollup);
@@ -681,6 +689,48 @@ mod tests {
             files.file[byte] ^= 1 << (byte % 8);
             assert_eq!(files.lines(), [&*lines, &*lines], "{byte}");
         }
+    }
+
+    #[test]
+    fn what_is_no_journal_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.gtop"), folder.path().join("notes"));
+        let journal = folder.path().join("a.gtop.journal");
+        let open = || Writer::open(&path, Header::default(), LIMITS, at(1));
+        fs::write(&journal, "notes").unwrap();
+        let error = open().unwrap_err().to_string();
+        assert!(error.contains("a.gtop.journal is not the journal of a recording"), "{error}");
+        assert_eq!((fs::read(&journal).unwrap(), path.exists()), (b"notes".to_vec(), false));
+        fs::rename(&journal, &other).unwrap();
+        std::os::unix::fs::symlink(&other, &journal).unwrap();
+        assert!(open().is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"notes");
+        fs::remove_file(&journal).unwrap();
+        // What a crash may leave.
+        for begun in [&[][..], &layout::JOURNAL_MAGIC.to_le_bytes()[..2], &[0; 100]] {
+            fs::write(&journal, begun).unwrap();
+            open().unwrap().finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_journal_that_is_removed_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gtop");
+        let mut writer = Writer::open(&path, Header::default(), LIMITS, at(1)).unwrap();
+        for second in 2..6 {
+            let mut group = LineGroup::default();
+            let line = format!("{{\"at\":{second}.0,\"x\":1}}\n");
+            group.add(at(second), |text| text.extend_from_slice(line.as_bytes()));
+            writer.write(group).unwrap();
+            if second == 3 {
+                fs::remove_file(folder.path().join("a.gtop.journal")).unwrap();
+            }
+        }
+        assert!(writer.take_needs_checkpoint());
+        writer.finish().unwrap();
+        let lines = String::from_utf8(Recording::open(&path).unwrap().lines()).unwrap();
+        assert!(lines.contains("\"at\":4.0") && lines.contains("\"at\":5.0"), "{lines}");
     }
 
     #[test]
