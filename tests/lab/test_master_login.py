@@ -548,7 +548,7 @@ case $1 in *OATH*) echo {self.code()} ;; *assword*) echo {PASSWORD} ;; *) exit 1
         # A folder of another user is refused.
         os.mkdir(folder, 0o700)
         done = self.run_here("gtop", "login", "pw1", **there)
-        self.assertRegex(done.stdout, f"pw1: .*{folder} is not a private folder of yours; remove it")
+        self.assertRegex(done.stdout, f"pw1: .*{folder} belongs to another user; move it away")
         os.rmdir(folder)
         self.assertEqual(self.run_here("gtop", "login", "pw1", **there).returncode, 0)
         self.assertEqual(self.links("pw1", XDG_RUNTIME_DIR="/nonexistent"), {"pw1": ("up", "ssh")})

@@ -236,7 +236,8 @@ class Devices(SlurmCase):
     def test_a_job_without_devices(self):
         found = self.checked_job("cpu only")
         self.assertEqual(found["allocations"], [
-            {"node": "gpu03", "devices": [], "evidence": ["scheduler"], "certainty": "certain", "unplaced": 0, "places": [], "count": 0}
+            {"node": "gpu03", "devices": [], "evidence": ["scheduler"], "certainty": "certain", "unplaced": 0, "places": [],
+             "count": 0, "host_share": None}
         ])
 
     def test_a_job_name_with_control_and_shell_characters(self):

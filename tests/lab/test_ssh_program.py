@@ -13,7 +13,7 @@ from harness import LabCase, wait_for
 # gtop terminates its ssh processes within two seconds; a busy machine gets three times that.
 EXIT_TIMEOUT = 6.0
 # Fields that change between snapshots, or that name the transport.
-VOLATILE = re.compile(r"seconds|bytes_per|_percent|free|^(at|load|age|transport|memory_available|pressure|.*_per_second|.*used.*)")
+VOLATILE = re.compile(r"seconds|bytes_per|_percent|free|^(at|load|age|transport|memory_(available|cached|buffers)|pressure|.*_per_second|.*used.*)")
 
 
 class SshProgram(LabCase):
