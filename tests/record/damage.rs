@@ -262,8 +262,8 @@ fn a_damaged_block_at_the_end_of_a_run_is_as_long_as_its_index_says() {
     drop(recorder);
     let mut bytes = fs::read(&path).unwrap();
     let magic = 0x184D_2A58_u32.to_le_bytes();
-    let last = bytes.windows(4).rposition(|window| window == magic).unwrap();
-    bytes[last + 200] ^= 1;
+    let block = bytes.windows(4).rposition(|window| window == magic).unwrap();
+    bytes[block + 200] ^= 1;
     fs::write(&path, bytes).unwrap();
     let recordings = Recordings::open([path.as_path()]).unwrap();
     let (_, lost) = recordings.picture_at(recordings.end().unwrap(), HISTORY);
