@@ -13,7 +13,7 @@ use gtop_local::time::Timestamp;
 
 use super::{START, Session, after, options};
 
-/// A recorder that is killed leaves segments without the sums of their run; the next one goes on.
+/// A recorder that is killed leaves segments without the sums of their stretch; the next one goes on.
 #[test]
 fn the_sums_of_a_file_of_two_recorders_are_those_of_its_samples() {
     let (spec, folder) = (FleetSpec::demo(3, 1), tempfile::tempdir().unwrap());

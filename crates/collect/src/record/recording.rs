@@ -450,20 +450,20 @@ impl Recording {
         rollup_lines::read(&layout::read_rollup(&self.file, segment.rollup_at?)?)
     }
 
-    /// Returns true if sums of a run of segments, which ends with this one, follow those of the segment.
-    pub(crate) fn ends_run(&self, segment: &Segment) -> bool {
-        self.run_at(segment).is_some()
+    /// Returns true if sums of a stretch of segments, which ends with this one, follow those of the segment.
+    pub(crate) fn ends_stretch(&self, segment: &Segment) -> bool {
+        self.stretch_at(segment).is_some()
     }
 
-    /// Returns the sums of the run of segments that ends with this one, as [`Self::rollup`] does.
-    pub(crate) fn rollup_of_run(
+    /// Returns the sums of the stretch of segments that ends with this one, as [`Self::rollup`] does.
+    pub(crate) fn rollup_of_stretch(
         &self,
         segment: &Segment,
     ) -> Option<((Timestamp, Timestamp), Rollup)> {
-        rollup_lines::read(&layout::read_rollup(&self.file, self.run_at(segment)?)?)
+        rollup_lines::read(&layout::read_rollup(&self.file, self.stretch_at(segment)?)?)
     }
 
-    fn run_at(&self, segment: &Segment) -> Option<u64> {
+    fn stretch_at(&self, segment: &Segment) -> Option<u64> {
         let own = segment.rollup_at?;
         let at = own + layout::rollup_length(&self.file, own)?;
         layout::rollup_length(&self.file, at).map(|_| at)

@@ -15,8 +15,8 @@ use gtop_fleet::{Certainty, Holder, HoldingsKeeper, LastState, Node, NodeBuilder
 use gtop_local::time::Timestamp;
 use gtop_model::{JobList, NodeName, stale_after};
 
-/// Segments of a run: half an hour of a sample a second.
-const RUN_SEGMENTS: u32 = 64;
+/// Segments of a stretch: half an hour of a sample a second.
+const STRETCH_SEGMENTS: u32 = 64;
 
 /// What sums are of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -187,14 +187,14 @@ fn holders_of(node: &Node, uuid: &str) -> Arc<[(Holder, bool)]> {
 
 /// The sums of segments that follow each other, so that those of a day need not be read one by one.
 #[derive(Debug, Default)]
-pub(super) struct RunRollup {
+pub(super) struct StretchRollup {
     span: Option<(Timestamp, Timestamp)>,
     segments: u32,
     sums: Rollup,
 }
 
-impl RunRollup {
-    /// Adds the sums of the next segment, and returns those of the run if it is long enough.
+impl StretchRollup {
+    /// Adds the sums of the next segment, and returns those of the stretch if it is long enough.
     pub(super) fn add(
         &mut self,
         (from, to): (Timestamp, Timestamp),
@@ -203,10 +203,10 @@ impl RunRollup {
         self.span = Some((self.span.map_or(from, |(first, _)| first), to));
         self.segments += 1;
         self.sums.add(sums);
-        if self.segments < RUN_SEGMENTS { None } else { self.take() }
+        if self.segments < STRETCH_SEGMENTS { None } else { self.take() }
     }
 
-    /// Ends the run, and returns its sums; `None` for a single segment.
+    /// Ends the stretch, and returns its sums; `None` for a single segment.
     pub(super) fn take(&mut self) -> Option<((Timestamp, Timestamp), Rollup)> {
         let Self { span, segments, sums } = std::mem::take(self);
         span.filter(|_| segments > 1).map(|span| (span, sums))

@@ -19,7 +19,7 @@ use crate::record::line::{self, FORMAT, Header};
 use crate::record::line_group::LineGroup;
 use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError};
-use crate::record::rollup::{LineRollup, Rollup, RunRollup};
+use crate::record::rollup::{LineRollup, Rollup, StretchRollup};
 use crate::record::rollup_lines;
 use crate::record::value::is_pause;
 use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
@@ -98,7 +98,7 @@ pub(super) struct Writer {
     /// The segment that is being written, its sums, and those of the segments before.
     segment: OpenSegment,
     rollup: LineRollup,
-    run: RunRollup,
+    stretch: StretchRollup,
     last_index: Option<u64>,
     /// When this part begins.
     part_from: Option<Timestamp>,
@@ -174,7 +174,7 @@ impl Writer {
             journal,
             segment: OpenSegment::default(),
             rollup: LineRollup::default(),
-            run: RunRollup::default(),
+            stretch: StretchRollup::default(),
             last_index: None,
             part_from,
             part_fault: None,
@@ -344,14 +344,14 @@ impl Writer {
         self.segment = OpenSegment::default();
         let (from, rollup) = self.rollup.take(first, last);
         self.append_rollup((from, last), &rollup)?;
-        let run = self.run.add((from, last), rollup);
-        run.map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+        let stretch = self.stretch.add((from, last), rollup);
+        stretch.map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
     }
 
     /// Ends a file with the sums of its last segments.
     fn end_file(&mut self) -> io::Result<()> {
         self.end_segment()?;
-        self.run.take().map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+        self.stretch.take().map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
     }
 
     fn append_rollup(&mut self, span: (Timestamp, Timestamp), rollup: &Rollup) -> io::Result<()> {

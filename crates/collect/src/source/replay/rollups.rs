@@ -12,19 +12,19 @@ impl Recordings {
         let mut sums = RollupSoFar { recordings: self, done: from, sums: Rollup::default() };
         // Where files overlap, nodes would count twice.
         for file in self.0.iter().filter(|_| self.are_apart()) {
-            for run in file.segments().split_inclusive(|segment| file.ends_run(segment)) {
+            for stretch in file.segments().split_inclusive(|segment| file.ends_stretch(segment)) {
                 let is_within = |one: &Segment| one.first >= from && one.last <= to;
-                let last = run.last().filter(|_| run.iter().all(is_within));
-                let of_run = last.and_then(|last| file.rollup_of_run(last));
-                let of_run = of_run.filter(|((begin, _), _)| *begin >= sums.done);
+                let last = stretch.last().filter(|_| stretch.iter().all(is_within));
+                let of_stretch = last.and_then(|last| file.rollup_of_stretch(last));
+                let of_stretch = of_stretch.filter(|((begin, _), _)| *begin >= sums.done);
                 // A recorder that was killed has left segments without such sums.
                 let is_alone = |segment: &&Segment| {
-                    of_run.as_ref().is_none_or(|((begin, _), _)| segment.last <= *begin)
+                    of_stretch.as_ref().is_none_or(|((begin, _), _)| segment.last <= *begin)
                 };
-                for segment in run.iter().filter(|one| is_within(one)).filter(is_alone) {
+                for segment in stretch.iter().filter(|one| is_within(one)).filter(is_alone) {
                     sums.add_written(file.rollup(segment));
                 }
-                sums.add_written(of_run);
+                sums.add_written(of_stretch);
             }
         }
         sums.add_samples(to);
