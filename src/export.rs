@@ -18,7 +18,7 @@ pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_
 pub use samples::{SampleTable, SampleWriter, sample_columns, sample_fields};
 #[cfg(feature = "record")]
 pub use table::{SampleColumn, SampleFormat};
-pub use time_format::{TimeFormat, zoned_text};
+pub use time_format::TimeFormat;
 
 mod csv;
 mod exposition;

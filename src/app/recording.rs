@@ -6,13 +6,12 @@ use tokio::sync::mpsc;
 
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
-use crate::app::times::local_time;
 use crate::app::{AppError, CommandError, ExitReason};
 use gtop_collect::record::{
     Header, Limits, RecordError, Recorder, RecorderOptions, RecorderSink, Thinning,
 };
 use gtop_local::text::sanitize;
-use gtop_local::time::format_duration;
+use gtop_local::time::{format_duration, local_text};
 use gtop_model::RecorderState;
 use gtop_ui::StopSignals;
 
@@ -135,8 +134,8 @@ fn summary(state: &RecorderState) -> String {
     format!(
         "the recording covers {}, {} to {}, in {}",
         format_duration(to.since(from)),
-        local_time(from),
-        local_time(to),
+        local_text(from),
+        local_text(to),
         size_text(state.bytes),
     )
 }

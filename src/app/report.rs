@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::app::env::Env;
-use crate::app::times::{SpanError, local_time, parse_span, span_texts};
+use crate::app::times::{SpanError, parse_span, span_texts};
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::start;
 use crate::app::{AppError, CommandError, ExitReason, recording, watchdog, written_file};
@@ -25,7 +25,7 @@ use gtop_collect::source::replay::Recordings;
 use gtop_local::process::{ProgramCall, run_program};
 use gtop_local::storage::{self, NewFile, TemporaryFolder};
 use gtop_local::text::{counted, sanitize};
-use gtop_local::time::{Timestamp, format_duration};
+use gtop_local::time::{Timestamp, format_duration, local_text};
 use gtop_model::{JobList, RequestedJobs};
 
 /// A report names users: only its owner reads it, until they change that.
@@ -152,8 +152,8 @@ fn summary(report: &UsageReport, path: &Path) -> String {
         format_duration(to.since(from)),
         counted(report.devices.len(), "device"),
         counted(report.nodes.len(), "node"),
-        local_time(from),
-        local_time(to),
+        local_text(from),
+        local_text(to),
     )
 }
 

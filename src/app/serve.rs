@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::app::env::Env;
 use crate::app::replay::print_losses;
-use crate::app::times::{SpanError, local_time};
+use crate::app::times::SpanError;
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::start;
 use crate::app::{AppError, CommandError, ExitReason, settings_controller, variable};
@@ -19,7 +19,7 @@ use crate::setting_table::IntervalSettings;
 use gtop_collect::source::replay::Recordings;
 use gtop_fleet::{Fleet, FleetReader, advice};
 use gtop_local::storage::user_dirs;
-use gtop_local::time::Clock;
+use gtop_local::time::{Clock, local_text};
 use gtop_ui::StopSignals;
 
 /// There is no home directory for the token.
@@ -70,7 +70,7 @@ pub(super) fn run(
         let (picture, missing) =
             recordings.picture_at(end, env.settings.read::<IntervalSettings>().history);
         print_losses(&recordings, &missing, err)?;
-        writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;
+        writeln!(err, "gtop: a recording: everything is as it was at {}", local_text(end))?;
         publisher.send_replace(picture);
         (recorded, Clock::fixed(end), recordings.title())
     };

@@ -6,8 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::app::CommandError;
 use crate::cli::SpanOptions;
-use crate::export::zoned_text;
-use gtop_local::time::Timestamp;
+use gtop_local::time::{Timestamp, local_text};
 use gtop_ui::{TimeContext, parse_time};
 
 /// Why recordings have nothing for the times that were asked for.
@@ -69,14 +68,9 @@ pub(super) fn parse_span(
     Ok((from, to))
 }
 
-/// Returns a local time: `2026-11-24 14:05:00`.
-pub(super) fn local_time(at: Timestamp) -> String {
-    zoned_text(at, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
-}
-
 /// Returns spans as text.
 pub(super) fn span_texts(spans: &[(Timestamp, Timestamp)]) -> String {
     let texts =
-        spans.iter().map(|(from, to)| format!("{} to {}", local_time(*from), local_time(*to)));
+        spans.iter().map(|(from, to)| format!("{} to {}", local_text(*from), local_text(*to)));
     texts.collect::<Vec<_>>().join(", ")
 }

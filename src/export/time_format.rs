@@ -25,7 +25,7 @@ impl TimeFormat {
 }
 
 /// Returns a time in a zone, in a format of `strftime`.
-pub fn zoned_text(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+pub(super) fn zoned_text(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
     at.to_zoned(zone.clone()).strftime(format).to_string()
 }

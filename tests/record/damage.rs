@@ -9,7 +9,7 @@ use gtop_collect::record::{Recorder, Recording, RecordingError};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::{FoldedChange, Recordings};
 use gtop_fleet::{Fleet, Health};
-use gtop_local::time::{Clock, Timestamp};
+use gtop_local::time::{Clock, Timestamp, local_text};
 use gtop_model::{Link, NodeName};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -98,6 +98,59 @@ fn flipped_bits_lose_a_group_and_never_panic() {
     }
 }
 
+/// A journal of 36 s after 30 s in the file, with what `damage` makes of it; its groups have two seconds each.
+fn with_damaged_journal(damage: impl FnOnce(&mut Vec<u8>)) -> Damaged {
+    let mut session = Session::start(&FleetSpec::busy(2, 1, 1, 3));
+    session.run(50);
+    let mut journal = fs::read(session.path.with_extension("gtop.journal")).unwrap();
+    let file = Damaged::new(&fs::read(&session.path).unwrap());
+    damage(&mut journal);
+    fs::write(file.path.with_extension("gtop.journal"), journal).unwrap();
+    file
+}
+
+#[test]
+fn what_a_journal_has_lost_is_told_before_and_after_a_recorder_has_gone_on() {
+    let flip_at = |share: usize| {
+        move |journal: &mut Vec<u8>| {
+            let byte = journal.len() * share / 100;
+            journal[byte] ^= 4;
+        }
+    };
+    let cut = |journal: &mut Vec<u8>| {
+        let third = journal.len() / 3;
+        drop(journal.drain(third..third + 600));
+    };
+    let known = "lines of up to ";
+    let unknown = "an unknown time ";
+    for (what, file, expected) in [
+        ("its middle", with_damaged_journal(flip_at(50)), known),
+        ("cut out", with_damaged_journal(cut), known),
+        ("its first group", with_damaged_journal(|journal| journal[60] ^= 4), known),
+        ("its last group", with_damaged_journal(flip_at(98)), unknown),
+        ("its start", with_damaged_journal(|journal| journal[15] ^= 4), unknown),
+    ] {
+        let told = || {
+            let recordings = Recordings::open([file.path.as_path()]).unwrap();
+            let end = recordings.end().unwrap();
+            let lost = recordings.walk(super::START, end, &AtomicBool::new(false), |_| {});
+            assert!(lost.duration().as_secs() <= 10, "{what}: {lost:?}");
+            [recordings.loss(), lost.text()].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        };
+        let before = told();
+        assert!(before.contains(expected), "{what}: {before}");
+        let mut session =
+            Session::at(&file.path, &FleetSpec::busy(2, 1, 1, 3), after(100), options());
+        session.run(40);
+        drop(session);
+        let later = told();
+        assert!(later.contains(expected), "{what}: {later}");
+        // The time is the same one.
+        let time = before.split("20").nth(1).unwrap().get(..17);
+        assert!(later.contains(time.unwrap()), "{what}: {before}, and later {later}");
+    }
+}
+
 /// Blocks of a recording of 150 s: where each ends, and the second of its last line.
 fn blocks() -> (Vec<u8>, Vec<(usize, u64)>) {
     let mut session = Session::start(&FleetSpec::busy(2, 1, 1, 3));
@@ -125,8 +178,24 @@ fn a_cut_recording_loses_its_last_block_and_a_flipped_bit_one_block() {
         let damaged = Damaged::new(&flipped);
         let recordings = Recordings::open([damaged.path.as_path()]).unwrap();
         let (_, lost) = recordings.picture_at(recordings.end().unwrap(), HISTORY);
-        assert!(lost.groups <= 1 && lost.duration().as_secs() <= 30, "byte {at}: {lost:?}");
+        assert!(lost.gaps.len() <= 1 && lost.duration().as_secs() <= 30, "byte {at}: {lost:?}");
     }
+}
+
+#[test]
+fn how_much_of_an_incomplete_block_is_missing_is_not_known_and_of_an_incomplete_index_nothing() {
+    let (bytes, ends) = blocks();
+    let loss = |length: usize| {
+        let file = Damaged::new(&bytes[..length]);
+        Recordings::open([file.path.as_path()]).unwrap().loss().unwrap()
+    };
+    let [.., (_, known), (end, _)] = ends[..] else { panic!("{ends:?}") };
+    let text = loss(end - 100);
+    let times = [known, known + 1].map(|second| local_text(after(second)));
+    assert!(times.iter().any(|time| text.ends_with(&format!(" {time} is missing"))), "{text}");
+    assert!(text.contains("are incomplete: an unknown time after "), "{text}");
+    let text = loss(end + 100);
+    assert!(text.ends_with("bytes are incomplete"), "{text}");
 }
 
 /// A recording of 70 s, with what was shown live after each second.
@@ -269,7 +338,11 @@ fn a_damaged_block_at_the_end_of_a_run_is_as_long_as_its_index_says() {
     let (_, lost) = recordings.picture_at(recordings.end().unwrap(), HISTORY);
     let seconds = lost.duration().as_secs();
     assert!((15..=30).contains(&seconds), "{seconds} s");
-    assert!(lost.text().is_some_and(|text| !text.contains(" 0s")), "{:?}", lost.text());
+    assert!(
+        lost.text().is_some_and(|text| !text.contains(" 0s") && !text.contains("unknown time")),
+        "{:?}",
+        lost.text()
+    );
 }
 
 #[test]
@@ -328,10 +401,10 @@ fn after_a_damaged_group_what_stands_alone_is_played() {
     let recordings = Recordings::open([file.path.as_path()]).unwrap();
     for second in 33..=70 {
         let (fleet, lost) = recordings.picture_at(after(second), HISTORY);
-        assert_eq!(lost.groups, 1);
+        assert_eq!(lost.gaps.len(), 1);
         assert!((1..=4).contains(&lost.duration().as_secs()), "{lost:?}");
         let text = lost.text().unwrap();
-        assert!(text.starts_with("a damaged part is skipped: "), "{text}");
+        assert!(text.starts_with("lines of up to "), "{text}");
         let (known, all) = recorded.compare(second, &snapshot(&fleet, after(second)));
         // What is not sent again is unknown until the next checkpoint.
         let share = if second > 60 { 100 } else { 40 };
@@ -381,7 +454,7 @@ fn nodes_whose_session_began_in_a_damaged_group_are_played() {
     let file = recorded.damaged_at(1);
     let recordings = Recordings::open([file.path.as_path()]).unwrap();
     let (fleet, lost) = recordings.picture_at(after(20), HISTORY);
-    assert_eq!((fleet.nodes.len(), lost.groups), (2, 1));
+    assert_eq!((fleet.nodes.len(), lost.gaps.len()), (2, 1));
     assert!(fleet.nodes.iter().all(|node| node.link == Link::Up && node.devices.len() == 2));
     recorded.compare(20, &snapshot(&fleet, after(20)));
     assert_eq!(recordings.picture_at(after(70), HISTORY).0.nodes.len(), 2);
@@ -433,7 +506,7 @@ fn time_in_which_no_recorder_ran_is_not_missing() {
     let recordings = Recordings::open([path.as_path()]).unwrap();
     let end = recordings.end().unwrap();
     let lost = recordings.walk(super::START, end, &AtomicBool::new(false), |_| {});
-    assert_eq!(lost.groups, 1);
+    assert_eq!(lost.gaps.len(), 1);
     // The first run, which is one block, and not the time until the second.
     assert!((18..=20).contains(&lost.duration().as_secs()), "{lost:?}");
 }
@@ -450,7 +523,7 @@ fn groups_behind_a_place_where_none_begins_are_found_and_the_hole_is_told() {
     assert!(recordings.loss().unwrap().contains("bytes are damaged"));
     for second in 24..=48 {
         let (fleet, lost) = recordings.picture_at(after(second), HISTORY);
-        assert_eq!(lost.groups, 1, "{second} s");
+        assert_eq!(lost.gaps.len(), 1, "{second} s");
         assert!((1..=4).contains(&lost.duration().as_secs()), "{lost:?}");
         recorded.compare(second, &snapshot(&fleet, after(second)));
         assert!(fleet.nodes.iter().all(|node| node.freshness(after(second)).is_fresh()));

@@ -9,7 +9,7 @@
 //! - `{"at":T,"nodes":[…],"jobs":{…}}`: the watched nodes and the scheduler's jobs.
 //! - `{"at":T,"mark":{"kind":"down","text":…}}`: something worth jumping to.
 //! - `{"at":T,"alive":true}`: nothing has happened for a while, and the recorder runs.
-//! - `{"at":T,"lost":S}`: lines are missing since S.
+//! - `{"at":T,"lost":S}`: lines are missing between S and T; an unknown time after S if both are the same.
 //!
 //! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Those of the last half minute are in a
 //! `journal` beside the file, in groups that are compressed (`zstdcat FILE.journal | jq` prints them); what is closed is a block

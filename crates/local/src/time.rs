@@ -193,6 +193,12 @@ fn probe_micros(seconds: f64) -> i64 {
     (seconds * 1e6) as i64
 }
 
+/// Returns a moment in the time zone of the system: `2026-11-24 14:05:00`.
+pub fn local_text(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_second(at.second()).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
 /// Formats an age: accurate to a second, at least `1s`.
 pub fn format_age(span: Duration) -> String {
     let rounded = span.saturating_add(Duration::from_millis(500)).as_secs();

@@ -7,8 +7,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::app::ExitReason;
 use crate::app::runs::RunsReader;
-use crate::app::times::local_time;
 use gtop_fleet::insight::runs::Runs;
+use gtop_local::time::local_text;
 use gtop_model::RunStatus;
 use gtop_ui::runs::{REPORT_WIDTH, report};
 use gtop_ui::{StopSignals, Theme, render_text};
@@ -30,7 +30,7 @@ pub(super) async fn print_progress(
         tokio::select! {
             _ = ticks.tick() => {
                 let runs = view.read();
-                writeln!(out, "[{}] {}", local_time(view.now()), summary(&runs))?;
+                writeln!(out, "[{}] {}", local_text(view.now()), summary(&runs))?;
                 for folder in &runs.list.folders {
                     if let Some(fault) = &folder.fault {
                         writeln!(out, "  {}: {fault}", folder.label)?;

@@ -264,6 +264,11 @@ pub(super) fn read_frame(file: &dyn ReadAt, offset: u64, end: u64) -> Option<Fil
     (offset.checked_add(frame.length)? <= end).then_some(frame)
 }
 
+/// Returns true if the frame at `offset` begins as an index or as sums, which repeat what is in lines.
+pub(super) fn begins_as_index(file: &dyn ReadAt, offset: u64) -> bool {
+    read_u32(file, offset).is_some_and(|magic| [INDEX_MAGIC, ROLLUP_MAGIC].contains(&magic))
+}
+
 fn read_u32(file: &dyn ReadAt, offset: u64) -> Option<u32> {
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, offset).ok()?;

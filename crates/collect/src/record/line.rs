@@ -68,8 +68,8 @@ pub enum Content {
     Roster(Vec<NodeName>, Option<Arc<JobList>>),
     /// Something worth jumping to.
     Mark(Mark),
-    /// Lines could not be written.
-    Lost,
+    /// Lines since then are missing; if it is the time of the line itself, it is not known until when.
+    Lost(Timestamp),
     /// The recorder stops.
     End,
     /// Nothing: the recorder runs; or a line of a later version.
@@ -230,7 +230,12 @@ pub(super) fn write_mark(out: &mut Vec<u8>, mark: &Mark) {
     write_value(out, mark.at, false, None, "mark", &json(&MarkLine::from(mark)));
 }
 
-/// Writes that lines are missing since `since`.
+/// Returns the times of lines that are not of a checkpoint.
+pub(super) fn times_of(lines: &[u8]) -> impl DoubleEndedIterator<Item = Timestamp> {
+    lines.split(|byte| *byte == b'\n').filter_map(time_of)
+}
+
+/// Writes that lines are missing between `since` and `at`; an unknown time after them if they are the same.
 pub(super) fn write_lost(out: &mut Vec<u8>, at: Timestamp, since: Timestamp) {
     write_value(out, at, false, None, "lost", &json(&to_seconds(since)));
 }
@@ -360,7 +365,7 @@ fn fleet_content(at: Timestamp, raw: LineJson<'_>) -> Content {
         return Content::Mark(mark);
     }
     match (raw.lost, raw.end, raw.start) {
-        (Some(_), _, _) => Content::Lost,
+        (Some(since), _, _) => Content::Lost(from_seconds(since).min(at)),
         (_, true, _) => Content::End,
         (_, _, Some(header)) => Content::Header(header),
         (None, false, None) => Content::Unknown,

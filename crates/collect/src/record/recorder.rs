@@ -759,6 +759,6 @@ mod tests {
             next.text.split(|byte| *byte == b'\n').filter_map(parse).collect();
         let [checkpoint, lost] = &lines[..] else { panic!("{lines:?}") };
         assert!(checkpoint.is_checkpoint && matches!(checkpoint.content, Content::Roster(..)));
-        assert!(matches!(lost.content, Content::Lost));
+        assert!(matches!(lost.content, Content::Lost(_)));
     }
 }

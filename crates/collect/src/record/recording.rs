@@ -13,11 +13,13 @@ use crate::record::parts;
 use crate::record::rollup::Rollup;
 use crate::record::rollup_lines;
 use crate::record::value::is_pause;
-use gtop_local::time::Timestamp;
+use gtop_local::time::{Timestamp, local_text};
 use gtop_model::Mark;
 
 /// Indexes of one file; a recorder writes two per minute.
 const MAX_INDEXES: usize = 1 << 20;
+/// Gaps of one file that are told; hostile files could have any number.
+const MAX_GAPS: usize = 1000;
 
 /// Why a file cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -228,26 +230,42 @@ impl Recording {
         self.torn = journal_length - self.journal_end;
     }
 
-    /// Returns the lines of the journal that are in no block yet. Those after damaged ones follow a line that says so.
+    /// Returns the lines of the journal that are in no block yet, with lines that say which are missing.
     pub(super) fn journal_lines(&self) -> Vec<u8> {
         let mut all = Vec::new();
-        let mut lost_since = None;
-        let mut last = None;
+        let mut last = self.last_time_in_file();
+        let mut is_lost = false;
         for group in self.groups.iter().skip(self.groups_in_file) {
             let Ok(lines) = self.read_group(*group) else {
-                lost_since = lost_since.or(last);
+                is_lost = true;
                 continue;
             };
-            let mut times = lines.split(|byte| *byte == b'\n').filter_map(line::time_of);
+            let mut times = line::times_of(&lines);
             let first = times.next();
-            if let (Some(since), Some(first)) = (lost_since, first) {
+            if let (true, Some(since), Some(first)) = (is_lost, last, first) {
                 line::write_lost(&mut all, first, since);
-                lost_since = None;
+                is_lost = false;
             }
             last = times.next_back().or(first).or(last);
-            all.extend(lines);
+            all.extend_from_slice(&lines);
+        }
+        if let (true, Some(last)) = (is_lost || self.is_end_lost(), last) {
+            line::write_lost(&mut all, last, last);
         }
         all
+    }
+
+    /// Returns the time of the last line of the file that can be read.
+    fn last_time_in_file(&self) -> Option<Timestamp> {
+        let groups = self.groups.iter().take(self.groups_in_file).rev();
+        let mut lines = groups.filter_map(|group| self.read_group(*group).ok());
+        lines.find_map(|lines| line::times_of(&lines).next_back())
+    }
+
+    /// Returns true if what follows the last whole frame may have been lines.
+    fn is_end_lost(&self) -> bool {
+        let is_in_file = self.journal_end == 0;
+        self.torn > 0 && !(is_in_file && layout::begins_as_index(&self.file, self.end))
     }
 
     /// Returns the index of the last segment if its recorder has not written it, and nothing of the segment is missing in the file;
@@ -391,7 +409,7 @@ impl Recording {
                     Content::Header(_) => is_start = true,
                     Content::Node(..)
                     | Content::Roster(..)
-                    | Content::Lost
+                    | Content::Lost(_)
                     | Content::End
                     | Content::Unknown => {}
                 }
@@ -495,18 +513,17 @@ impl Recording {
     pub fn loss(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let name = gtop_local::text::sanitize(&name, 60);
+        let end = self.segments.iter().map(|segment| segment.last).max();
+        let missing = match end.filter(|_| self.is_end_lost()) {
+            Some(end) => format!(": an unknown time after {} is missing", local_text(end)),
+            None => String::new(),
+        };
         match (self.damaged, self.torn) {
             (0, 0) => None,
-            (0, torn) => {
-                let is_block = self.is_in_columns() && self.journal_end == 0;
-                let missing = if is_block { "30 s are" } else { "2 s are" };
-                Some(format!(
-                    "{name}: the last {torn} bytes are incomplete: up to {missing} missing"
-                ))
-            }
+            (0, torn) => Some(format!("{name}: the last {torn} bytes are incomplete{missing}")),
             (damaged, 0) => Some(format!("{name}: {damaged} bytes are damaged")),
             (damaged, torn) => Some(format!(
-                "{name}: {damaged} bytes are damaged, and the last {torn} are incomplete"
+                "{name}: {damaged} bytes are damaged, and the last {torn} are incomplete{missing}"
             )),
         }
     }
@@ -542,13 +559,11 @@ pub(crate) struct Cursor {
     position: usize,
     /// The time of the last line that is not of a checkpoint.
     last_at: Option<Timestamp>,
-    /// Groups that could not be read.
-    damaged_groups: u32,
     /// The time before the groups that could not be read, until a line follows them.
     gap_from: Option<Timestamp>,
     /// When the segments of these groups end, as their indexes say.
     gap_to: Option<Timestamp>,
-    /// The times before and after groups that could not be read.
+    /// The times before and after lines that are missing.
     gaps: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -583,7 +598,6 @@ impl Cursor {
             lines: Vec::new(),
             position: 0,
             last_at: start.map(|(_, first)| first),
-            damaged_groups: 0,
             gap_from: None,
             gap_to: None,
             gaps: Vec::new(),
@@ -606,21 +620,17 @@ impl Cursor {
         }
     }
 
-    /// Returns the number of groups that could not be read.
-    pub(crate) fn damaged_groups(&self) -> u32 {
-        self.damaged_groups
-    }
-
     /// Returns the time of the first line that it may find.
     pub(crate) fn start(&self) -> Option<Timestamp> {
         self.last_at
     }
 
-    /// Returns the times before and after the groups that could not be read.
+    /// Returns the times before and after lines that are missing; they are the same where it is not known for how long.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = (Timestamp, Timestamp)> {
         let next = self.next_text().and_then(line::time_of);
-        let open = self.gap_from.map(|from| (from, next.unwrap_or_else(|| self.run_end(from))));
-        self.gaps.iter().copied().chain(open.filter(|(from, end)| from < end))
+        let open =
+            self.gap_from.map(|from| (from, next.unwrap_or_else(|| self.run_end(from)).max(from)));
+        self.gaps.iter().copied().chain(open)
     }
 
     /// Returns when the run of the recorder ended that ran before a gap, as far as is known.
@@ -661,7 +671,6 @@ impl Cursor {
                 self.gap_from = self.gap_from.or(self.last_at);
                 self.gap_to = self.gap_to.max(self.segment_end(self.next_group));
                 self.next_group += 1;
-                self.damaged_groups += 1;
                 return Some(Read::Damaged);
             };
             let parsed = line::parse(text);
@@ -669,11 +678,16 @@ impl Cursor {
             if let Some(line) = parsed {
                 if !line.is_checkpoint {
                     self.last_at = Some(line.at);
+                    if let Content::Lost(since) = line.content {
+                        self.gap_from = Some(self.gap_from.map_or(since, |from| from.min(since)));
+                    }
                     if let Some(from) = self.gap_from.take() {
                         // Before a recorder starts, none has recorded.
                         let is_start = matches!(line.content, Content::Header(_));
                         let to = if is_start { self.run_end(from).min(line.at) } else { line.at };
-                        self.gaps.push((from, to));
+                        if self.gaps.len() < MAX_GAPS {
+                            self.gaps.push((from, to.max(from)));
+                        }
                         self.gap_to = None;
                     }
                 }

@@ -258,7 +258,7 @@ impl LineRollup {
                 self.builder.set_nodes(at, &names);
                 self.nodes.retain(|name, _| names.contains(name));
             }
-            Content::Lost => {
+            Content::Lost(_) => {
                 self.builder.pause(at);
                 self.nodes.clear();
                 self.is_restoring = true;

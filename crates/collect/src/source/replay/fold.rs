@@ -224,7 +224,7 @@ impl Fold {
                 self.start_run(file, at);
                 Change::Nothing
             }
-            Content::Lost => {
+            Content::Lost(_) => {
                 self.cut_nodes(file);
                 Change::Nothing
             }
@@ -308,8 +308,7 @@ impl Fold {
     pub(super) fn lost(&self) -> LostLines {
         let mut lost = LostLines::default();
         for RecordingStream { cursor, .. } in &self.streams {
-            let (groups, gaps) = (cursor.damaged_groups(), cursor.gaps().collect());
-            lost.merge(LostLines { groups, gaps });
+            lost.merge(LostLines { gaps: cursor.gaps().collect() });
         }
         lost
     }
