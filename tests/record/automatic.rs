@@ -66,6 +66,34 @@ fn seven_times_what_is_kept_stays_within_the_size() {
 }
 
 #[test]
+fn a_recorder_that_goes_on_begins_at_the_pace_of_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("auto.gtop");
+    let limits = Limits { keep: Duration::from_secs(3_600), max_bytes: 570_000 };
+    let options = RecorderOptions { thinning: Thinning::ToFit, limits, ..options() };
+    let spec = FleetSpec::busy(4, 8, 20, 1);
+    let every = |session: &Session| session.recorder.state().borrow().every.as_secs();
+    let mut session = Session::at(&path, &spec, START, options.clone());
+    session.run(40);
+    // More than the estimate, which is of fewer devices and processes.
+    let known = every(&session);
+    assert!(known > 8, "every {known} s");
+    session.run(600);
+    let known = every(&session);
+    drop(session);
+    for start in [1_000, 2_000, 3_000] {
+        let clock = Clock::fixed(after(start));
+        let recorder = Recorder::start(&path, options.clone(), clock.clone()).unwrap();
+        // Its nodes are not known yet.
+        assert_eq!(recorder.state().borrow().every.as_secs(), known);
+        drop(recorder);
+        let mut session = Session::at(&path, &spec, after(start + 10), options.clone());
+        session.run(20);
+        assert!(every(&session) * 2 >= known, "every {} s, and {known} s", every(&session));
+    }
+}
+
+#[test]
 #[ignore = "takes a quarter of an hour"]
 fn a_week_of_64_nodes_stays_within_200_mb() {
     let (keep, max_bytes) = (Duration::from_secs(86_400), 190_000_000);

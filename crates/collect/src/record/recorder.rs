@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::record::line::{self, Header, NodeLines};
 use crate::record::line_group::LineGroup;
-use crate::record::pace::{Pace, Thinning};
+use crate::record::pace::{Pace, RecordedPace, Thinning};
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::wire::body::{self, Body};
 use crate::wire::{Delivery, Frame, MergedSample, RawUpdate, encode_text};
@@ -151,9 +151,11 @@ impl Recorder {
         let RecorderOptions { header, thinning, limits } = options;
         let header = Header { alive: Some(ALIVE_INTERVAL.as_secs_f64()), ..header };
         let began = shared.clock.now();
+        let recorded = (thinning == Thinning::ToFit).then(|| RecordedPace::of(path)).flatten();
         let writer = Writer::open(path, header, limits, began)?;
-        let mut pace = Pace::new(thinning, limits);
-        shared.estimate(&mut pace);
+        let mut pace = Pace::new(thinning, limits, recorded);
+        shared.follow(&mut pace);
+        pace.on_written(began, writer.written_bytes());
         let (publisher, state) = watch::channel(writer.state(pace.every(), None));
         shared.begin(writer.previous_end);
         let for_thread = Arc::clone(&shared);
@@ -241,7 +243,7 @@ fn write_groups(
             checkpoint_at = now;
             pace.on_written(now, writer.written_bytes());
         }
-        shared.estimate(&mut pace);
+        shared.follow(&mut pace);
         publisher.send_replace(writer.state(pace.every(), written.as_ref().err()));
         shared.lock().flushes.1 = flushes;
         shared.is_due.notify_all();
@@ -289,9 +291,9 @@ impl RecorderShared {
         Duration::from_micros(self.every.load(Ordering::Relaxed))
     }
 
-    /// Lets nodes be recorded at this pace, which depends on their number until it is measured.
-    fn estimate(&self, pace: &mut Pace) {
-        pace.estimate(self.lock().roster.len());
+    /// Lets nodes be recorded at this pace, which depends on their number.
+    fn follow(&self, pace: &mut Pace) {
+        pace.set_nodes(self.lock().roster.len());
         let micros = u64::try_from(pace.every().as_micros()).unwrap_or(u64::MAX);
         self.every.store(micros, Ordering::Relaxed);
     }

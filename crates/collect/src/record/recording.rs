@@ -487,6 +487,18 @@ impl Recording {
         layout::rollup_length(&self.file, at).map(|_| at)
     }
 
+    /// Returns the lines of each segment that can be read, with their size in the files; the last segment comes first.
+    pub(super) fn latest_segments(&self) -> impl Iterator<Item = (Vec<u8>, u64)> {
+        let mut next_group = self.groups.len();
+        self.segments.iter().rev().map(move |segment| {
+            let end = std::mem::replace(&mut next_group, segment.first_group);
+            let groups = self.groups.get(segment.first_group..end).unwrap_or_default();
+            let lines = groups.iter().filter_map(|group| self.read_group(*group).ok());
+            let bytes = groups.iter().map(|group| u64::from(group.length)).sum();
+            (lines.flatten().collect(), bytes)
+        })
+    }
+
     /// Returns the marks, in the order of the file.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
