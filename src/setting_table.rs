@@ -243,15 +243,15 @@ impl Choice for RecordChoice {
             value(
                 "off",
                 "nothing is recorded; auto keeps the last 24 hours within 200 MB in \
-                 ~/.local/state/gtop/recordings, readable by you only",
+                 ~/.local/state/gtop/recordings ($XDG_STATE_HOME, if set), readable by you only",
             ),
             Self::Off,
         ),
         (
             value(
                 "auto",
-                "the last 24 hours within 200 MB in ~/.local/state/gtop/recordings, readable by you only; \
-                 one screen per host records what it watches",
+                "the last 24 hours within 200 MB in ~/.local/state/gtop/recordings ($XDG_STATE_HOME, if \
+                 set), readable by you only; one screen per host records what it watches",
             ),
             Self::Auto,
         ),

@@ -11,9 +11,12 @@ use crate::app::recording;
 use crate::setting_table::RecordChoice;
 use crate::watch::Monitor;
 use gtop_collect::record::{
-    Header, Limits, RecordError, Recorder, RecorderOptions, RecorderSink, Thinning,
+    Header, Limits, RecordError, Recorder, RecorderOptions, RecorderSink, Recording,
+    RecordingError, Thinning,
 };
-use gtop_local::storage::{AppendError, AppendFile, NewFile, private_folder, user_dirs};
+use gtop_local::storage::{
+    AppendError, AppendFile, NewFile, WriteError, private_folder, user_dirs,
+};
 use gtop_model::RecordedBy;
 use gtop_ui::SettingsEvent;
 
@@ -23,6 +26,11 @@ const LIMITS: Limits = Limits { keep: Duration::from_secs(86_400), max_bytes: 19
 const MAX_NODES: usize = 2_000;
 /// Time between two attempts while another gtop records.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// The remedy if a file cannot be created or written.
+const ELSEWHERE: &str = "XDG_STATE_HOME names another folder";
+/// Why there is no folder for recordings.
+pub(super) const NO_FOLDER: &str =
+    "neither HOME nor XDG_STATE_HOME is an absolute path; set one of them";
 const LOCK_FILE: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 
 /// Returns the folder of the recordings of this user, one folder per host; `None` without a home directory.
@@ -85,7 +93,7 @@ impl AutomaticRecording<'_> {
 
     /// Records while the setting says so; returns why it cannot.
     async fn record(&mut self) -> String {
-        let Some(folder) = host_folder() else { return refused("HOME is not set") };
+        let Some(folder) = host_folder() else { return refused(NO_FOLDER) };
         loop {
             if self.choice.wait_for(|choice| *choice == RecordChoice::Auto).await.is_err() {
                 return std::future::pending().await;
@@ -161,23 +169,50 @@ impl HeldRecorder {
     fn start(sink: &RecorderSink, folder: &Path, header: Header) -> Result<Self, StartError> {
         let lock = lock_folder(folder)?;
         let options = RecorderOptions { header, thinning: Thinning::ToFit, limits: LIMITS };
-        match Recorder::start_on(sink, &file_of(folder), options) {
-            Ok(recorder) => Ok(Self { recorder, _lock: lock }),
+        let recorder = Recorder::start_on(sink, &file_of(folder), options)?;
+        Ok(Self { recorder, _lock: lock })
+    }
+}
+
+impl From<RecordError> for StartError {
+    fn from(error: RecordError) -> Self {
+        match error {
             // Where a file system has no locks, the recorder sees that the file grows.
-            Err(RecordError::InUse(_)) => Err(StartError::InUse),
-            Err(error) => Err(StartError::Failed(error.to_string())),
+            RecordError::InUse(_) => Self::InUse,
+            RecordError::Foreign(RecordingError::Foreign(path)) => {
+                Self::Failed(format!("{path} is not a recording of gtop; move it away"))
+            }
+            RecordError::Foreign(error) => Self::Failed(format!("{error}; move it away")),
+            RecordError::ForeignJournal(path) => Self::Failed(format!(
+                "{path}.journal is not the journal of a recording; move it away"
+            )),
+            RecordError::Write(error) => error.into(),
+            error @ RecordError::Failed { .. } => Self::Failed(format!("{error}; {ELSEWHERE}")),
+            error @ RecordError::Thread(_) => Self::Failed(error.to_string()),
         }
     }
 }
 
-/// Creates the folder of a host, and locks it for other gtops of this user there.
+impl From<WriteError> for StartError {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(match error {
+            WriteError::Refused { .. } => error.to_string(),
+            WriteError::Failed { .. } => format!("{error}; {ELSEWHERE}"),
+        })
+    }
+}
+
+/// Creates the folder of a host, and locks it for other gtops of this user there. What is in it is closed to others.
 fn lock_folder(folder: &Path) -> Result<AppendFile, StartError> {
-    let mut folders = folder.parent().into_iter().chain([folder]);
-    let created = folders.try_for_each(private_folder::create);
-    created.map_err(|error| StartError::Failed(error.to_string()))?;
-    AppendFile::open(&folder.join("lock"), LOCK_FILE).map_err(|error| match error {
+    folder.parent().into_iter().chain([folder]).try_for_each(private_folder::create)?;
+    let (lock, path) = (folder.join("lock"), file_of(folder));
+    let journal = path.with_extension("gtop.journal");
+    let mut files = Recording::parts(&path);
+    files.extend([lock.clone(), path, journal]);
+    files.iter().try_for_each(|file| private_folder::close_file(file))?;
+    AppendFile::open(&lock, LOCK_FILE).map_err(|error| match error {
         AppendError::Locked(_) => StartError::InUse,
-        AppendError::Write(error) => StartError::Failed(error.to_string()),
+        AppendError::Write(error) => error.into(),
     })
 }
 

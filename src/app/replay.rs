@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::app::automatic_recording::NO_FOLDER;
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
@@ -17,8 +18,8 @@ use gtop_ui::outside;
 /// Why there is nothing to play without a file.
 #[derive(Debug, thiserror::Error)]
 enum ReplayError {
-    #[error("name a recording: HOME is not set, so there is none of the setting record = \"auto\"")]
-    NoHome,
+    #[error("name a recording: there is none of the setting record = \"auto\": {NO_FOLDER}")]
+    NoFolder,
     #[error(
         "name a recording: there is no {path}, which gtop writes if record = \"auto\" is set (F2, or \
          config.toml){others}"
@@ -71,7 +72,7 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, ReplayError> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
-    let path = automatic_recording::path().ok_or(ReplayError::NoHome)?;
+    let path = automatic_recording::path().ok_or(ReplayError::NoFolder)?;
     if path.exists() {
         return Ok(vec![path]);
     }

@@ -136,9 +136,53 @@ class Automatic(Journey):
 
     def test_without_a_home_nothing_is_recorded(self):
         screen = self.screen(HOME="")
-        screen.until(r"nothing is recorded: HOME is not set", "why nothing is recorded")
+        screen.until(r"nothing is recorded: neither HOME nor XDG_STATE_HOME is an absolute path; set one", "why nothing is recorded")
         screen.until(r"1 of 1 node fresh", "the node")
         self.assertEqual(self.replay(HOME="").returncode, 2)
+
+    def test_a_relative_home_is_none(self):
+        screen = self.screen(HOME="home")
+        screen.until(r"nothing is recorded: neither HOME nor XDG_STATE_HOME is an absolute path", "why nothing is recorded")
+        screen.until(r"1 of 1 node fresh", "the node")
+
+    def test_what_is_in_the_way_is_named_and_stays(self):
+        os.makedirs(os.path.dirname(self.file), 0o700)
+        os.chmod(self.folder, 0o700)
+        with open(self.file, "w", encoding="ascii") as file:
+            file.write("a note\n")
+        screen = self.screen()
+        screen.until(r"nothing is recorded: \S*auto\.gtop is not a recording of gtop; move it away", "what is in the way")
+        screen.until(r"1 of 1 node fresh", "the node")
+        with open(self.file, encoding="ascii") as file:
+            self.assertEqual(file.read(), "a note\n")
+        state = os.path.join(self.home, "state")
+        with open(state, "wb"):
+            pass
+        screen = self.screen(XDG_STATE_HOME=state)
+        screen.until(r"nothing is recorded: cannot write \S*/state/gtop\S*: Not a directory.*; XDG_STATE_HOME names", "the remedy")
+        screen.until(r"1 of 1 node fresh", "the node")
+
+    def test_what_others_could_read_is_closed_and_a_link_refused(self):
+        screen = self.screen()
+        screen.until(RECORDS, "the recorder")
+        screen.press("q")
+        screen.until(r"^ended 0", "the end")
+        folder = os.path.dirname(self.file)
+        part = self.file + ".20200101T000000Z"
+        shutil.copyfile(self.file, part)
+        for name in (self.file, part, os.path.join(folder, "lock")):
+            os.chmod(name, 0o644)
+        screen = self.screen()
+        screen.until(RECORDS, "the recorder")
+        for name in os.listdir(folder):
+            self.assertEqual(stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode), 0o600, name)
+        screen.press("q")
+        screen.until(r"^ended 0", "the end")
+        moved = os.path.join(self.home, "moved.gtop")
+        os.rename(self.file, moved)
+        os.symlink(moved, self.file)
+        screen = self.screen()
+        screen.until(r"nothing is recorded: \S*auto\.gtop is a link; remove it", "why nothing is recorded")
 
     def test_it_ends_at_the_limit_of_the_size_of_files(self):
         screen = self.screen(command=["sh", "-c", 'ulimit -f 2; exec "$0"', program()])
