@@ -78,7 +78,7 @@ pub(super) fn run(
         },
         ..ReportRequest::default()
     };
-    let files = options.files();
+    let files = storage::distinct(options.files());
     written_file::check(options.write.as_deref(), &files)?;
     if let Some(path) = &options.write {
         // A file that cannot be written is refused before the work begins.

@@ -1,11 +1,10 @@
 //! The file that a command writes is none of those that it reads.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::app::CommandError;
 use gtop_collect::record::Recording;
+use gtop_local::storage::identity;
 
 /// A file would be replaced while it is read.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +19,6 @@ impl CommandError for WrittenIsRead {
 
 /// Refuses to write to one of the files that are read, or to a part of one.
 pub(super) fn check(written: Option<&Path>, read: &[PathBuf]) -> Result<(), WrittenIsRead> {
-    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     let Some((path, target)) = written.and_then(|path| Some((path, identity(path)?))) else {
         return Ok(());
     };

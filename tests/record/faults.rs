@@ -205,6 +205,14 @@ fn the_oldest_parts_are_removed_and_the_rest_is_played_as_one() {
     let parts = Recording::parts(&path);
     assert!((18..=22).contains(&parts.len()), "{parts:?}");
     assert!(foreign.exists());
+    // However a file is named, and with its parts, it is read once.
+    let link = folder.path().join("link.gtop");
+    symlink(&path, &link).unwrap();
+    let [twice, dotted] =
+        ["/test.gtop", "/./test.gtop"].map(|name| folder.path().display().to_string() + name);
+    let names = [&link, &path, Path::new(&twice), Path::new(&dotted), &parts[3]];
+    let once = Recordings::open(names).unwrap();
+    assert_eq!(once.spans_by_file(), recordings.spans_by_file());
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! an ACL, or its folder is read-only), the file is overwritten in place, from the first byte that differs,
 //! after the space has been allocated.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{
@@ -100,6 +101,18 @@ impl FileVersion {
             inode: metadata.ino(),
         })
     }
+}
+
+/// Returns what is the same for all paths of a file; `None` if it does not exist.
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Leaves out the later paths of a file that is named more than once.
+pub fn distinct(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let is_new = |path: &PathBuf| identity(path).is_none_or(|identity| known.insert(identity));
+    paths.into_iter().filter(is_new).collect()
 }
 
 /// Reads a regular file; `None` if it has more than `max` bytes.

@@ -447,9 +447,9 @@ impl Recording {
         layout::decode_lines(&frame)
     }
 
-    /// Returns the paths of the older parts of a recording, the oldest one first.
+    /// Returns the paths of the older parts of a recording, the oldest one first; of a link, those of its target.
     pub fn parts(path: &Path) -> Vec<PathBuf> {
-        parts::part_paths(path)
+        parts::part_paths(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }
 
     /// Returns the header of its first run; `None` if it is damaged.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::record::{MAX_PAUSE, Recording, RecordingError, Segment};
 use crate::source::replay::fold::Fold;
 use gtop_fleet::{Fleet, FleetStore};
+use gtop_local::storage;
 use gtop_local::time::Timestamp;
 use gtop_model::Mark;
 
@@ -32,14 +33,20 @@ mod walk;
 pub struct Recordings(Vec<Arc<Recording>>);
 
 impl Recordings {
-    /// Opens files, each with its older parts.
+    /// Opens files, each with its older parts. A file that is named twice is read once.
     pub fn open<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, RecordingError> {
+        let named: Vec<&Path> = paths.into_iter().collect();
+        let with_parts = named
+            .iter()
+            .flat_map(|path| Recording::parts(path).into_iter().chain([path.to_path_buf()]));
         let mut all = Vec::new();
-        for path in paths {
-            // An older part that is damaged or gone does not keep the rest from being played.
-            let parts = Recording::parts(path);
-            all.extend(parts.iter().filter_map(|part| Recording::open(part).ok()).map(Arc::new));
-            all.push(Arc::new(Recording::open(path)?));
+        for path in storage::distinct(with_parts) {
+            match Recording::open(&path) {
+                Ok(recording) => all.push(Arc::new(recording)),
+                Err(error) if named.contains(&&*path) => return Err(error),
+                // An older part that is damaged or gone does not keep the rest from being played.
+                Err(_) => {}
+            }
         }
         Ok(Self(all))
     }
