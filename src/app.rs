@@ -105,7 +105,7 @@ impl Drop for StopChildren {
 /// Runs the program with the arguments of this process.
 pub fn run_program() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let (mut out, mut err) = (StandardOutput(io::stdout()), io::stderr());
     if args.next().is_some_and(|arg| arg == process::PARENT_GUARD) {
         let error = process::run_parent_guard(args);
         drop(writeln!(err, "{error}"));
@@ -252,11 +252,28 @@ fn dispatch_with_nodes(
     }
 }
 
-/// Writes all of a text at once. An error keeps its kind: a closed pipe is none for the caller.
+/// Writes all of a text at once.
 fn print_whole(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
-    out.write_all(text).and_then(|()| out.flush()).map_err(|error| {
+    out.write_all(text).and_then(|()| out.flush())
+}
+
+/// Standard output, whose errors say so. They keep their kind: a closed pipe is none for the caller.
+struct StandardOutput(io::Stdout);
+
+impl StandardOutput {
+    fn failed(error: &io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
-    })
+    }
+}
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| Self::failed(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| Self::failed(&error))
+    }
 }
 
 /// Waits for something, unless a signal ends gtop before.

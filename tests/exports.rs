@@ -54,6 +54,34 @@ fn times_are_shown_in_the_zone_that_is_named() {
     }
 }
 
+#[test]
+fn a_table_that_cannot_be_written_as_it_is_named_is_refused() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings/format-1.gtop");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.csv.gz", "a.csv.ZST"] {
+        let path = folder.path().join(name);
+        let output = gtop(&["export", recording, "-w", path.to_str().unwrap()]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(&format!("{name} would not be compressed")), "{error}");
+        assert_eq!((output.status.code(), path.exists()), (Some(2), false));
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_named() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings/format-1.gtop");
+    for args in [&["export", recording][..], &["report", recording], &["fields"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(GTOP).args(args).stdout(full).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            error.contains("gtop: cannot write to standard output: No space left on device"),
+            "{args:?}: {error}"
+        );
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
 /// Tells whether a reader keeps a device of a node.
 type Keeps<'a> = &'a dyn Fn(&str, &Value) -> bool;
 

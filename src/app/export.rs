@@ -33,6 +33,10 @@ enum ExportError {
     ParquetOnTerminal,
     #[error("times in Parquet are no texts; leave out --spreadsheet")]
     ParquetTimes,
+    #[error(
+        "{0} would not be compressed; write to a file without .{1}, or to a pipe: gtop export … | gzip > a.csv.gz"
+    )]
+    Compressed(String, String),
     #[error("--fields: {0}")]
     NoField(String),
     #[error("cannot write {0}: {1}")]
@@ -52,6 +56,9 @@ pub(super) fn run(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let format = options.format().ok_or(ExportError::NoParquet)?;
+    if let Some((path, extension)) = options.compressed() {
+        return Err(ExportError::Compressed(path.display().to_string(), extension).into());
+    }
     if !format.is_text() && options.spreadsheet {
         return Err(ExportError::ParquetTimes.into());
     }

@@ -1,6 +1,6 @@
 //! The options of `gtop export`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -59,13 +59,24 @@ pub(crate) enum TableFormat {
 impl ExportOptions {
     /// Returns the format; `None` if it is not built in.
     pub(crate) fn format(&self) -> Option<SampleFormat> {
-        let extension = self.write.as_ref().and_then(|path| path.extension()?.to_str());
-        match (self.format, extension.map(str::to_ascii_lowercase).as_deref()) {
+        match (self.format, self.extension().as_deref()) {
             (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => SampleFormat::PARQUET,
             (Some(TableFormat::Ndjson), _) | (None, Some("ndjson" | "jsonl" | "json")) => {
                 Some(SampleFormat::Ndjson)
             }
             (Some(TableFormat::Csv) | None, _) => Some(SampleFormat::Csv),
         }
+    }
+
+    /// Returns the file and its extension if that is one of compressed files.
+    pub(crate) fn compressed(&self) -> Option<(&Path, String)> {
+        let extension = self.extension()?;
+        let is_compressed = ["gz", "zst", "bz2", "xz", "zip"].contains(&&*extension);
+        self.write.as_deref().zip(Some(extension).filter(|_| is_compressed))
+    }
+
+    fn extension(&self) -> Option<String> {
+        let extension = self.write.as_ref()?.extension()?.to_str()?;
+        Some(extension.to_ascii_lowercase())
     }
 }

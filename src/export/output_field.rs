@@ -75,6 +75,10 @@ const DEFAULT_FIELDS: [&str; 17] = [
 impl OutputField {
     /// Finds a field by its name or its id; the error names the nearest one.
     pub fn from_name(name: &str) -> Result<Self, String> {
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("a name is empty; separate names by commas, as in util,mem".to_owned());
+        }
         let found = Self::all().find(|field| field.name() == name || field.id() == name);
         let current = current_aliases(name);
         let found = found
@@ -321,7 +325,7 @@ mod tests {
         for (name, expected) in [
             ("utl", "no field utl; did you mean util?"),
             ("powr", "did you mean power?"),
-            ("", "no field ; did you mean"),
+            (" ", "a name is empty; separate names by commas"),
             ("psm", "psm is a metric of a process"),
             ("left", "left is a metric of a job"),
         ] {

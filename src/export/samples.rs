@@ -77,7 +77,7 @@ struct HeldSample {
     values: Option<(Timestamp, Vec<Value>)>,
 }
 
-/// Returns the fields that words choose, each once; `all` are all numbers of devices, none the default ones. The error names
+/// Returns the fields that words choose, each once; `all` stands for all numbers of devices, no words for the default ones. The error names
 /// what is wrong.
 pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
     if words.is_empty() {
@@ -86,11 +86,9 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
             .filter_map(|word| OutputField::from_name(word).ok())
             .collect());
     }
-    if words == ["all"] {
-        let numbers = device_fields().filter(|field| is_number(field.kind));
-        return Ok(numbers.map(OutputField::Device).collect());
-    }
-    let fields = words.iter().map(|word| match OutputField::from_name(word)? {
+    let (all, names): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.trim() == "all");
+    let numbers = device_fields().filter(|field| !all.is_empty() && is_number(field.kind));
+    let fields = names.into_iter().map(|word| match OutputField::from_name(word)? {
         OutputField::Key(DeviceKey::Command) => {
             Err("command lines are not exported; gtop report --commands lists them".to_owned())
         }
@@ -110,7 +108,8 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
         | OutputField::Device(_)
         | OutputField::Host(_)) => Ok(field),
     });
-    let mut fields = fields.collect::<Result<Vec<_>, _>>()?;
+    let numbers = numbers.map(|field| Ok(OutputField::Device(field)));
+    let mut fields = numbers.chain(fields).collect::<Result<Vec<_>, _>>()?;
     let mut ids = BTreeSet::new();
     fields.retain(|field| ids.insert(field.id()));
     Ok(fields)
@@ -359,7 +358,14 @@ mod tests {
             assert_eq!(ids.len(), columns.len());
         }
         let words = ["util", "mem", "utilization_percent"].map(str::to_owned);
-        let ids: Vec<_> = sample_fields(&words).unwrap().into_iter().map(OutputField::id).collect();
-        assert_eq!(ids, ["utilization_percent", "memory_used_bytes"]);
+        let ids = |words: &[String]| -> Vec<_> {
+            sample_fields(words).unwrap().into_iter().map(OutputField::id).collect()
+        };
+        assert_eq!(ids(&words), ["utilization_percent", "memory_used_bytes"]);
+        let all = ids(&["all".to_owned()]);
+        let more = ids(&["user", " all", " util "].map(str::to_owned));
+        assert_eq!(more, [&all[..], &["user".into()]].concat());
+        let error = sample_fields(&["util", ""].map(str::to_owned)).unwrap_err();
+        assert!(error.starts_with("a name is empty"), "{error}");
     }
 }
