@@ -251,7 +251,7 @@ impl Choice for RecordChoice {
             value(
                 "auto",
                 "the last 24 hours within 200 MB in ~/.local/state/gtop/recordings ($XDG_STATE_HOME, if \
-                 set), readable by you only; one screen per host records what it watches",
+                 set), readable by you only; one screen per host records",
             ),
             Self::Auto,
         ),

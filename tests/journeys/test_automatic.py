@@ -169,7 +169,14 @@ class Automatic(Journey):
         screen.until(r"^ended 0", "the end")
         folder = os.path.dirname(self.file)
         part = self.file + ".20200101T000000Z"
-        shutil.copyfile(self.file, part)
+        os.rename(self.file, part)
+        screen = self.screen()
+        screen.until(RECORDS, "the recorder")
+        screen.press("q")
+        screen.until(r"^ended 0", "the end")
+        # The older part is played, too.
+        begins = re.search(r"covers (\S+ \S+) to", self.replay("--at", "2020-01-01 00:00", part).stderr)[1]
+        self.assertIn(f"covers {begins} to", self.replay("--at", "2020-01-01 00:00").stderr)
         for name in (self.file, part, os.path.join(folder, "lock")):
             os.chmod(name, 0o644)
         screen = self.screen()
