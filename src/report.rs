@@ -10,9 +10,12 @@ use gtop_model::table;
 pub use filter::ReportFilter;
 pub use filter_check::{NothingMatched, UnmatchedName};
 pub use gtop_fleet::usage::STATES;
+pub use job_device::JobDevice;
+pub use prices::{DevicePrice, ModelTime, PriceError};
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;
+pub use verdict::{EnoughDevices, JobVerdict, ReportCriteria, VerdictWord};
 
 mod collected_node;
 mod collector;
@@ -21,18 +24,24 @@ mod energy;
 mod filter;
 mod filter_check;
 mod findings;
+mod folded_findings;
+mod headline;
 mod held_time;
 mod holders;
 mod intervals;
+mod job_device;
 mod job_listings;
+mod judgement;
 mod labels;
 mod machines;
 mod node_span;
+mod prices;
 mod recordings;
 mod rntop_log;
 mod scope;
 mod series;
 mod summary;
+mod verdict;
 
 /// What happened over a span of time.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +64,8 @@ pub struct UsageReport {
     pub recorded: Vec<(Timestamp, Timestamp)>,
     /// All devices.
     pub totals: UsageSummary,
+    /// Those parts of it that users held.
+    pub held: UsageSummary,
     /// Nodes that answered at least once.
     pub nodes_seen: usize,
     /// The mean over the rows of a log of rntop, as its board computes it, in percent.
@@ -67,6 +78,10 @@ pub struct UsageReport {
     pub users: Vec<UserReport>,
     /// The jobs, those that held the most first.
     pub jobs: Vec<JobReport>,
+    /// By what it judges.
+    pub criteria: ReportCriteria,
+    /// The whole in a sentence.
+    pub headline: String,
     /// What was wrong or wasteful, the worst first.
     pub findings: Vec<ReportFinding>,
     /// Events, the first one first.
@@ -172,7 +187,7 @@ pub struct DeviceSteps {
 }
 
 /// A user.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct UserReport {
     /// The name, `uid N`, `unknown` or `hidden`.
     pub user: String,
@@ -180,10 +195,14 @@ pub struct UserReport {
     pub jobs: usize,
     /// What the devices did, each divided equally among those that held it.
     pub summary: UsageSummary,
+    /// Its device-time by model.
+    pub model_time: ModelTime,
+    /// What the devices cost, if prices are given.
+    pub cost: Option<f64>,
 }
 
 /// A job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JobReport {
     /// The id, as users know it.
     pub id: String,
@@ -203,6 +222,20 @@ pub struct JobReport {
     pub to: Timestamp,
     /// What the devices did.
     pub summary: UsageSummary,
+    /// Device-time in which the load was known, in seconds.
+    pub load_seconds: f64,
+    /// Device-time in which a device was slowed down, in seconds.
+    pub throttled_seconds: f64,
+    /// Device-time in which it is not certain that the job held the device, in seconds.
+    pub unsure_seconds: f64,
+    /// Each of the devices that were seen.
+    pub each_device: Vec<JobDevice>,
+    /// Its device-time by model.
+    pub model_time: ModelTime,
+    /// What the devices cost, if prices are given.
+    pub cost: Option<f64>,
+    /// How well they were used.
+    pub verdict: JobVerdict,
     /// Values over time; `None` for the small ones of very many.
     pub steps: Option<JobSteps>,
 }
@@ -220,23 +253,32 @@ pub struct JobSteps {
 
 table! {
     /// What a finding is about.
+    #[derive(PartialOrd, Ord)]
     pub enum FindingKind {
-        /// Devices were held and did nothing.
-        IdleHeld = "idle-held",
-        /// A node did not answer.
-        Down = "down",
         /// A device was lost or had another fault.
         Faulty = "faulty",
+        /// A node did not answer.
+        Down = "down",
+        /// The driver of a node gave no values.
+        Driver = "driver",
         /// A device worked, and was slower or less reliable than it should be.
         Degraded = "degraded",
         /// A device was slowed down.
         Throttled = "throttled",
-        /// A node was connected and sent nothing.
-        NotSeen = "not-seen",
-        /// A device of a job did less than the others.
-        Uneven = "uneven",
         /// A device reported errors.
         Errors = "errors",
+        /// A job never used its devices.
+        Unused = "unused",
+        /// A job never used some of its devices.
+        PartlyUsed = "partly-used",
+        /// A job made little use of its devices.
+        LowLoad = "low-load",
+        /// Devices were held and did nothing for a while.
+        IdleHeld = "idle-held",
+        /// A device of a job did less than the others.
+        Uneven = "uneven",
+        /// A node was connected and sent nothing.
+        NotSeen = "not-seen",
     }
     /// Returns the word used in reports.
     pub fn as_str -> &'static str;
@@ -246,11 +288,11 @@ table! {
     /// How much a finding matters.
     #[derive(PartialOrd, Ord)]
     pub enum FindingSeverity {
-        /// Little.
+        /// It can wait.
         Low = "low",
-        /// More than a hundredth of all device-time, or a fault.
+        /// It should be looked at.
         Medium = "medium",
-        /// More than a twentieth of all device-time.
+        /// It stops or hinders work.
         High = "high",
     }
     /// Returns the word used in reports.
@@ -266,10 +308,12 @@ pub struct ReportFinding {
     pub severity: FindingSeverity,
     /// It in a sentence.
     pub text: String,
-    /// The node, if it is about one.
-    pub node: Option<String>,
+    /// The nodes that it is about.
+    pub nodes: Vec<String>,
     /// The index of the device, if it is about one.
     pub device: Option<u32>,
+    /// The number of devices, if it is about some.
+    pub devices: usize,
     /// The job, if it is about one.
     pub job: Option<String>,
     /// The user, if it is about one.

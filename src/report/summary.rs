@@ -7,13 +7,14 @@ use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
+use crate::report::job_device::{JobDevice, devices_by_holder};
 use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PARTS, PartSeries, StepGrid, StepSeries};
 use crate::report::{
-    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, ReportSteps,
-    UsageReport, UsageSummary, UserReport, findings,
+    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, JobVerdict, ModelTime,
+    NodeReport, ReportCriteria, ReportSteps, UsageReport, UsageSummary, UserReport, findings,
 };
 use gtop_fleet::usage::DeviceUsage;
 
@@ -86,10 +87,12 @@ pub(super) fn summarize(
     let [utilization, memory] = cluster_parts.ranges(scope.grid.count);
     report.steps.cluster = ReportSteps { utilization, memory, power: cluster_power };
     report.steps.devices = device_counts(&cluster, &recorded);
-    add_users(report, collector, &holders);
-    add_jobs(report, collector, &holders, names);
+    let devices = devices_by_holder(&nodes, holders.len(), names);
+    add_users(report, collector, &holders, &devices);
+    add_jobs(report, collector, (&holders, devices), names);
     report.commands = scope.has_commands.then(|| commands(collector, &holders, names));
     report.findings = findings::find(&nodes, collector, scope, (&holders, names));
+    report.judge(ReportCriteria::default());
 }
 
 /// Returns a note on what counts, if not all does.
@@ -247,26 +250,43 @@ fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4
     })
 }
 
-fn add_users(report: &mut UsageReport, collector: &UsageCollector, holders: &[HolderNames]) {
-    let mut users: BTreeMap<&str, (DeviceUsage, f64, usize)> = BTreeMap::new();
-    for (record, names) in collector.holders.records.iter().zip(holders) {
-        if record.usage.seconds() + record.unseen_seconds <= 0.0 {
+fn add_users(
+    report: &mut UsageReport,
+    collector: &UsageCollector,
+    holders: &[HolderNames],
+    devices: &[Vec<JobDevice>],
+) {
+    let mut users: BTreeMap<&str, (DeviceUsage, ModelTime, usize)> = BTreeMap::new();
+    let (mut all, mut unseen) = (DeviceUsage::default(), 0.0);
+    for ((record, names), devices) in collector.holders.records.iter().zip(holders).zip(devices) {
+        let held = record.usage.seconds() + record.unseen_seconds;
+        if held <= 0.0 {
             continue;
         }
-        let (usage, unseen, jobs) = users.entry(&names.user).or_default();
+        let (usage, models, jobs) = users.entry(&names.user).or_default();
         *usage += &record.usage;
-        *unseen += record.unseen_seconds;
+        models.add(&model_time(held, devices));
         *jobs += usize::from(names.job.is_some());
+        all += &record.usage;
+        unseen += record.unseen_seconds;
     }
+    report.held = UsageSummary::of(&all, all.seconds() + unseen);
     report.users = users
         .into_iter()
-        .map(|(user, (usage, unseen, jobs))| UserReport {
+        .map(|(user, (usage, model_time, jobs))| UserReport {
             user: user.to_owned(),
             jobs,
-            summary: UsageSummary::of(&usage, usage.seconds() + unseen),
+            summary: UsageSummary::of(&usage, model_time.seconds()),
+            model_time,
+            cost: None,
         })
         .collect();
     report.users.sort_by(|one, other| by_hours(&one.summary, &other.summary));
+}
+
+/// Divides the time of a holder among the models of its devices.
+fn model_time(seconds: f64, devices: &[JobDevice]) -> ModelTime {
+    ModelTime::divided(seconds, devices.iter().map(|device| (&device.model, device.seconds)))
 }
 
 fn by_hours(one: &UsageSummary, other: &UsageSummary) -> std::cmp::Ordering {
@@ -276,10 +296,12 @@ fn by_hours(one: &UsageSummary, other: &UsageSummary) -> std::cmp::Ordering {
 fn add_jobs(
     report: &mut UsageReport,
     collector: &UsageCollector,
-    holders: &[HolderNames],
+    (holders, devices): (&[HolderNames], Vec<Vec<JobDevice>>),
     names: &mut ReportNames,
 ) {
-    for (record, holder) in collector.holders.records.iter().zip(holders) {
+    for ((record, holder), each_device) in
+        collector.holders.records.iter().zip(holders).zip(devices)
+    {
         let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
         let steps = record.series.steps.iter();
         let steps = JobSteps {
@@ -287,6 +309,7 @@ fn add_jobs(
             utilization: steps.clone().map(|step| mean(step.utilization, 1.0)).collect(),
             memory: steps.map(|step| mean(step.memory, 100.0)).collect(),
         };
+        let held = record.usage.seconds() + record.unseen_seconds;
         report.jobs.push(JobReport {
             id: id.clone(),
             name: name.clone(),
@@ -296,10 +319,14 @@ fn add_jobs(
             devices: record.devices.len(),
             from,
             to,
-            summary: UsageSummary::of(
-                &record.usage,
-                record.usage.seconds() + record.unseen_seconds,
-            ),
+            summary: UsageSummary::of(&record.usage, held),
+            load_seconds: record.usage.utilization.seconds,
+            throttled_seconds: record.usage.throttled_seconds,
+            unsure_seconds: record.unsure_seconds,
+            model_time: model_time(held, &each_device),
+            each_device,
+            cost: None,
+            verdict: JobVerdict::default(),
             steps: Some(steps),
         });
     }

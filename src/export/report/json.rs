@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use crate::export::report::{STATES, rounded};
 use crate::report::{
-    CommandReport, DeviceReport, EventReport, JobReport, NodeReport, ReportFilter, ReportFinding,
-    ReportSteps, UsageReport, UsageSummary, UserReport,
+    CommandReport, DeviceReport, EventReport, JobDevice, JobReport, JobVerdict, NodeReport,
+    ReportCriteria, ReportFilter, ReportFinding, ReportSteps, UsageReport, UsageSummary,
+    UserReport, VerdictWord,
 };
 use gtop_local::time::Timestamp;
 
@@ -49,7 +50,11 @@ impl Serialize for ReportJson<'_> {
         map.serialize_entry("from", &seconds(report.span.0))?;
         map.serialize_entry("to", &seconds(report.span.1))?;
         map.serialize_entry("spans", &spans)?;
+        map.serialize_entry("headline", &report.headline)?;
+        map.serialize_entry("criteria", &criteria(&report.criteria))?;
         map.serialize_entry("totals", &totals(report))?;
+        map.serialize_entry("held", &with_summary(json!({}), &report.held))?;
+        map.serialize_entry("unheld", &with_summary(json!({}), &report.unheld()))?;
         map.serialize_entry("nodes", &all(&report.nodes, node))?;
         map.serialize_entry("devices", &all(&report.devices, device))?;
         map.serialize_entry("users", &all(&report.users, user))?;
@@ -79,6 +84,15 @@ fn totals(report: &UsageReport) -> Value {
     with_summary(totals, &report.totals)
 }
 
+/// Returns by what is judged, and what the words mean.
+fn criteria(criteria: &ReportCriteria) -> Value {
+    let low = criteria.low_percent;
+    let words = VerdictWord::ALL
+        .map(|word| json!({"word": word.as_str(), "meaning": word.definition(low)}));
+    let prices: Vec<String> = criteria.prices.iter().map(ToString::to_string).collect();
+    json!({"low_percent": low, "prices": prices, "words": words, "text": criteria.text()})
+}
+
 fn series(report: &UsageReport) -> Value {
     let grid = report.steps.grid;
     let (step, count) = grid.map_or((1.0, 0), |grid| (grid.step.as_secs_f64(), grid.count));
@@ -106,17 +120,17 @@ fn filter(filter: &ReportFilter) -> Option<Value> {
     (!filter.is_empty()).then(|| json!({"jobs": jobs, "users": users, "nodes": nodes}))
 }
 
-fn seconds(at: Timestamp) -> f64 {
+pub(super) fn seconds(at: Timestamp) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "microseconds of this century are exact")]
     let micros = at.as_micros() as f64;
     micros / 1e6
 }
 
-fn hours(seconds: f64) -> f64 {
+pub(super) fn hours(seconds: f64) -> f64 {
     rounded(seconds / 3600.0, 6)
 }
 
-fn known(value: Option<f64>, digits: i32) -> Option<f64> {
+pub(super) fn known(value: Option<f64>, digits: i32) -> Option<f64> {
     value.map(|value| rounded(value, digits))
 }
 
@@ -174,7 +188,8 @@ fn device(device: &DeviceReport) -> Value {
 }
 
 fn user(user: &UserReport) -> Value {
-    with_summary(json!({"user": user.user, "jobs": user.jobs}), &user.summary)
+    let cost = known(user.cost, 4);
+    with_summary(json!({"user": user.user, "jobs": user.jobs, "cost": cost}), &user.summary)
 }
 
 fn job(job: &JobReport) -> Value {
@@ -189,8 +204,35 @@ fn job(job: &JobReport) -> Value {
         "job": job.id, "name": job.name, "user": job.user, "partition": job.partition,
         "nodes": job.nodes, "devices": job.devices,
         "from": seconds(job.from), "to": seconds(job.to), "series": series,
+        "verdict": verdict(&job.verdict), "cost": known(job.cost, 4),
+        "each_device": all(&job.each_device, job_device),
     });
     with_summary(object, &job.summary)
+}
+
+fn verdict(verdict: &JobVerdict) -> Value {
+    let enough = verdict.enough.map(|enough| {
+        json!({
+            "devices": enough.devices, "parts": enough.parts,
+            "certainty": enough.certainty.as_str(), "text": enough.text(),
+        })
+    });
+    json!({
+        "word": verdict.word.as_str(),
+        "sentence": verdict.sentence,
+        "efficiency_percent": known(verdict.efficiency, 2),
+        "enough": enough,
+        "remedy": verdict.remedy,
+        "certainty": verdict.certainty.as_str(),
+    })
+}
+
+fn job_device(device: &JobDevice) -> Value {
+    json!({
+        "node": device.node, "index": device.index,
+        "utilization_percent": known(device.load, 2), "active_hours_at_most": hours(device.active_seconds),
+        "known_hours": hours(device.seconds),
+    })
 }
 
 fn finding(finding: &ReportFinding) -> Value {
@@ -198,8 +240,11 @@ fn finding(finding: &ReportFinding) -> Value {
         "kind": finding.kind.as_str(),
         "severity": finding.severity.as_str(),
         "text": finding.text,
-        "node": finding.node,
+        // Of several nodes or devices, none stands for all.
+        "node": if let [node] = &finding.nodes[..] { Some(node) } else { None },
+        "nodes": finding.nodes,
         "device": finding.device,
+        "devices": finding.devices,
         "job": finding.job,
         "user": finding.user,
         // An error has no duration.

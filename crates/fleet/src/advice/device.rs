@@ -37,6 +37,8 @@ pub const IDLE_HELD: &str =
     "ask its user whether the job hangs or may end; view 5 shows who holds idle devices";
 /// A job held devices that did nothing.
 pub const IDLE_JOB: &str = "ask for fewer devices, or end the job when its work is done";
+/// A job made little use of its devices.
+pub const LOW_LOAD: &str = "find what it waits for, such as its input or its CPUs, or ask for fewer devices or a part of one";
 /// Processes without a job held devices that did nothing.
 pub const IDLE_PROCESSES: &str = "end the processes that hold the memory";
 /// Errors of the driver, of which none is harmless.
