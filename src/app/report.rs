@@ -88,7 +88,7 @@ pub(super) fn run(
         Some(span) => watch(&mut env, span, &request, err)?,
         None => read(&files, &options.span, &request, err)?,
     };
-    let report = UsageReport {
+    let mut report = UsageReport {
         made_at: env.clock.now(),
         files: match files.len() {
             count if count > 0 && options.anonymize => vec![counted(count, "file")],
@@ -97,6 +97,7 @@ pub(super) fn run(
         title: if options.anonymize { "anonymous".to_owned() } else { report.title },
         ..report
     };
+    report.judge(options.criteria());
     let mut text = Vec::new();
     write_report(&mut text, &report, format, &TimeZone::system())?;
     match &options.write {

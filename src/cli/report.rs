@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::export::ReportFormat;
-use crate::report::ReportFilter;
+use crate::report::{DevicePrice, ReportCriteria, ReportFilter};
 use gtop_model::nodeset;
 
 /// Options of `gtop report`.
@@ -36,6 +36,12 @@ pub(crate) struct ReportOptions {
     /// The jobs and users whose devices and time count.
     #[arg(skip)]
     holders: (Vec<String>, Vec<String>),
+    /// The mean load in percent below which the load of a job is low
+    #[arg(long, value_name = "PERCENT", default_value_t = 15.0, value_parser = parse_percent)]
+    low: f64,
+    /// The price of a device-hour, of all devices or of a model: 2.50, H100=2.50; may be repeated
+    #[arg(long, value_name = "[MODEL=]AMOUNT")]
+    price: Vec<DevicePrice>,
     /// List command lines, which can hold secrets
     #[arg(long, conflicts_with = "anonymize")]
     pub commands: bool,
@@ -74,6 +80,10 @@ enum FormatWord {
     Json,
     /// A table of all numbers
     Csv,
+    /// Plain text for mail, the verdicts first
+    Text,
+    /// A line of JSON for each job
+    Jobs,
 }
 
 impl ReportOptions {
@@ -99,6 +109,11 @@ impl ReportOptions {
         ReportFilter { jobs, users, nodes: nodes.collect() }
     }
 
+    /// Returns by what jobs are judged.
+    pub(crate) fn criteria(&self) -> ReportCriteria {
+        ReportCriteria { low_percent: self.low, prices: self.price.clone() }
+    }
+
     /// Returns the files to read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.hosts.iter().map(PathBuf::from).collect()
@@ -111,6 +126,8 @@ impl ReportOptions {
             (Some(FormatWord::Md), _) | (None, None) => ReportFormat::Markdown,
             (Some(FormatWord::Json), _) => ReportFormat::Json,
             (Some(FormatWord::Csv), _) => ReportFormat::Csv,
+            (Some(FormatWord::Text), _) => ReportFormat::Text,
+            (Some(FormatWord::Jobs), _) => ReportFormat::Jobs,
             (None, Some(path)) => {
                 let extension = path.extension().and_then(OsStr::to_str);
                 extension.and_then(ReportFormat::of_extension).unwrap_or(ReportFormat::Html)
@@ -121,6 +138,12 @@ impl ReportOptions {
 
 fn parse_node_set(text: &str) -> Result<String, String> {
     nodeset::expand(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "a percentage is 0 to 100".to_owned())
 }
 
 impl Cli {

@@ -1,19 +1,24 @@
-//! Reports as a page, as JSON, as Markdown and as CSV: the same numbers in each.
+//! Reports as a page, as JSON, as Markdown, as plain text and as tables: the same numbers in each.
 
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
 
 use crate::export::report::csv::write_report_csv;
+use crate::export::report::jobs::write_report_jobs;
 use crate::export::report::json::write_report_json;
 use crate::export::report::markdown::write_report_markdown;
 use crate::export::report::page::write_report_page;
+use crate::export::report::text::write_report_text;
 use crate::report::UsageReport;
 
 mod csv;
+mod jobs;
 mod json;
+mod ledger;
 mod markdown;
 mod page;
+mod text;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,10 @@ pub enum ReportFormat {
     Json,
     /// A table of all numbers.
     Csv,
+    /// Plain text for mail.
+    Text,
+    /// A line of JSON for each job.
+    Jobs,
 }
 
 impl ReportFormat {
@@ -36,6 +45,8 @@ impl ReportFormat {
             "md" => Self::Markdown,
             "json" => Self::Json,
             "csv" => Self::Csv,
+            "txt" => Self::Text,
+            "ndjson" => Self::Jobs,
             _ => return None,
         })
     }
@@ -47,6 +58,8 @@ impl ReportFormat {
             Self::Markdown => markdown::MARK,
             Self::Json => json::MARK,
             Self::Csv => csv::MARK,
+            Self::Text => text::MARK,
+            Self::Jobs => jobs::MARK,
         };
         content.is_empty() || content.starts_with(mark.as_bytes())
     }
@@ -64,6 +77,8 @@ pub fn write_report(
         ReportFormat::Markdown => write_report_markdown(out, report, zone),
         ReportFormat::Json => write_report_json(out, report),
         ReportFormat::Csv => write_report_csv(out, report),
+        ReportFormat::Text => write_report_text(out, report, zone),
+        ReportFormat::Jobs => write_report_jobs(out, report),
     }
 }
 

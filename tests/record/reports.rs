@@ -154,6 +154,8 @@ fn an_anonymous_report_has_no_names() {
         ReportFormat::Markdown,
         ReportFormat::Json,
         ReportFormat::Csv,
+        ReportFormat::Text,
+        ReportFormat::Jobs,
     ] {
         let mut text = Vec::new();
         write_report(&mut text, &anonymous, format, &TimeZone::UTC).unwrap();

@@ -6,9 +6,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::export::report::STATES;
+use crate::export::report::ledger::{TIME_HEADINGS, device_time, ledger};
 use crate::export::time_format::zoned_text;
-use crate::report::{UsageReport, UsageSummary};
+use crate::report::{JobReport, ReportCriteria, UsageReport, UsageSummary, VerdictWord};
+use gtop_local::text::UNKNOWN;
 use gtop_local::time::{Timestamp, format_duration};
+use gtop_model::nodeset;
 
 /// How each report begins.
 pub(super) const MARK: &str = "# gtop report: ";
@@ -38,10 +41,12 @@ pub(super) fn write_report_markdown(
         local(to, zone),
         recorded_text(report),
     )?;
+    writeln!(out, "**{}**\n", escaped(&report.headline))?;
     for note in &report.notes {
         writeln!(out, "> {}\n", escaped(note))?;
     }
-    write_totals(out, report)?;
+    write_jobs(out, report)?;
+    write_users(out, report)?;
     if !report.findings.is_empty() {
         writeln!(out, "\n## Findings\n")?;
     }
@@ -55,18 +60,9 @@ pub(super) fn write_report_markdown(
         )?;
     }
     left_out(out, report.findings.len(), MAX_LINES)?;
-    let users = report.users.iter().map(|user| (vec![escaped(&user.user)], &user.summary));
-    write_table(out, "Users", &["user"], users)?;
-    let jobs = report.jobs.iter().map(|job| {
-        let nodes = gtop_model::nodeset::fold(&job.nodes);
-        (
-            vec![escaped(&job.id), escaped(&job.name), escaped(&job.user), escaped(&nodes)],
-            &job.summary,
-        )
-    });
-    write_table(out, "Jobs", &["job", "name", "user", "nodes"], jobs)?;
-    let nodes = report.nodes.iter().map(|node| (vec![escaped(&node.name)], &node.summary));
-    write_table(out, "Nodes", &["node"], nodes)?;
+    writeln!(out, "\n## Numbers\n")?;
+    write_totals(out, report)?;
+    write_nodes(out, report)?;
     if !report.events.is_empty() {
         writeln!(out, "\n## Latest events\n")?;
     }
@@ -74,11 +70,21 @@ pub(super) fn write_report_markdown(
     for event in report.events.iter().skip(hidden) {
         writeln!(out, "- {} {}", local(event.at, zone), escaped(&event.text))?;
     }
-    left_out(out, report.events.len() + report.events_left_out, MAX_LINES)
+    left_out(out, report.events.len() + report.events_left_out, MAX_LINES)?;
+    write_words(out, &report.criteria)
+}
+
+/// Writes what each word means.
+fn write_words(out: &mut impl Write, criteria: &ReportCriteria) -> io::Result<()> {
+    writeln!(out, "\n## Words\n\nJudged with: {}.\n", escaped(&criteria.text()))?;
+    for word in VerdictWord::ALL {
+        writeln!(out, "- {}: {}", word.as_str(), word.definition(criteria.low_percent))?;
+    }
+    Ok(())
 }
 
 /// Returns the span, and how much of it is recorded if there are gaps.
-fn recorded_text(report: &UsageReport) -> String {
+pub(super) fn recorded_text(report: &UsageReport) -> String {
     let (from, to) = report.span;
     let recorded: Duration = report.recorded.iter().map(|(from, to)| to.since(*from)).sum();
     let text = format_duration(to.since(from));
@@ -132,39 +138,109 @@ fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     Ok(())
 }
 
-fn write_table<'a>(
+fn write_jobs(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
+    let rows = report.jobs.iter().take(MAX_ROWS).map(|job| {
+        let JobReport { id, name, user, verdict, summary, .. } = job;
+        let words =
+            [verdict.word.as_str(), id, name, user, &nodeset::fold(&job.nodes)].map(escaped);
+        let rates = [
+            number(verdict.efficiency, 1, ""),
+            number(summary.max_memory_percent.map(f64::from), 0, ""),
+            number(summary.energy_kwh, 3, ""),
+        ];
+        let sentence = match verdict.enough {
+            Some(enough) => format!("{}; enough: {}", verdict.sentence, enough.text()),
+            None => verdict.sentence.clone(),
+        };
+        let cost = number(job.cost, 2, "");
+        let cells = words.into_iter().chain(hours_cells(summary)).chain(rates);
+        cells.chain([cost, escaped(&sentence)]).collect()
+    });
+    let headings = ["verdict", "job", "name", "user", "nodes"].into_iter().map(Column::Text);
+    let rates = ["efficiency %", "most memory %", "kWh", "cost"].map(Column::Number);
+    let headings = headings.chain(TIME_HEADINGS.map(Column::Number)).chain(rates);
+    write_table(out, "Jobs", &headings.chain([Column::Text("why")]).collect::<Vec<_>>(), rows)?;
+    left_out(out, report.jobs.len(), MAX_ROWS)
+}
+
+fn write_users(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
+    let rows = ledger(report, MAX_ROWS).into_iter().map(|row| {
+        let who = if row.is_user { escaped(row.who) } else { format!("**{}**", row.who) };
+        let jobs = row.jobs.map_or_else(String::new, |jobs| jobs.to_string());
+        let rates = [
+            number(row.summary.utilization, 1, ""),
+            number(row.summary.energy_kwh, 3, ""),
+            number(row.cost, 2, ""),
+        ];
+        [who, jobs].into_iter().chain(hours_cells(&row.summary)).chain(rates).collect()
+    });
+    let rates = ["efficiency %", "kWh", "cost"].map(Column::Number);
+    let headings = [Column::Text("user"), Column::Number("jobs")].into_iter();
+    let headings = headings.chain(TIME_HEADINGS.map(Column::Number)).chain(rates);
+    write_table(out, "Users", &headings.collect::<Vec<_>>(), rows)?;
+    left_out(out, report.users.len(), MAX_ROWS)
+}
+
+fn write_nodes(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
+    let rows = report.nodes.iter().take(MAX_ROWS).map(|node| {
+        let [_, p95] = node.summary.percentiles;
+        let rates = [
+            number(node.summary.utilization, 1, ""),
+            number(p95.map(f64::from), 0, ""),
+            number(node.summary.memory_percent, 1, ""),
+            number(node.summary.energy_kwh, 3, ""),
+        ];
+        [escaped(&node.name)].into_iter().chain(hours_cells(&node.summary)).chain(rates).collect()
+    });
+    let rates = ["utilization %", "p95 %", "memory %", "kWh"].map(Column::Number);
+    let headings = [Column::Text("node")].into_iter();
+    let headings = headings.chain(TIME_HEADINGS.map(Column::Number)).chain(rates);
+    write_table(out, "Nodes", &headings.collect::<Vec<_>>(), rows)?;
+    left_out(out, report.nodes.len(), MAX_ROWS)
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+enum Column {
+    Text(&'static str),
+    Number(&'static str),
+}
+
+/// Writes a table, if it has rows, without the columns that have no known value.
+fn write_table(
     out: &mut impl Write,
     title: &str,
-    headings: &[&str],
-    rows: impl ExactSizeIterator<Item = (Vec<String>, &'a UsageSummary)>,
+    columns: &[Column],
+    rows: impl Iterator<Item = Vec<String>>,
 ) -> io::Result<()> {
-    let count = rows.len();
-    if count == 0 {
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\n## {title}\n\n| {} | device-hours | active | idle-held | utilization % | p95 % | memory % | kWh |\n|{}---:|---:|---:|---:|---:|---:|---:|",
-        headings.join(" | "),
-        "---|".repeat(headings.len())
-    )?;
-    for (words, summary) in rows.take(MAX_ROWS) {
-        let [active, idle_held, ..] = summary.states;
-        let [_, p95] = summary.percentiles;
-        writeln!(
-            out,
-            "| {} | {:.2} | {:.2} | {:.2} | {} | {} | {} | {} |",
-            words.join(" | "),
-            summary.watched_seconds / 3600.0,
-            active / 3600.0,
-            idle_held / 3600.0,
-            number(summary.utilization, 1, ""),
-            number(p95.map(f64::from), 0, ""),
-            number(summary.memory_percent, 1, ""),
-            number(summary.energy_kwh, 3, ""),
-        )?;
+    let is_shown = |number: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(number));
+        cells.clone().any(|cell| !cell.is_empty() && cell != UNKNOWN)
+    };
+    let shown: Vec<usize> = (0..columns.len()).filter(|number| is_shown(*number)).collect();
+    let columns = shown.iter().filter_map(|number| columns.get(*number));
+    let (names, marks): (Vec<&str>, Vec<&str>) = columns
+        .map(|column| match column {
+            Column::Text(name) => (*name, "---"),
+            Column::Number(name) => (*name, "---:"),
+        })
+        .unzip();
+    writeln!(out, "\n## {title}\n\n| {} |\n|{}|", names.join(" | "), marks.join("|"))?;
+    for row in &rows {
+        let cells = shown.iter().filter_map(|number| row.get(*number));
+        let cells: Vec<&str> = cells.map(String::as_str).collect();
+        writeln!(out, "| {} |", cells.join(" | "))?;
     }
-    left_out(out, count, MAX_ROWS)
+    Ok(())
+}
+
+/// Returns the device-time of a row in hours.
+fn hours_cells(summary: &UsageSummary) -> [String; 6] {
+    device_time(summary).map(|seconds| format!("{:.2}", seconds / 3600.0))
 }
 
 fn left_out(out: &mut impl Write, count: usize, shown: usize) -> io::Result<()> {
@@ -174,11 +250,11 @@ fn left_out(out: &mut impl Write, count: usize, shown: usize) -> io::Result<()> 
     }
 }
 
-fn number(value: Option<f64>, digits: usize, unit: &str) -> String {
-    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}{unit}"))
+pub(super) fn number(value: Option<f64>, digits: usize, unit: &str) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}{unit}"))
 }
 
-fn local(at: Timestamp, zone: &TimeZone) -> String {
+pub(super) fn local(at: Timestamp, zone: &TimeZone) -> String {
     zoned_text(at, zone, "%Y-%m-%d %H:%M:%S %Z")
 }
 
