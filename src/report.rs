@@ -312,8 +312,8 @@ pub struct ReportFinding {
     pub nodes: Vec<String>,
     /// The index of the device, if it is about one.
     pub device: Option<u32>,
-    /// The number of devices, if it is about some.
-    pub devices: usize,
+    /// The names of the devices, if it is about some.
+    pub devices: Vec<String>,
     /// The job, if it is about one.
     pub job: Option<String>,
     /// The user, if it is about one.

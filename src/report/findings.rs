@@ -83,6 +83,7 @@ fn add_node(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, names: &ReportNa
             verb: ["did not answer", "did not answer"],
             what: String::new(),
             after: format!(": {}", reason.unwrap_or_default()),
+            has_recovered: false,
             remedy: String::new(),
             severity: FindingSeverity::Low,
         };
@@ -98,6 +99,7 @@ fn add_node(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, names: &ReportNa
             verb: ["was connected, and sent nothing", "were connected, and sent nothing"],
             what: String::new(),
             after: String::new(),
+            has_recovered: false,
             remedy: advice::source::NOT_SEEN.to_owned(),
             severity: FindingSeverity::Low,
         };
@@ -117,6 +119,7 @@ fn add_silent_devices(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, silent
         verb: [verb, verb],
         what: String::new(),
         after: after.clone(),
+        has_recovered: false,
         remedy: remedy.to_owned(),
         severity: FindingSeverity::Low,
     };
@@ -155,7 +158,8 @@ fn add_device(
             kind,
             verb,
             what: String::new(),
-            after: format!(": {}{}", why.join(", "), end_text(device, health)),
+            after: format!(": {}", why.join(", ")),
+            has_recovered: has_recovered(device, health),
             remedy: remedy(device, health).to_owned(),
             severity: FindingSeverity::Low,
         };
@@ -169,6 +173,7 @@ fn add_device(
             verb: ["was", "were"],
             what: format!(" {what}"),
             after: String::new(),
+            has_recovered: false,
             remedy: advice::device::THROTTLED.to_owned(),
             severity: FindingSeverity::Low,
         };
@@ -176,12 +181,9 @@ fn add_device(
     }
 }
 
-/// Returns that a device was faulty, or degraded, no longer at last; empty if it was, or if that is not known.
-fn end_text(device: &DeviceRecord, health: Health) -> &'static str {
-    match device.last_health {
-        Some((_, last)) if last < health && last != Health::Unknown => "; it has recovered",
-        Some(_) | None => "",
-    }
+/// Returns true if a device was faulty, or degraded, no longer at last; false if it was, or if that is not known.
+fn has_recovered(device: &DeviceRecord, health: Health) -> bool {
+    device.last_health.is_some_and(|(_, last)| last < health && last != Health::Unknown)
 }
 
 fn add_errors(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, scope: &ReportScope) {
@@ -201,6 +203,7 @@ fn add_errors(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, scope: &Report
             verb: ["reported", "reported"],
             what: format!(" {}", error.text),
             after,
+            has_recovered: false,
             remedy: remedy.to_owned(),
             severity,
         };

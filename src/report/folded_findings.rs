@@ -11,6 +11,9 @@ use gtop_fleet::advice;
 use gtop_local::time::format_duration;
 use gtop_model::nodeset;
 
+/// Devices of a node that a text names.
+const MAX_NAMED_DEVICES: usize = 4;
+
 /// What is the same of all places that fold into one finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FindingCause {
@@ -21,6 +24,7 @@ pub(super) struct FindingCause {
     pub(super) what: String,
     /// What follows the time: the reason.
     pub(super) after: String,
+    pub(super) has_recovered: bool,
     /// Empty where it depends on the place.
     pub(super) remedy: String,
     /// How much it matters at least.
@@ -28,7 +32,7 @@ pub(super) struct FindingCause {
 }
 
 /// What of a node a cause is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum SightingPlace {
     Node,
     /// A device, with the index that the driver gives it.
@@ -70,6 +74,14 @@ impl Sighting {
         Self { cause, node, place, seconds, device_seconds: seconds, times: 0 }
     }
 
+    /// Returns the node and the index of the device, if it is about one.
+    fn device(&self) -> Option<(&str, Option<u32>)> {
+        match self.place {
+            SightingPlace::Node => None,
+            SightingPlace::Device(index) => Some((&self.node, index)),
+        }
+    }
+
     /// Notes how often it occurred.
     pub(super) fn repeated(self, times: u64) -> Self {
         Self { times, ..self }
@@ -87,7 +99,7 @@ pub(super) fn folded(sightings: Vec<Sighting>) -> Vec<ReportFinding> {
 
 fn finding(cause: FindingCause, places: &[Sighting]) -> ReportFinding {
     let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
-    let devices = places.iter().filter(|seen| seen.place != SightingPlace::Node).count();
+    let devices: Vec<(&str, Option<u32>)> = places.iter().filter_map(Sighting::device).collect();
     let set = nodeset::fold(&nodes);
     let longest = places.iter().map(|place| place.seconds).fold(0.0, f64::max);
     let times = places.iter().fold(0, |sum: u64, place| sum.saturating_add(place.times));
@@ -97,10 +109,19 @@ fn finding(cause: FindingCause, places: &[Sighting]) -> ReportFinding {
         [Sighting { place: SightingPlace::Device(index), .. }] => *index,
         _ => None,
     };
-    let subject = match (places, devices) {
-        ([only], 1) => device_name(&only.node, device),
-        (_, 0) => set.clone(),
-        (_, count) => format!("{count} devices of {set}"),
+    let subject = match &devices[..] {
+        [] => set.clone(),
+        [(node, index)] => device_name(node, *index),
+        few if nodes.len() == 1 && few.len() <= MAX_NAMED_DEVICES => {
+            let indices = few.iter().map(|(_, index)| device_name("", *index));
+            format!("{set}{}", indices.collect::<Vec<_>>().join(","))
+        }
+        many => format!("{} devices of {set}", many.len()),
+    };
+    let end = match (cause.has_recovered, places.len()) {
+        (false, _) => "",
+        (true, 1) => "; it has recovered",
+        (true, _) => "; they have recovered",
     };
     let amount = match (times, longest) {
         (0, seconds) if seconds > 0.0 => {
@@ -115,12 +136,12 @@ fn finding(cause: FindingCause, places: &[Sighting]) -> ReportFinding {
     let remedy =
         if cause.kind == FindingKind::Down { advice::source::examine(&set) } else { cause.remedy };
     let device_seconds = places.iter().map(|place| place.device_seconds).sum();
-    let text = format!("{subject} {verb}{}{amount}{}", cause.what, cause.after);
+    let text = format!("{subject} {verb}{}{amount}{}{end}", cause.what, cause.after);
     ReportFinding {
         severity: cause.severity,
         nodes: nodes.into_iter().map(str::to_owned).collect(),
         device,
-        devices,
+        devices: devices.iter().map(|(node, index)| device_name(node, *index)).collect(),
         ..ReportFinding::new(cause.kind, text, &remedy, device_seconds)
     }
 }
@@ -135,6 +156,7 @@ mod tests {
             verb: ["was silent", "were silent"],
             what: String::new(),
             after: ": it hangs".to_owned(),
+            has_recovered: false,
             remedy: "wait".to_owned(),
             severity: FindingSeverity::Low,
         };
@@ -149,7 +171,7 @@ mod tests {
             (vec![seen("gpu3", Some(2))], "gpu3 #2 was silent for 1m00s: it hangs", 1),
             (
                 vec![seen("gpu3", Some(2)), sighting("gpu3", Some(3), 90.0, 0)],
-                "2 devices of gpu3 were silent for up to 1m30s: it hangs",
+                "gpu3 #2, #3 were silent for up to 1m30s: it hangs",
                 1,
             ),
             (
@@ -176,6 +198,17 @@ mod tests {
             assert!((found[0].device_seconds - seconds).abs() < 1e-9);
             assert_eq!(found[0].device.is_some(), count == 1);
         }
+    }
+
+    #[test]
+    fn each_of_many_devices_is_named_beside_the_text() {
+        let mut places: Vec<_> = (0..5).map(|n| sighting("gpu3", Some(n), 60.0, 0)).collect();
+        for place in &mut places {
+            place.cause.has_recovered = true;
+        }
+        let [found] = &folded(places)[..] else { panic!() };
+        let text = "5 devices of gpu3 were silent for up to 1m00s: it hangs; they have recovered";
+        assert_eq!((&*found.text, found.devices.len(), &*found.devices[4]), (text, 5, "gpu3 #4"));
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn uneven(job: &JobReport) -> Option<ReportFinding> {
     Some(ReportFinding {
         nodes,
         device: if low.len() == 1 { first.index } else { None },
-        devices: low.len(),
+        devices: low.iter().map(|(device, _)| device.name()).collect(),
         job: Some(id.clone()),
         user: Some(job.user.clone()),
         ..ReportFinding::new(FindingKind::Uneven, text, advice::device::UNEVEN, lost)
@@ -181,7 +181,7 @@ impl ReportFinding {
             text,
             nodes: Vec::new(),
             device: None,
-            devices: 0,
+            devices: Vec::new(),
             job: None,
             user: None,
             device_seconds,

@@ -93,6 +93,11 @@ class Watch:
         raise AssertionError(f"no {what}")
 
 
+def found_on_devices(report):
+    """Returns the text of each kind of finding about each device, by its index."""
+    return {(int(name.split("#")[1]), finding["kind"]): finding["text"] for finding in report["findings"] for name in finding["devices"]}
+
+
 class Health(serving.Case):
     maxDiff = None
 
@@ -190,12 +195,12 @@ class Health(serving.Case):
         code, out, err = machine.run(GTOP, "report", recording, "--format", "json")
         self.assertEqual(code, 0, err)
         report = json.loads(out)
-        found = {(finding["device"], finding["kind"]): finding["text"] for finding in report["findings"]}
+        found = found_on_devices(report)
         for index, reason in enumerate(REASONS):
             if reason.health != "unknown":
                 self.assertIn((index, reason.health), found, reason.name)
                 text = found[(index, reason.health)]
-                self.assertEqual(text.endswith("; it has recovered"), reason.name != "xid", text)
+                self.assertEqual(text.endswith("recovered"), reason.name != "xid", text)
         texts = [event["text"] for event in report["events"] if "recovery" in event["text"]]
         self.assertEqual([text for text in texts if "recovery 0" in text], [])
         ended = [event["kind"] for event in report["events"] if event["text"].endswith("no recovery action is needed any more")]
@@ -327,8 +332,8 @@ class Health(serving.Case):
         code, out, err = none.run(GTOP, "report", recording, "--format", "json")
         self.assertEqual(code, 0, err)
         report = json.loads(out)
-        found = {(finding["device"], finding["kind"]): finding["text"] for finding in report["findings"]}
-        self.assertEqual([found[(index, "faulty")].endswith("; it has recovered") for index in range(3)], [True, False, False])
+        found = found_on_devices(report)
+        self.assertEqual([found[(index, "faulty")].endswith("recovered") for index in range(3)], [True, False, False])
         told = [(event["kind"], event["text"].partition(": ")[2]) for event in report["events"]]
         self.assertEqual(told[0], ("source", "no devices found: nvidia-smi"))
         gone = ("device", "the driver no longer lists the device")

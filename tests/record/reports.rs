@@ -249,7 +249,7 @@ fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
         let request = ReportRequest { threads: Some(threads), ..ReportRequest::default() };
         let report = report(&path, &request).unwrap();
         let hang = report.findings.iter().find(|one| one.kind == FindingKind::Driver).unwrap();
-        let place = format!("2 devices of {} gave no values for up to 7m5", hang.nodes[0]);
+        let place = format!("{} #0, #1 gave no values for up to 7m5", hang.nodes[0]);
         assert!(hang.text.starts_with(&place), "{}", hang.text);
         assert!(hang.text.ends_with(": no answer from the NVIDIA driver"), "{}", hang.text);
         assert!(hang.severity == FindingSeverity::High && !hang.remedy.is_empty());
