@@ -45,6 +45,9 @@ const bdi = (text) => el("bdi", String(text ?? NONE));
 const listed = (items) => items.flatMap((item, i) => [i > 0 && ", ", bdi(item)]);
 const jobLink = (job) => el("a", { href: "#job/" + encodeURIComponent(job) }, bdi(job));
 const nothing = (text) => el("p.nothing", text);
+const wordId = (word) => "word-" + word.replace(" ", "-");
+/** A word of judgement; its definition is a click away. */
+const badge = ({ word }) => el("a.badge." + wordId(word), { href: "#" + wordId(word) }, word);
 const button = (what, text, onclick) => el(what, { type: "button", onclick }, text);
 const filterField = (placeholder, changed) =>
   el("input", { type: "search", placeholder, "aria-label": placeholder, oninput: (event) => changed(event.target.value.trim().toLowerCase()) });
@@ -547,9 +550,12 @@ const ENERGY = numeric("Energy", "kWh", "energy_kwh");
 const HOTTEST = numeric("Hottest", "°C", "temperature_celsius.max", 0);
 const COVERAGE = numeric("Coverage", "%", "coverage_percent", 0);
 const DEVICES = numeric("Devices", "", "devices", 0);
+const COST = numeric("Cost", "", "cost", 2);
+/** Of a device of nobody, that it is free. */
+const IDLE = numeric("Idle", "h", ({ device_hours: hours }) => known(hours.idle_held) ? hours.idle_held + hours.free : null);
 
-/** Columns without values are left out. Rows are folded; in print, all of an `essential` table are shown. */
-function table(title, rows, all, { sort = 0, down = false, essential = true } = {}) {
+/** Columns without values are left out. Rows are folded; in print, all of an `essential` table are shown. Rows of `sums` stay at the end. */
+function table(title, rows, all, { sort = 0, down = false, essential = true, sums = [] } = {}) {
   if (!rows.length) return nothing("None in this time.");
   const columns = all.filter((one, i) => i <= sort || rows.some((row) => !absent(one.value(row))));
   const body = el("tbody");
@@ -561,7 +567,7 @@ function table(title, rows, all, { sort = 0, down = false, essential = true } = 
     fill();
   });
   for (const one of columns) one.digits = one.places ?? digitsFor(rows.map(one.value));
-  const words = new Map(rows.map((row) => [row, columns.filter((one) => one.kind === "text").map((one) => one.value(row) ?? "").join(" ")]));
+  const words = new Map(rows.map((row) => [row, columns.filter((one) => one.kind === "text" || one === VERDICT).map((one) => one.value(row) ?? "").join(" ")]));
   const headings = columns.map((one, i) => el("th." + one.kind, { scope: "col" }, button("button", [one.title, one.unit && el("span.unit", " " + one.unit)], () => {
     [sort, down] = [i, sort === i ? !down : !one.text];
     fill();
@@ -594,7 +600,8 @@ function table(title, rows, all, { sort = 0, down = false, essential = true } = 
     fill();
   });
   return el("div.card", el("p.tools", rows.length > 5 && field, count),
-    el("div.scroll", { tabIndex: 0, role: "region", "aria-label": title }, el("table", el("thead", el("tr", headings)), body)), more);
+    el("div.scroll", { tabIndex: 0, role: "region", "aria-label": title }, el("table", el("thead", el("tr", headings)), body,
+      sums.length && el("tfoot", sums.map((row) => el("tr", columns.map((one) => cell(one, row))))))), more);
 }
 
 /** A column has as many digits as suit its highest number. */
@@ -607,16 +614,23 @@ function shortList(nodes) {
   return nodes.length > 2 ? [bdi(nodes[0]), ` and ${number(nodes.length - 1)} more`] : nodes.length ? listed(nodes) : NONE;
 }
 
+const VERDICT = { ...text("Verdict", "verdict.word"), kind: "verdict", show: ({ verdict }) => [badge(verdict), el("small", bdi(verdict.sentence))] };
+
 const jobsTable = (jobs) => table("Jobs", jobs, [
-  text("Job", "job", (job) => jobLink(job.job)), text("Name", "name"), text("User", "user"), text("Partition", "partition"),
-  text("Nodes", (job) => job.nodes.join(" "), (job) => shortList(job.nodes)), DEVICES, ...HOURS, ...hoursOf("idle_held"), ...UTILIZATION, MEMORY[0], ENERGY,
+  VERDICT, text("Job", "job", (job) => jobLink(job.job)), text("Name", "name"), text("User", "user"),
+  text("Nodes", (job) => job.nodes.join(" "), (job) => shortList(job.nodes)), DEVICES, ...HOURS, IDLE,
+  numeric("Efficiency", "%", "verdict.efficiency_percent", 0), numeric("Most memory", "%", "memory_percent.max", 0), ENERGY, COST, UTILIZATION[1], text("Partition", "partition"),
   time("From", "from"), numeric("Span", "", (job) => job.to - job.from, 0, (job, span) => duration(span)),
 ], { sort: 6, down: true });
 
-const usersTable = (users) => table("Users", users, [
-  text("User", "user"), numeric("Jobs", "", "jobs", 0), ...HOURS, ...hoursOf("active", "idle_held", "faulty"),
-  UTILIZATION[0], numeric("p50", "%", "utilization_percent.p50", 0), UTILIZATION[1], MEMORY[0], POWER[0], ENERGY, COVERAGE,
-], { sort: 2, down: true });
+/** Each hour of each device is in one column of its row. */
+const ledger = ({ users, jobs, held, unheld, totals }) => table("Users", users, [
+  text("User", "user"), numeric("Jobs", "", "jobs", 0), ...HOURS, ...hoursOf("active"), IDLE, ...hoursOf("faulty", "unknown", "not_seen"),
+  numeric("Efficiency", "%", "utilization_percent.mean", 0), ENERGY, COST,
+], { sort: 2, down: true, sums: [
+  { ...held, user: "all users", jobs: jobs.length, cost: users.every(({ cost }) => known(cost)) ? users.reduce((sum, { cost }) => sum + cost, 0) : null },
+  { ...unheld, user: "nobody" }, { ...totals, user: "all devices", jobs: null },
+] });
 
 const nodesTable = (nodes) => table("Nodes", nodes, [
   text("Node", "node"), DEVICES, ...HOURS, ...hoursOf("active", "idle_held", "free", "faulty", "not_seen"), numeric("Down", "h", "down_hours"),
@@ -691,53 +705,67 @@ const section = (id, title, ...content) => el("section", { id }, el("h2", title)
 const hint = (series) => el("p.hint.soft", `Each point is the mean of ${duration(series.step)}. Where no sample holds, lines are interrupted and cells are hatched.`,
   el("span.controls", " Drag to zoom; a double click shows the whole time."));
 
-function header({ title, from, to, spans, source }) {
-  return el("header", el("h1", bdi(title)), el("p", timeSpan(from, to)),
+function header({ title, from, to, spans, source, headline }) {
+  return el("header", el("h1", bdi(title)), el("p.headline", bdi(headline)), el("p", timeSpan(from, to)),
     el("p.soft", source.kind === "rntop-log" ? "log of rntop" : source.kind, source.files.length && ": ", listed(source.files)),
     spans.length > 1 && el("details", el("summary", `${plural(spans.length, "recorded span")}, ${plural(spans.length - 1, "pause")} between them`),
       el("ul", spans.map((span) => el("li", timeSpan(...span))))),
     source.notes.length && el("ul.notes", { "aria-label": "Notes" }, source.notes.map((note) => el("li", bdi(note)))));
 }
 
-function summary({ totals, spans }) {
+function numbers({ totals, spans }) {
   const recorded = spans.reduce((sum, [from, to]) => sum + to - from, 0);
-  return el("section", el("div.tiles",
+  return [el("div.tiles",
     tile("Devices", number(totals.devices), "on " + plural(totals.nodes, "node"), totals.nodes_seen !== totals.nodes && number(totals.nodes_seen) + " answered"), tile("Jobs", number(totals.jobs), "of " + plural(totals.users, "user")),
-    tile("Recorded", duration(recorded), spans.length > 1 && `in ${plural(spans.length, "span")}`), usageTiles(totals)), stateCard(totals));
+    tile("Recorded", duration(recorded), spans.length > 1 && `in ${plural(spans.length, "span")}`), usageTiles(totals)), stateCard(totals)];
 }
 
 function overview(report, range, jobs) {
   const { series } = report;
   const { cluster } = series;
   const parts = [
+    ["jobs", "Jobs", jobsTable(report.jobs)],
+    ["users", "Device-hours of users", ledger(report)],
     ["findings", "Findings", findingsList(report.findings, jobs)],
+    ["numbers", "Numbers", numbers(report)],
     ["charts", "Over time", hint(series),
       el("div.charts", bandChart(range, series, "Utilization, %", cluster.utilization_percent), bandChart(range, series, "Memory, %", cluster.memory_percent),
         meanChart(range, series, "Power of all devices, W", "sum", column(cluster.power_watts?.mean, series.count), watts), stateChart(range, series, cluster.devices)),
       series.nodes.length && nodeCharts(range, series)],
     ["heat", "Each device", heatMap(range, report, series.devices, "rows are devices, grouped by node")],
-    ["jobs", "Jobs", jobsTable(report.jobs)],
-    ["users", "Users", usersTable(report.users)],
     ["nodes", "Nodes", nodesTable(report.nodes)],
     ["devices", "Devices", devicesTable(report.devices)],
     ["events", "Events", eventsTable(report.events), report.events_left_out && el("p.soft", number(report.events_left_out) + " more are left out.")],
     report.commands && ["commands", "Commands", commandsTable(report.commands)],
   ].filter(Boolean);
   const links = [...parts, ["definitions", "What the numbers mean"]].map(([id, title]) => el("a", { href: "#" + id }, title));
-  return [header(report), el("nav", { "aria-label": "Sections" }, links), summary(report), ...parts.map((part) => section(...part))];
+  return [header(report), el("nav", { "aria-label": "Sections" }, links), ...parts.map((part) => section(...part))];
+}
+
+const fact = (title, ...value) => el("div", el("dt", title), el("dd", value));
+
+function verdictFacts({ verdict: { efficiency_percent: efficiency, enough, remedy, certainty }, cost }) {
+  return el("dl.facts", fact("Efficiency", percent(efficiency, 1)), enough && fact("Enough", enough.text), fact("Certainty", certainty),
+    known(cost) && fact("Cost", number(cost, 2)), remedy && fact("What to do", bdi(remedy)));
+}
+
+/** What each word of judgement means, and by which limits. */
+function wordList({ words, text }) {
+  return el("details", { id: "words" }, el("summary", "What the verdicts mean"), el("p", "The first that fits. Judged with: ", text, "."),
+    el("dl.definitions", words.map((one) => el("div", { id: wordId(one.word) }, el("dt", badge(one)), el("dd", one.meaning)))));
 }
 
 function jobPage(report, job, range) {
   const { series } = report;
   const nodes = new Set(job.nodes);
   const findings = report.findings.filter((finding) => finding.job === job.job);
-  const fact = (title, ...value) => el("div", el("dt", title), el("dd", value));
   const jobChart = (title, values) => meanChart(range, series, title, "mean of its devices", column(values, values?.length ?? 0), (value) => percent(value, 1),
     { start: series.from + job.series.start * series.step, top: 100 });
   return [
     el("p.back", el("a", { href: "#" }, "← the whole cluster")),
     el("header", el("h1", { tabIndex: -1 }, "Job ", bdi(job.job), job.name && [" · ", bdi(job.name)]), el("p", timeSpan(job.from, job.to)),
       el("dl.facts", fact("User", bdi(job.user)), fact("Partition", bdi(job.partition)), fact("Devices", number(job.devices)), fact("Nodes", listed(job.nodes)))),
+    el("section", el("p.headline", badge(job.verdict), " ", bdi(job.verdict.sentence)), verdictFacts(job)),
     el("section", el("div.tiles.of-job", usageTiles(job)), stateCard(job)),
     findings.length && section("job-findings", "Findings", findingsList(findings, new Map())),
     section("job-charts", "Over time", job.series ? [hint(series), el("div.charts", jobChart("Utilization, %", job.series.utilization_percent), jobChart("Memory, %", job.series.memory_percent))] : nothing("No series is kept for this job.")),
@@ -802,6 +830,9 @@ function start() {
       single.append(...jobPage(report, job, jobRange));
       window.scrollTo(0, 0);
       single.querySelector("h1").focus({ preventScroll: true });
+    } else if (location.hash.startsWith("#word-")) {
+      document.getElementById("words").open = true;
+      document.getElementById(location.hash.slice(1))?.scrollIntoView();
     } else if (left) {
       window.scrollTo(0, scrolled);
     }
@@ -809,6 +840,7 @@ function start() {
 
   theme.read();
   whole.prepend(...overview(report, range, jobs));
+  document.getElementById("definitions").append(wordList(report.criteria));
   whole.append(el("footer", `gtop ${report.gtop}, ${dateTime(report.made_at)}. This page opens no connection.`), range.resetButton);
   document.body.append(tip);
   // The browser restores the place before the page is back, so the page remembers it itself.

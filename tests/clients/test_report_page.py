@@ -92,6 +92,17 @@ NO_USAGE = {"watched_hours": None, "device_hours": dict.fromkeys(["active", "idl
             "temperature_celsius": {"max": None}, "coverage_percent": None, "samples_seen": None, "samples_expected": None}
 
 
+WORDS = ["not judged", "held back", "unused", "partly used", "low load", "fair", "good"]
+
+
+def verdict(number, sentence):
+    """Each word once, one after the other."""
+    enough = {"devices": 4, "parts": 1, "certainty": "likely", "text": "likely 4 devices"}
+    return {"word": WORDS[number % len(WORDS)], "sentence": sentence or "mean load 8.0 % on 8 devices",
+            "efficiency_percent": None if number % len(WORDS) == 0 else 8.0, "enough": enough if number % 7 == 4 else None,
+            "remedy": "ask for fewer devices", "certainty": "certain"}
+
+
 def packed(values):
     return base64.b64encode(bytes(255 if value is None else value for value in values)).decode()
 
@@ -115,6 +126,9 @@ def empty_report(**changed):
     return {"schema": 1, "gtop": "0.1.0", "title": "nothing", "made_at": BEGIN, "from": BEGIN, "to": BEGIN, "spans": [],
             "source": {"kind": "recording", "files": ["a.gtop"], "notes": []},
             "totals": {**NO_USAGE, **dict.fromkeys(["nodes", "nodes_seen", "devices", "users", "jobs"], 0), "row_mean_percent": None},
+            "headline": "Nothing is known: no device was seen.", "held": NO_USAGE, "unheld": NO_USAGE,
+            "criteria": {"low_percent": 15.0, "prices": [], "text": "low load below 15 %",
+                         "words": [{"word": word, "meaning": f"what {word} means"} for word in WORDS]},
             "nodes": [], "devices": [], "users": [], "jobs": [], "findings": [], "events": [], "events_left_out": 0,
             "commands": None,
             "series": {"from": BEGIN, "step": 1.0, "count": 0, "nodes": [], "devices": [],
@@ -180,7 +194,7 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
                 "name": label("name", j) or ["gpt-20b", "mixtral-ft", "relax", "serve-mistral", "vit-sweep"][j % 5],
                 "user": user(j % users), "partition": "gpu" if j % 4 else None, "nodes": [node(n) for n in own],
                 "devices": per_node * len(own), "from": BEGIN + first * step, "to": BEGIN + last * step,
-                "series": None if j % 10 == 9 else series}
+                "verdict": verdict(j, label("sentence", j)), "cost": 12.5 * j, "series": None if j % 10 == 9 else series}
 
     def node_row(n):
         numbers = usage(hours * per_node, base_load(n), idle_held=0.1, free=0.05, not_seen=1 / 12 if n % 9 == 4 else 0)
@@ -211,7 +225,9 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
             "nodes": [node_row(n) for n in range(nodes)],
             "devices": [device_row(n, d) for n, d in utilization],
             "users": [{**usage(hours * per_node * (users - u), 85 - u * 9, idle_held=0.08 * u), "user": user(u),
-                       "jobs": (jobs + users - 1 - u) // users} for u in range(users)],
+                       "jobs": (jobs + users - 1 - u) // users, "cost": 100.0 * u} for u in range(users)],
+            "headline": label("headline", 0) or "Broken: gpu04 #7 was lost.",
+            "held": usage(hours * per_node * nodes * 0.9, 70.0, idle_held=0.12), "unheld": usage(hours * per_node * nodes * 0.1, 0.0, free=1.0),
             "jobs": job_rows,
             "findings": [{"kind": kind, "severity": severity, "text": label("text", i) or text, "node": None, "device": None,
                           "job": job_rows[i % jobs]["job"] if i % 2 == 0 else None, "user": None, "hours": span,
@@ -380,10 +396,10 @@ class Program(InBrowser):
         self.see("#heat .heat")
         hostile = test_report.HOSTILE
         self.assertIn(hostile["user"], self.rows("#users"))
-        self.assertIn(hostile["job"], self.rows("#jobs", 1))
+        self.assertIn(hostile["job"], self.rows("#jobs", 2))
         self.assertEqual(self.js("return [document.querySelectorAll('img, b b').length, document.scripts.length]"), [0, 3])
         # The page of the job has charts, too.
-        self.js("location.hash = document.querySelector('#jobs tbody a').hash")
+        self.js("location.hash = document.querySelector('#jobs tbody td:nth-child(2) a').hash")
         self.see("#job .chart")
 
 
@@ -418,6 +434,58 @@ class ReportPage(InBrowser):
             self.assertIn(words, head)
         self.assertIn("63.4 %", self.find(".tiles").text)
         self.assertIn("→ ask ada", self.find("#findings").text)
+        self.assertEqual(self.find(".headline").text, "Broken: gpu04 #7 was lost.")
+
+    def test_the_first_screen_has_the_verdicts_and_each_word_is_a_click_away(self):
+        self.open(self.fleet)
+        order = self.js("return [...document.querySelectorAll('#overview > section')].map(section => section.id)")
+        self.assertEqual(order[:4], ["jobs", "users", "findings", "numbers"])
+        badges = self.js("return [...document.querySelectorAll('#jobs .badge')].map(one => [one.textContent, getComputedStyle(one).borderColor])")
+        self.assertEqual({word for word, _ in badges}, set(WORDS))
+        self.assertEqual(len({colour for _, colour in badges}), 5)
+        self.assertEqual(self.js("return document.querySelector('#words').open"), False)
+        self.js("[...document.querySelectorAll('#jobs .badge')].find(one => one.textContent === 'low load').click()")
+        self.wait("return document.querySelector('#words').open")
+        definition = self.find("#word-low-load")
+        self.assertTrue(definition.is_displayed())
+        self.assertIn("what low load means", definition.text)
+        self.assertIn("low load below 15 %", self.find("#words").text)
+        # From the page of a job, too.
+        self.open(self.fleet, "#job/8425")
+        self.assertIn("likely 4 devices", self.find("#job").text)
+        self.js("document.querySelector('#job .badge').click()")
+        self.wait("return document.querySelector('#job').hidden && document.querySelector('#words').open")
+
+    def test_the_rows_that_sum_up_stay_at_the_end(self):
+        self.open(self.fleet)
+        for _ in range(2):
+            sums = self.js("return [...document.querySelectorAll('#users tfoot tr')].map(row => row.cells[0].textContent)")
+            self.assertEqual(sums, ["all users", "nobody", "all devices"])
+            self.find("#users th button").click()
+        costs = self.js("return [...document.querySelectorAll('#users tr')].map(row => row.cells[row.cells.length - 1].textContent)")
+        self.assertEqual(costs[-3:], ["2,800.00", "–", "–"])
+
+    def test_no_column_is_out_of_reach(self):
+        for width in [390, 1200]:
+            self.size(width, 1000)
+            self.open(self.fleet)
+            for table in ["jobs", "users", "nodes", "devices"]:
+                reached = self.js("""
+                    const box = document.querySelector(arguments[0] + ' .scroll');
+                    box.scrollLeft = box.scrollWidth;
+                    const last = [...box.querySelectorAll('tbody tr:first-child td')].at(-1).getBoundingClientRect();
+                    return [last.right <= box.getBoundingClientRect().right + 1, document.documentElement.scrollWidth];
+                """, "#" + table)
+                self.assertEqual(reached, [True, width], table)
+        # Paper does not scroll.
+        self.size(703, 1000)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.open(self.fleet)
+        self.js("dispatchEvent(new Event('beforeprint'))")
+        wide = self.js("return ['jobs', 'users', 'nodes'].filter(id => { const box = document.querySelector(`#${id} .scroll`);"
+                       " return box.firstChild.scrollWidth > box.clientWidth })")
+        self.js("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(wide, [])
 
     def test_pointing_at_a_chart_shows_values_in_all_charts(self):
         self.open(self.fleet)
@@ -497,7 +565,7 @@ class ReportPage(InBrowser):
         self.assertEqual(values[-1], "–")
         self.assertEqual(values[:-1], sorted(values[:-1], key=float))
         self.find("#jobs input").send_keys("MIXTRAL")
-        self.assertEqual(set(self.rows("#jobs", 1)), {"mixtral-ft"})
+        self.assertEqual(set(self.rows("#jobs", 2)), {"mixtral-ft"})
         self.assertIn("python train.py --lr 3e-4", self.rows("#commands", 4))
 
     def test_a_job_has_a_page_and_back_returns_to_the_same_place(self):
@@ -505,7 +573,7 @@ class ReportPage(InBrowser):
         self.js("document.querySelector('#jobs').scrollIntoView()")
         self.wait("return scrollY > 0")
         place = self.wait("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(scrollY))))")
-        link = self.find("#jobs tbody a")
+        link = self.find("#jobs tbody td:nth-child(2) a")
         job = link.text
         self.js("arguments[0].click()", link)
         self.wait("return document.querySelector('#job h1')?.textContent.includes(arguments[0])", job)
@@ -532,8 +600,8 @@ class ReportPage(InBrowser):
         self.point(self.find("#heat .heat"), 0, -0.4)
         self.point(self.see(NODES + " .u-over"), 0, 0)
         for hostile in HOSTILE:
-            self.assertIn(hostile, self.rows("#jobs"))
-            self.js("location.hash = [...document.querySelectorAll('#jobs tbody a')]"
+            self.assertIn(hostile, self.rows("#jobs", 1))
+            self.js("location.hash = [...document.querySelectorAll('#jobs tbody td:nth-child(2) a')]"
                     ".find(link => link.textContent === arguments[0]).hash", hostile)
             self.wait("return document.querySelector('#job h1')?.textContent.includes(arguments[0])", hostile)
             self.see("#job .heat")
