@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use gtop::internals::report::{ReportCriteria, VerdictWord};
 use gtop_collect::wire::Exporter;
 use gtop_fleet::settings::Choice as _;
 use gtop_ui::KeyScheme;
@@ -481,6 +482,15 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
 #[test]
 fn the_page_of_reports_has_the_columns_of_tables() {
     check_page("reports.md", "columns", &pages::sample_columns_text());
+}
+
+#[test]
+fn the_page_of_reports_has_the_words_of_verdicts() {
+    let low = ReportCriteria::default().low_percent;
+    let rows = VerdictWord::ALL
+        .map(|word| format!("| {} | {} |\n", word.as_str(), word.definition(low)))
+        .concat();
+    check_page("reports.md", "verdicts", &format!("\n| word | when |\n|---|---|\n{rows}\n"));
 }
 
 #[test]

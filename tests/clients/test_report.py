@@ -550,6 +550,102 @@ class Numbers(Case):
         self.assert_hours(again["totals"], 600, active=600)
 
 
+with open(os.path.join(rig.ROOT, "docs", "reports.md"), encoding="utf-8") as page:
+    JOB_KEYS = re.findall(r"^\| `(\w+)` \|", page.read().split("<!-- jobs -->")[1].split("<!-- /jobs -->")[0], re.M)
+
+
+def five_jobs():
+    """An hour of jobs on devices of two models: one is good, one is idle, one uses half, one is slow, one ends too soon."""
+    tape = Tape()
+    jobs = [("1", "good", "ann", {"gpu01": [0, 1]}), ("2", "idle", "bea", {"gpu01": [2]}), ("3", "half", "bea", {"gpu02": [0, 1]}),
+            ("4", HOSTILE["job"], HOSTILE["user"], {"gpu02": [2]})]
+    short = ("5", "short", "cid", {"gpu02": [3]})
+    tape.start(0)
+    tape.list(0, ["gpu01", "gpu02"], [*jobs, short])
+    for node in ["gpu01", "gpu02"]:
+        tape.open(0, node)
+    for at in range(0, 3600 + STEP, STEP):
+        if at == 120:
+            tape.list(at, ["gpu01", "gpu02"], jobs)
+        big = {"name": "NVIDIA H100 80GB HBM3"}
+        tape.sample(at, "gpu01", {"A": device(90, **big), "B": device(80, **big), "C": device(0, **big), "D": device(0, **big)})
+        tape.sample(at, "gpu02", {"E": device(70, name="L4"), "F": device(0, name="L4"), "G": device(8, name="L4"),
+                                  "H": device(60 if at < 120 else 0, name="L4")})
+    tape.end(3600)
+    return tape.save()
+
+
+class Verdicts(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = five_jobs()
+
+    def rows(self, *words):
+        code, out, err = run(self.path, "--format", "jobs", *words)
+        self.assertEqual(code, 0, err)
+        return {row["job"]: row for row in map(json.loads, out.splitlines())}
+
+    def test_each_job_is_a_line_with_the_same_keys(self):
+        rows = self.rows()
+        words = {job: row["verdict"] for job, row in rows.items()}
+        self.assertEqual(words, {"1": "good", "2": "unused", "3": "partly used", "4": "low load", "5": "not judged"})
+        for row in rows.values():
+            self.assertEqual(list(row), JOB_KEYS)
+            parts = [row[key] for key in JOB_KEYS if key.endswith("_hours") and key != "held_hours"]
+            self.assertAlmostEqual(sum(parts), row["held_hours"], 4)
+            self.assertIsNone(row["cost"])
+        self.assertAlmostEqual(rows["1"]["efficiency_percent"], 85, 1)
+        self.assertEqual((rows["3"]["enough_devices"], rows["3"]["sentence"]),
+                         (1, "1 of 2 devices was never active; 1 would have been enough"))
+        self.assertEqual((rows["1"]["enough"], rows["1"]["remedy"]), (None, None))
+        self.assertEqual(rows["4"]["name"], HOSTILE["job"])
+
+    def test_the_same_is_in_every_format(self):
+        found = report(self.path)
+        words = {job["job"]: job["verdict"]["word"] for job in found["jobs"]}
+        self.assertEqual(words, {job: row["verdict"] for job, row in self.rows().items()})
+        text, markdown = (run(self.path, "--format", form)[1] for form in ["text", "md"])
+        for job in found["jobs"]:
+            self.assertIn(job["verdict"]["word"].upper() + ": " + job["job"], text.replace(" (likely)", ""))
+            self.assertRegex(markdown, r"\n\| " + job["verdict"]["word"] + r" \| " + job["job"] + r" \|")
+        for shown in [text, markdown]:
+            self.assertIn(found["headline"], " ".join(shown.replace("\\", "").split()))
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        self.assertNotRegex(text, r"(?m)^[|#>]|\*\*|\x1b")
+        # What is in it comes first: the answer, then jobs, then users.
+        titles = re.findall(r"^## (.*)$", markdown, re.M)
+        self.assertEqual(titles, ["Jobs", "Users", "Findings", "Numbers", "Nodes", "Words"])
+
+    def test_the_rows_of_users_sum_to_all_devices(self):
+        found = report(self.path)
+        def hours(row):
+            return [row["watched_hours"], *row["device_hours"].values()]
+        users = [sum(column) for column in zip(*map(hours, found["users"]))]
+        for one, other in [(users, hours(found["held"])),
+                           ([a + b for a, b in zip(hours(found["held"]), hours(found["unheld"]))], hours(found["totals"]))]:
+            for a, b in zip(one, other):
+                self.assertAlmostEqual(a, b, 4)
+        self.assertAlmostEqual(found["unheld"]["watched_hours"], 1 + 3480 / 3600, 2)
+
+    def test_prices_and_the_limit_of_a_low_load(self):
+        rows = self.rows("--price", "H100=3", "--price", "0.5", "--low", "50")
+        self.assertAlmostEqual(rows["1"]["cost"], 2 * 3, 2)
+        self.assertAlmostEqual(rows["3"]["cost"], 2 * 0.5, 2)
+        self.assertEqual(self.rows("--price", "H100=3")["3"]["cost"], None)
+        self.assertEqual(self.rows("--low", "5")["4"]["verdict"], "fair")
+        for words in [["--price", "x"], ["--price", "-1"], ["--price", "=2"], ["--low", "101"], ["--low", "nan"]]:
+            code, out, err = run(self.path, *words)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(words[1], err)
+
+    def test_the_first_sentence_is_about_those_that_were_asked_for(self):
+        def headline(*words):
+            return report(self.path, *words)["headline"]
+        self.assertIn("Wasted: job ", headline())
+        self.assertTrue(headline("--job", "3").startswith("Job 3 half of bea: partly used, 1 of 2 devices"))
+        self.assertRegex(headline("--user", "bea"), r"^bea used 1\.0 of 3\.0 device-hours, at .*; jobs: 1 partly used, 1 unused\.$")
+
+
 class Cut(Case):
     def check(self, path, shares):
         groups = in_groups(path)
@@ -644,7 +740,7 @@ class Faults(Case):
         self.assert_fails("pipe", self.path("pipe"))
 
     def test_a_file_that_is_no_report_stays(self):
-        for ending in ["html", "json", "csv", "md"]:
+        for ending in ["html", "json", "csv", "md", "txt", "ndjson"]:
             for content in [b"my notes\n", b"<html><p>mine", b'{"schema":1}', b"a,b\n1,2\n", b"\0\xff"]:
                 path = self.path("mine." + ending, content)
                 self.assert_fails("mine." + ending, self.recording, "-w", path)
@@ -661,7 +757,7 @@ class Faults(Case):
         self.assert_fails("r.json", self.recording, "--format", "html", "-w", self.path("r.json"))
 
     def test_an_earlier_report_is_replaced_as_a_whole(self):
-        for ending in ["html", "json", "csv", "md"]:
+        for ending in ["html", "json", "csv", "md", "txt", "ndjson"]:
             path = self.path("r." + ending)
             self.assertEqual(run(self.recording, "-w", path)[0], 0)
             before = os.stat(path)
@@ -674,7 +770,7 @@ class Faults(Case):
                 held.seek(0)
                 self.assertEqual(held.read(), old)
             self.assertNotEqual(os.stat(path).st_ino, before.st_ino)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["r.csv", "r.html", "r.json", "r.md"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["r.csv", "r.html", "r.json", "r.md", "r.ndjson", "r.txt"])
 
     def test_places_where_no_report_can_be(self):
         os.mkdir(self.path("folder.json"))
