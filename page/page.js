@@ -632,6 +632,11 @@ const ledger = ({ users, jobs, held, unheld, totals }) => table("Users", users, 
   { ...unheld, user: "nobody" }, { ...totals, user: "all devices", jobs: null },
 ] });
 
+const deviceLoads = (devices) => table("Devices of the job", devices, [
+  text("Device", (device) => `${device.node} #${device.index ?? NONE}`), numeric("Utilization", "%", "utilization_percent", 0),
+  numeric("Known", "h", "known_hours"), numeric("Active, at most", "h", "active_hours_at_most"),
+]);
+
 const nodesTable = (nodes) => table("Nodes", nodes, [
   text("Node", "node"), DEVICES, ...HOURS, ...hoursOf("active", "idle_held", "free", "faulty", "not_seen"), numeric("Down", "h", "down_hours"),
   ...UTILIZATION, ...MEMORY, POWER[0], ENERGY, HOTTEST, COVERAGE,
@@ -768,6 +773,7 @@ function jobPage(report, job, range) {
     el("section", el("p.headline", badge(job.verdict), " ", bdi(job.verdict.sentence)), verdictFacts(job)),
     el("section", el("div.tiles.of-job", usageTiles(job)), stateCard(job)),
     findings.length && section("job-findings", "Findings", findingsList(findings, new Map())),
+    job.each_device && section("job-devices", "Each device under the job", deviceLoads(job.each_device)),
     section("job-charts", "Over time", job.series ? [hint(series), el("div.charts", jobChart("Utilization, %", job.series.utilization_percent), jobChart("Memory, %", job.series.memory_percent))] : nothing("No series is kept for this job.")),
     section("job-heat", "Each device of its nodes", heatMap(range, report, series.devices.filter((row) => nodes.has(row.node)), "also those of other jobs")),
     range.resetButton,

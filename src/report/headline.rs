@@ -13,6 +13,11 @@ pub(super) fn headline(report: &UsageReport) -> String {
     if report.totals.states.iter().sum::<f64>() <= 0.0 {
         return "Nothing is known: no device was seen.".to_owned();
     }
+    if report.kind == "rntop-log" {
+        let load = report.totals.utilization;
+        let load = load.map_or_else(String::new, |load| format!("The mean load was {load:.0} %. "));
+        return format!("{load}A log of rntop does not show faults, users or jobs.");
+    }
     match (&report.jobs[..], &report.users[..]) {
         ([job], _) if !report.filter.jobs.is_empty() => of_job(job),
         (_, [user]) if report.filter.is_of_holders() => {
@@ -156,6 +161,9 @@ mod tests {
         report.totals.watched_seconds *= 4.0;
         report.judge(ReportCriteria::default());
         assert_eq!(report.headline, "Nothing wrong was seen, but only 25 % was seen.");
+        report.kind = "rntop-log";
+        report.judge(ReportCriteria::default());
+        assert_eq!(report.headline, "A log of rntop does not show faults, users or jobs.");
         report.totals = summary([0.0; STATES]);
         report.judge(ReportCriteria::default());
         assert_eq!(report.headline, "Nothing is known: no device was seen.");

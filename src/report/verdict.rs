@@ -14,8 +14,8 @@ use gtop_fleet::{Certainty, LastState, advice};
 const MIN_HELD: Duration = Duration::from_secs(300);
 /// Share of its time that must be seen, and of which the load must be known.
 const MIN_SEEN: f64 = 0.5;
-/// Share of its time that must be seen for a verdict that is certain.
-const CERTAIN_SEEN: f64 = 0.9;
+/// Share of its time of which the load must be known for a verdict that is certain.
+const CERTAIN_KNOWN: f64 = 0.9;
 /// Seconds in which a device of the job was faulty or slowed down, and share of the time of a device, from which it held the job back.
 const MIN_HELD_BACK_SECONDS: f64 = 60.0;
 const MIN_HELD_BACK_SHARE: f64 = 0.05;
@@ -309,12 +309,13 @@ fn part_of_device(job: &JobReport) -> Option<EnoughDevices> {
     Some(EnoughDevices { devices: 1, parts, certainty: Certainty::Likely })
 }
 
-/// Returns how sure a verdict is: nearly all was seen, and the devices were certainly those of the job.
+/// Returns how sure a verdict is: nearly all is known, and the devices were certainly those of the job.
 fn certainty(job: &JobReport, word: VerdictWord) -> Certainty {
-    let is_seen = job.seen_seconds() >= job.summary.watched_seconds * CERTAIN_SEEN;
+    let known = job.load_seconds + job.state_seconds(LastState::Faulty);
+    let is_known = known >= job.summary.watched_seconds * CERTAIN_KNOWN;
     if word == VerdictWord::NotJudged {
         Certainty::Unknown
-    } else if is_seen && job.unsure_seconds <= 0.0 {
+    } else if is_known && job.unsure_seconds <= 0.0 {
         Certainty::Certain
     } else {
         Certainty::Likely
@@ -428,6 +429,8 @@ mod tests {
         assert_eq!(verdict(&seen).certainty, Certainty::Certain);
         seen.summary.watched_seconds *= 1.2;
         assert_eq!(verdict(&seen).certainty, Certainty::Likely);
+        let unknown = JobReport { load_seconds: 2000.0, ..job(&[Some(0.0)]) };
+        assert_eq!(verdict(&unknown).certainty, Certainty::Likely);
         let unsure = JobReport { unsure_seconds: 60.0, ..job(&[Some(90.0)]) };
         assert_eq!(verdict(&unsure).certainty, Certainty::Likely);
     }

@@ -194,6 +194,9 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
                 "name": label("name", j) or ["gpt-20b", "mixtral-ft", "relax", "serve-mistral", "vit-sweep"][j % 5],
                 "user": user(j % users), "partition": "gpu" if j % 4 else None, "nodes": [node(n) for n in own],
                 "devices": per_node * len(own), "from": BEGIN + first * step, "to": BEGIN + last * step,
+                "each_device": None if j % 10 == 9 else [
+                    {"node": node(n), "index": d, "utilization_percent": 8.0 if d else None, "active_hours_at_most": 0.5, "known_hours": 1.0}
+                    for n in own for d in range(per_node)],
                 "verdict": verdict(j, label("sentence", j)), "cost": 12.5 * j, "series": None if j % 10 == 9 else series}
 
     def node_row(n):
@@ -453,6 +456,7 @@ class ReportPage(InBrowser):
         # From the page of a job, too.
         self.open(self.fleet, "#job/8425")
         self.assertIn("likely 4 devices", self.find("#job").text)
+        self.assertEqual(self.rows("#job-devices", 1)[:2], ["–", "8"])
         self.js("document.querySelector('#job .badge').click()")
         self.wait("return document.querySelector('#job').hidden && document.querySelector('#words').open")
 
