@@ -1,5 +1,7 @@
 //! The whole report in a sentence or two: what is broken, and who wasted what.
 
+use std::collections::BTreeSet;
+
 use crate::report::{
     FindingKind, FindingSeverity, JobReport, ReportFinding, UsageReport, UsageSummary, VerdictWord,
 };
@@ -61,9 +63,16 @@ fn word_counts(jobs: &[JobReport]) -> String {
 }
 
 fn of_all(report: &UsageReport) -> String {
+    let serious = report.findings.iter().filter(|one| one.severity > FindingSeverity::Low);
+    let broken = serious.clone().filter(|one| one.kind.is_broken());
+    let broken: BTreeSet<&str> = broken.flat_map(|one| &one.devices).map(String::as_str).collect();
     let about = |kinds: fn(FindingKind) -> bool| {
-        let fitting = report.findings.iter().filter(move |finding| kinds(finding.kind));
-        first_and_more(fitting.filter(|finding| finding.severity > FindingSeverity::Low))
+        let fitting = serious.clone().filter(move |finding| kinds(finding.kind));
+        // Of a device that is broken, it is said already.
+        first_and_more(fitting.filter(|finding| {
+            let is_known = finding.devices.iter().all(|device| broken.contains(&**device));
+            finding.kind.is_broken() || finding.devices.is_empty() || !is_known
+        }))
     };
     let broken = about(FindingKind::is_broken).map(|text| format!("Broken: {text}."));
     let hindered = about(FindingKind::is_hindrance).map(|text| format!("Hindered: {text}."));
@@ -153,6 +162,22 @@ mod tests {
         ] {
             assert_eq!(report(findings).headline, expected);
         }
+    }
+
+    #[test]
+    fn what_a_broken_device_reports_is_not_said_twice() {
+        let found = |kind, text: &str, device: &str| ReportFinding {
+            devices: vec![device.to_owned()],
+            ..ReportFinding::new(kind, text.to_owned(), "", 900.0)
+        };
+        let findings = vec![
+            found(FindingKind::Faulty, "gpu1 #0 was lost", "gpu1 #0"),
+            found(FindingKind::Degraded, "gpu1 #0 was slow", "gpu1 #0"),
+            found(FindingKind::Degraded, "gpu1 #1 was slow", "gpu1 #1"),
+        ];
+        let mut report = UsageReport { findings, ..report(&[]) };
+        report.judge(ReportCriteria::default());
+        assert_eq!(report.headline, "Broken: gpu1 #0 was lost. Hindered: gpu1 #1 was slow.");
     }
 
     #[test]

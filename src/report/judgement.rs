@@ -90,9 +90,8 @@ fn severity(finding: &ReportFinding, all: f64) -> FindingSeverity {
     let (is_high, is_medium) = match finding.kind {
         FindingKind::Faulty => (true, true),
         FindingKind::Down | FindingKind::Driver => (share >= 0.05 || hours >= GRAVE_HOURS, true),
-        FindingKind::Degraded | FindingKind::Throttled => {
-            (false, share >= 0.01 || hours >= GRAVE_HOURS)
-        }
+        FindingKind::Degraded => (false, finding.device_seconds >= MIN_SECONDS),
+        FindingKind::Throttled => (false, share >= 0.01 || hours >= GRAVE_HOURS),
         // Which error it is decides.
         FindingKind::Errors => (false, false),
         FindingKind::Unused
@@ -140,7 +139,7 @@ fn waste(job: &JobReport) -> Option<ReportFinding> {
     Some(ReportFinding { job: Some(id.clone()), user: Some(user.clone()), ..finding })
 }
 
-/// Finds devices that did less than the others of their job.
+/// Finds devices that did less than the others of their job; of those that did nothing, the verdict tells.
 fn uneven(job: &JobReport) -> Option<ReportFinding> {
     let mut known: Vec<f64> = job.each_device.iter().filter_map(|device| device.load).collect();
     known.sort_by(f64::total_cmp);
@@ -149,7 +148,7 @@ fn uneven(job: &JobReport) -> Option<ReportFinding> {
     let low: Vec<(&JobDevice, f64)> = job
         .each_device
         .iter()
-        .filter(|device| device.seconds >= MIN_SECONDS.max(longest / 2.0))
+        .filter(|device| device.seconds >= MIN_SECONDS.max(longest / 2.0) && !device.is_unused())
         .filter_map(|device| Some((device, device.load?)))
         .filter(|(_, load)| *load < median - UNEVEN_POINTS && median >= MIN_MEDIAN)
         .collect();
@@ -158,7 +157,9 @@ fn uneven(job: &JobReport) -> Option<ReportFinding> {
     let others = format!("its other devices {median:.0} %");
     let text = match low.len() {
         1 => format!("{} of job {id} was used {lowest:.0} %, {others}", first.name()),
-        count => format!("{count} devices of job {id} were used {lowest:.0} % or more, {others}"),
+        count => {
+            format!("{count} devices of job {id} were used as little as {lowest:.0} %, {others}")
+        }
     };
     let lost = low.iter().map(|(device, load)| device.seconds * (median - load) / 100.0).sum();
     let mut nodes: Vec<String> = low.iter().map(|(device, _)| device.node.clone()).collect();
@@ -203,7 +204,8 @@ mod tests {
             (FindingKind::Down, 0.5, 1e6, medium),
             (FindingKind::Driver, 1.0, 1e6, high),
             (FindingKind::Throttled, 0.5, 1e6, low),
-            (FindingKind::Degraded, 2.0, 1e6, medium),
+            (FindingKind::Degraded, 0.1, 1e6, medium),
+            (FindingKind::Degraded, 0.01, 1e6, low),
             (FindingKind::Unused, 7.9, 10.0, medium),
             (FindingKind::LowLoad, 8.0, 10.0, high),
             (FindingKind::IdleHeld, 80.0, 1e6, low),

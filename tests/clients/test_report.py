@@ -11,6 +11,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 import unittest
 
@@ -626,6 +627,20 @@ class Verdicts(Case):
             for a, b in zip(one, other):
                 self.assertAlmostEqual(a, b, 4)
         self.assertAlmostEqual(found["unheld"]["watched_hours"], 1 + 3480 / 3600, 2)
+
+    def test_what_is_known_of_made_up_fleets_is_found(self):
+        """The first job of each has this word, and no other job but a good one."""
+        scenarios = {"training": "good", "half-used": "partly used", "unlaunched": "unused", "held-cold": "unused", "held-warm": "unused",
+                     "low-load": "low load", "throttled": "held back", "lost": "held back", "hung": "good"}
+        for scenario, word in scenarios.items():
+            path = os.path.join(rig.folder(), scenario + ".gtop")
+            program = os.path.join(rig.ROOT, "tests", "clients", "generate")
+            subprocess.run([sys.executable, program, "--scenario", scenario, "--seed", "3", "--out", path], timeout=120, check=True)
+            code, out, err = run(path, "--format", "jobs")
+            self.assertEqual(code, 0, err)
+            rows = {row["job"]: row["verdict"] for row in map(json.loads, out.splitlines())}
+            first = rows.pop(min(rows))
+            self.assertEqual((first, set(rows.values()) - {"good"}), (word, set()), scenario)
 
     def test_prices_and_the_limit_of_a_low_load(self):
         rows = self.rows("--price", "H100=3", "--price", "0.5", "--low", "50")
