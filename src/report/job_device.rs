@@ -25,6 +25,8 @@ pub struct JobDevice {
     pub seconds: f64,
     /// Why it was faulty at any time, and what to do.
     pub fault: Option<(String, &'static str)>,
+    /// Seconds in which it was faulty, also under others.
+    pub faulty_seconds: f64,
     /// Seconds in which it was slowed down, also under others.
     pub throttled_seconds: f64,
 }
@@ -67,6 +69,7 @@ pub(super) fn devices_by_holder(
                     active_seconds: if load.sum > 0.0 { active } else { 0.0 },
                     seconds: load.seconds,
                     fault: fault(device, names),
+                    faulty_seconds: state_seconds(device, LastState::Faulty),
                     throttled_seconds: device.usage.throttled_seconds,
                 });
             }

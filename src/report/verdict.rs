@@ -228,40 +228,37 @@ fn hindrance(job: &JobReport) -> Option<(String, String)> {
     let least = MIN_HELD_BACK_SECONDS.max(of_device * MIN_HELD_BACK_SHARE);
     let faulty = job.state_seconds(LastState::Faulty);
     if faulty >= least {
-        let devices = job.each_device.iter().filter(|device| device.fault.is_some());
-        let names = named(devices.clone(), "a device");
-        let fault = devices.clone().find_map(|device| device.fault.as_ref());
+        let fault = job.each_device.iter().find_map(|device| device.fault.as_ref());
         let (why, remedy) = fault.cloned().unwrap_or_default();
         let why = if why.is_empty() { why } else { format!(": {why}") };
-        return Some((
-            format!("{names} was faulty for {}{why}", device_span(faulty)),
-            remedy.to_owned(),
-        ));
+        let text = blame(job, "faulty", faulty, |device| device.faulty_seconds);
+        return Some((format!("{text}{why}"), remedy.to_owned()));
     }
     let throttled = job.throttled_seconds;
     (throttled >= least).then(|| {
-        let devices = job.each_device.iter().filter(|device| device.throttled_seconds > 0.0);
-        let names = named(devices, "a device");
-        let text = format!("{names} was slowed down for {}", device_span(throttled));
+        let text = blame(job, "slowed down", throttled, |device| device.throttled_seconds);
         (text, advice::device::THROTTLED.to_owned())
     })
 }
 
-fn device_span(seconds: f64) -> String {
-    format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-}
-
-/// Returns the names of some devices, and how many more there are.
-fn named<'a>(devices: impl Iterator<Item = &'a JobDevice>, unknown: &str) -> String {
-    let names: Vec<String> = devices.map(JobDevice::name).collect();
-    let more = names.len().saturating_sub(MAX_NAMED_DEVICES);
-    let shown =
-        names.iter().take(MAX_NAMED_DEVICES).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match (names.len(), more) {
-        (0, _) => unknown.to_owned(),
-        (1, _) => shown,
-        (_, 0) => format!("one of {shown}"),
-        (_, more) => format!("one of {shown} and {more} more"),
+/// Returns which devices were so for how long under the job; `of_device` is the time of a device, also under others.
+fn blame(job: &JobReport, what: &str, seconds: f64, of_device: fn(&JobDevice) -> f64) -> String {
+    let span = format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let devices: Vec<&JobDevice> =
+        job.each_device.iter().filter(|device| of_device(device) > 0.0).collect();
+    let names = devices.iter().take(MAX_NAMED_DEVICES).map(|device| device.name());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let others = match devices.len().saturating_sub(MAX_NAMED_DEVICES) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let sum: f64 = devices.iter().map(|device| of_device(device)).sum();
+    // Some may have been so under others only.
+    let some = if sum > seconds * 1.01 { "some of " } else { "" };
+    match devices.len() {
+        0 => format!("a device was {what} for {span}"),
+        1 => format!("{names} was {what} for {span}"),
+        _ => format!("{some}{names}{others} were {what}, {span} in sum"),
     }
 }
 
@@ -439,6 +436,7 @@ mod tests {
     fn a_device_that_is_not_sound_holds_a_job_back_whatever_else_it_did() {
         let mut faulty = job(&[Some(0.0), Some(90.0)]);
         faulty.summary.states[LastState::Faulty as usize] = 200.0;
+        faulty.each_device[1].faulty_seconds = 200.0;
         faulty.each_device[1].fault = Some(("lost".to_owned(), "reboot"));
         let found = verdict(&faulty);
         assert_eq!(found.word, VerdictWord::HeldBack);
@@ -450,7 +448,9 @@ mod tests {
         slow.each_device.iter_mut().for_each(|device| device.throttled_seconds = 600.0);
         assert_eq!(verdict(&slow).word, VerdictWord::Good, "others had them then");
         slow.throttled_seconds = 600.0;
-        let names = "one of gpu1 #0, gpu1 #1, gpu1 #2 and 2 more was slowed down for 10m00s";
+        let names = "some of gpu1 #0, gpu1 #1, gpu1 #2 and 2 more were slowed down, 10m00s in sum";
         assert_eq!(verdict(&slow).sentence, names);
+        slow.throttled_seconds = 3000.0;
+        assert_eq!(verdict(&slow).sentence, names.replace("some of ", "").replace("10m", "50m"));
     }
 }
