@@ -203,10 +203,11 @@ fn open(path: &Path) {
         before.elapsed().as_secs_f64() * 1e3
     ));
     let before = cpu_time();
-    let sums = recordings.rollup(first, last);
+    let pieces = recordings.pieces(first, last);
+    let written = pieces.iter().filter(|piece| recordings.written_sums(piece).is_some()).count();
     print(&format!(
-        "{} sums of all: {:.0} ms of CPU; {} KiB of memory",
-        sums.0.len(),
+        "{written} of {} pieces have written sums: {:.0} ms of CPU to read them; {} KiB of memory",
+        pieces.len(),
         cpu_time().saturating_sub(before).as_secs_f64() * 1e3,
         anonymous_memory(),
     ));

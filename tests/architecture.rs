@@ -25,7 +25,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("model", &["model", "training", "nodeset"]),
     ("fleet", &["fleet", "advice", "metrics", "query", "settings", "insight"]),
     ("ui", &["ui"]),
-    ("collect", &["scheduler", "wire", "probe", "transport", "inventory", "collect", "runs", "record", "source", "sim"]),
+    ("collect", &["scheduler", "wire", "probe", "transport", "inventory", "collect", "runs", "sums", "record", "source", "sim"]),
     ("", &["report", "export", "serve", "watch", "doctor", "config", "setting_table", "cli", "app", "api"]),
 ];
 
@@ -45,6 +45,10 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("collect", &["metrics", "inventory"]),
     ("training", &["process", "storage"]),
     ("runs", &["scheduler", "inventory"]),
+    (
+        "sums",
+        &["ssh", "process", "scheduler", "wire", "probe", "transport", "inventory", "collect"],
+    ),
     ("record", &["ssh", "process", "probe", "transport", "inventory", "collect"]),
     ("source", &["ssh", "probe", "metrics", "query", "settings", "insight"]),
     ("report", &["ssh", "process", "probe", "transport", "inventory", "collect", "metrics"]),

@@ -28,9 +28,9 @@ mod held_reports;
 mod program;
 mod replays;
 mod reports;
-mod rollups;
 mod scrapes;
 mod sim_feed;
+mod sums;
 
 /// The time at which the simulated fleets start.
 pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);

@@ -1,12 +1,13 @@
 //! Whether the names of a filter fit what was recorded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::collector::UsageCollector;
+use crate::report::counted::CountedSums;
 use crate::report::filter::{ReportFilter, is_named, is_user};
-use crate::report::holders::JobFacts;
+use crate::report::holders::shown_id;
+use gtop_collect::sums::JobFacts;
 use gtop_fleet::Holder;
-use gtop_model::{NodeName, nodeset};
+use gtop_model::{Job, NodeName, nodeset};
 
 /// Names that an error lists.
 const MAX_KNOWN: usize = 20;
@@ -54,16 +55,16 @@ pub enum NothingMatched {
 /// are no errors.
 pub(super) fn check_filter(
     filter: &ReportFilter,
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     unmatched: UnmatchedName,
 ) -> Result<Vec<String>, NothingMatched> {
-    let check = FilterCheck { filter, collector };
+    let check = FilterCheck::new(filter, counted);
     let problems = check.problems();
-    let records = &collector.holders.records;
+    let records = &counted.holders.records;
     let has_counted = if filter.is_of_holders() {
         records.iter().any(|record| record.span.is_some())
     } else {
-        !collector.nodes.is_empty() || filter.is_empty()
+        !counted.nodes.is_empty() || filter.is_empty()
     };
     if unmatched == UnmatchedName::Noted && has_counted {
         return Ok(problems.iter().map(ToString::to_string).collect());
@@ -80,10 +81,23 @@ pub(super) fn check_filter(
 /// A filter, and what was collected.
 struct FilterCheck<'a> {
     filter: &'a ReportFilter,
-    collector: &'a UsageCollector,
+    counted: &'a CountedSums<'a>,
+    /// Who held devices on nodes that do not count, and which.
+    elsewhere: BTreeMap<&'a Holder, BTreeSet<&'a NodeName>>,
 }
 
-impl FilterCheck<'_> {
+impl<'a> FilterCheck<'a> {
+    fn new(filter: &'a ReportFilter, counted: &'a CountedSums<'a>) -> Self {
+        let mut elsewhere: BTreeMap<&Holder, BTreeSet<&NodeName>> = BTreeMap::new();
+        let others = counted.sums.nodes.iter().filter(|(name, _)| !filter.has_node(name));
+        for (name, node) in others {
+            for (holder, _) in node.sets.iter().flat_map(|set| set.iter()) {
+                elsewhere.entry(holder).or_default().insert(name);
+            }
+        }
+        Self { filter, counted, elsewhere }
+    }
+
     /// Returns what is wrong with each name that fits nothing.
     fn problems(&self) -> Vec<NothingMatched> {
         let Self { filter, .. } = self;
@@ -94,34 +108,33 @@ impl FilterCheck<'_> {
     }
 
     /// Returns all who held devices, where these count.
-    fn counted(&self) -> impl Iterator<Item = &Holder> + Clone {
-        self.collector.holders.records.iter().map(|record| &record.holder)
+    fn holders(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.counted.holders.records.iter().map(|record| &record.holder)
     }
 
     /// Returns all who held devices, on whatever node.
     fn all(&self) -> impl Iterator<Item = &Holder> + Clone {
-        self.counted().chain(self.collector.elsewhere.keys())
+        self.holders().chain(self.elsewhere.keys().copied())
     }
 
     fn problem_of_job(&self, name: &str) -> Option<NothingMatched> {
-        let collector = self.collector;
-        let is_job =
-            |holder: &Holder| is_named(name, holder.job.as_ref(), collector.shown_id(holder));
-        let listed = collector.jobs.iter();
+        let sums = self.counted.sums;
+        let is_job = |holder: &Holder| is_named(name, holder.job.as_ref(), shown_id(sums, holder));
+        let listed = sums.jobs.iter();
         let listed = listed.filter(|(id, facts)| is_named(name, Some(id), Some(&facts.shown_id)));
         let listed: Vec<&JobFacts> = listed.map(|(_, facts)| facts).collect();
         self.problem_of_holder(format!("job {name}"), is_job, &listed, |shown| {
-            if collector.pending.contains(name) {
+            if sums.pending.values().any(|job| is_pending(name, job)) {
                 return NothingMatched::Pending(shown);
             }
-            let known = self.all().filter_map(|holder| collector.shown_id(holder));
+            let known = self.all().filter_map(|holder| shown_id(sums, holder));
             unknown(shown, "jobs", known.map(str::to_owned).collect())
         })
     }
 
     fn problem_of_user(&self, name: &str) -> Option<NothingMatched> {
         let is_of_user = |holder: &Holder| is_user(name, &holder.user);
-        let listed = self.collector.jobs.values().filter(|facts| *facts.user == *name);
+        let listed = self.counted.sums.jobs.values().filter(|facts| *facts.user == *name);
         let listed: Vec<&JobFacts> = listed.collect();
         self.problem_of_holder(format!("user {name}"), is_of_user, &listed, |shown| {
             unknown(shown, "users", self.all().map(|holder| holder.user.text()).collect())
@@ -136,11 +149,11 @@ impl FilterCheck<'_> {
         listed: &[&JobFacts],
         otherwise: impl FnOnce(String) -> NothingMatched,
     ) -> Option<NothingMatched> {
-        if self.counted().any(&is_named) {
+        if self.holders().any(&is_named) {
             return None;
         }
         let listed_on = listed.iter().flat_map(|facts| &facts.nodes);
-        if let Some(elsewhere) = self.elsewhere(&shown, is_named, listed_on) {
+        if let Some(elsewhere) = self.held_elsewhere(&shown, is_named, listed_on) {
             return Some(elsewhere);
         }
         let is_listed = !listed.is_empty();
@@ -148,24 +161,24 @@ impl FilterCheck<'_> {
     }
 
     fn problem_of_node(&self, name: &str) -> Option<NothingMatched> {
-        let known_nodes = &self.collector.known_nodes;
+        let known_nodes = &self.counted.sums.nodes;
         let of_name = ReportFilter { nodes: vec![name.to_owned()], ..ReportFilter::default() };
-        if known_nodes.iter().any(|known| of_name.has_node(known)) {
+        if known_nodes.keys().any(|known| of_name.has_node(known)) {
             return None;
         }
-        let known = known_nodes.iter().map(|known| known.label().to_owned());
+        let known = known_nodes.keys().map(|known| known.label().to_owned());
         Some(unknown(format!("node {name}"), "nodes", known.collect()))
     }
 
     /// Returns the nodes of a holder that held nothing on those that count: by the devices held there, or by the list of jobs.
-    fn elsewhere<'a>(
-        &'a self,
+    fn held_elsewhere(
+        &self,
         shown: &str,
         is_named: impl Fn(&Holder) -> bool,
         listed_on: impl Iterator<Item = &'a NodeName>,
     ) -> Option<NothingMatched> {
-        let held = self.collector.elsewhere.iter().filter(|(holder, _)| is_named(holder));
-        let held: BTreeSet<&NodeName> = held.flat_map(|(_, nodes)| nodes).collect();
+        let held = self.elsewhere.iter().filter(|(holder, _)| is_named(holder));
+        let held: BTreeSet<&NodeName> = held.flat_map(|(_, nodes)| nodes).copied().collect();
         let listed = listed_on.filter(|name| !self.filter.has_node(name));
         let others = if held.is_empty() { listed.collect() } else { held };
         (!others.is_empty()).then(|| NothingMatched::Elsewhere {
@@ -175,6 +188,11 @@ impl FilterCheck<'_> {
             others: nodeset::fold(others.into_iter().map(NodeName::label)),
         })
     }
+}
+
+/// Returns true if a name is that of a job that waits, or of a task of it.
+fn is_pending(name: &str, job: &Job) -> bool {
+    is_named(name, Some(&job.id), Some(&job.shown_id)) || job.lists_task(name) == Some(true)
 }
 
 fn unknown(name: String, kind: &str, known: Vec<String>) -> NothingMatched {

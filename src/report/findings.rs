@@ -1,14 +1,13 @@
 //! What was wrong with nodes and devices over the span.
 
-use crate::report::collected_node::DeviceError;
-use crate::report::collector::UsageCollector;
-use crate::report::device_record::DeviceRecord;
+use crate::report::counted::{CountedSums, DeviceRecord};
 use crate::report::folded_findings::{FindingCause, Sighting, folded};
 use crate::report::job_device::{reasons_of, remedy, state_seconds};
 use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
 use crate::report::scope::ReportScope;
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
+use gtop_collect::sums::DeviceError;
 use gtop_fleet::insight::device_flag::is_harmless_xid;
 use gtop_fleet::{Health, HealthReason, LastState, advice};
 
@@ -22,7 +21,7 @@ pub(super) const MIN_IDLE_SHARE: f64 = 0.1;
 /// Finds what stands out of nodes, of devices, and of users without a job.
 pub(super) fn find(
     nodes: &[NodeSpan<'_>],
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     scope: &ReportScope,
     (holders, names): (&[HolderNames], &ReportNames),
 ) -> Vec<ReportFinding> {
@@ -35,7 +34,7 @@ pub(super) fn find(
         add_errors(&mut sightings, node, scope);
     }
     let mut findings = folded(sightings);
-    add_idle_users(&mut findings, collector, holders);
+    add_idle_users(&mut findings, counted, holders);
     findings
 }
 
@@ -49,10 +48,10 @@ pub(super) fn device_time(seconds: f64) -> String {
 
 fn add_idle_users(
     findings: &mut Vec<ReportFinding>,
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     holders: &[HolderNames],
 ) {
-    for (record, names) in collector.holders.records.iter().zip(holders) {
+    for (record, names) in counted.holders.records.iter().zip(holders) {
         let idle = record.usage.states.get(LastState::IdleHeld as usize).copied();
         let (idle, held) = (idle.unwrap_or_default(), record.usage.seconds());
         if names.job.is_some() || idle < MIN_SECONDS || idle < held * MIN_IDLE_SHARE {
@@ -77,7 +76,7 @@ fn add_node(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, names: &ReportNa
     let watched = node.watched.seconds();
     let least = MIN_SECONDS.min(watched).max(watched * 0.01);
     if node.down_seconds > 0.0 && node.down_seconds >= least {
-        let reason = node.record.fault.as_deref().map(|fault| names.free_text(fault));
+        let reason = node.record.sums.fault.as_deref().map(|fault| names.free_text(fault));
         let cause = FindingCause {
             kind: FindingKind::Down,
             verb: ["did not answer", "did not answer"],
@@ -109,11 +108,9 @@ fn add_node(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, names: &ReportNa
 
 /// Finds devices that gave no values for longer than their node was silent: their driver hung.
 fn add_silent_devices(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, silent: f64) {
-    let fault = node.record.source_fault.as_ref();
-    let after =
-        fault.map_or_else(String::new, |(source, kind)| format!(": {}", kind.text(source, None)));
-    let remedy =
-        fault.map_or(advice::source::NOT_SEEN, |(_, kind)| advice::source::of_source(*kind));
+    let fault = node.record.sums.source_fault.as_ref();
+    let after = fault.map_or_else(String::new, |(text, _)| format!(": {text}"));
+    let remedy = fault.map_or(advice::source::NOT_SEEN, |(_, remedy)| &**remedy);
     let cause = |verb| FindingCause {
         kind: if fault.is_some() { FindingKind::Driver } else { FindingKind::NotSeen },
         verb: [verb, verb],
@@ -138,10 +135,10 @@ fn add_silent_devices(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, silent
 fn add_device(
     sightings: &mut Vec<Sighting>,
     node: &NodeSpan<'_>,
-    device: &DeviceRecord,
+    device: &DeviceRecord<'_>,
     names: &ReportNames,
 ) {
-    let faulty = state_seconds(device, LastState::Faulty);
+    let faulty = state_seconds(&device.usage, LastState::Faulty);
     let degraded = device.usage.degraded_seconds;
     for (kind, verb, health, seconds) in [
         (FindingKind::Faulty, ["was faulty", "were faulty"], Health::Faulty, faulty),
@@ -182,13 +179,13 @@ fn add_device(
 }
 
 /// Returns true if a device was faulty, or degraded, no longer at last; false if it was, or if that is not known.
-fn has_recovered(device: &DeviceRecord, health: Health) -> bool {
-    device.last_health.is_some_and(|(_, last)| last < health && last != Health::Unknown)
+fn has_recovered(device: &DeviceRecord<'_>, health: Health) -> bool {
+    device.sums.last_health.is_some_and(|(_, last)| last < health && last != Health::Unknown)
 }
 
 fn add_errors(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, scope: &ReportScope) {
-    for (error, seconds) in &node.record.errors {
-        let device = node.devices.iter().find(|device| device.uuid == error.device).copied();
+    for (error, seconds) in &node.record.sums.errors {
+        let device = node.devices.iter().find(|device| *device.uuid() == error.device).copied();
         let counted = seconds.iter().filter(|(at, _)| {
             !scope.filter.is_of_holders()
                 || device.is_some_and(|device| device.held_time.has_second(**at))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::report::device_record::DeviceRecord;
+use crate::report::counted::DeviceRecord;
 use crate::report::job_device::device_name;
 use crate::report::node_span::NodeSpan;
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
@@ -67,10 +67,10 @@ impl Sighting {
     pub(super) fn of_device(
         cause: FindingCause,
         node: &NodeSpan<'_>,
-        device: &DeviceRecord,
+        device: &DeviceRecord<'_>,
         seconds: f64,
     ) -> Self {
-        let (node, place) = (node.label.clone(), SightingPlace::Device(device.index));
+        let (node, place) = (node.label.clone(), SightingPlace::Device(device.sums.index));
         Self { cause, node, place, seconds, device_seconds: seconds, times: 0 }
     }
 

@@ -108,7 +108,8 @@ impl UsageReport {
     /// Returns the part of the totals that nobody held.
     pub fn unheld(&self) -> UsageSummary {
         // Sums of equal numbers may differ in the last digits.
-        let rest = |all: f64, held: f64| (all - held).max(0.0) + 0.0;
+        let rest = |all: f64, held: f64| Some(all - held).filter(|rest| *rest > all * 1e-6);
+        let rest = |all: f64, held: f64| rest(all, held).unwrap_or_default();
         let (all, held) = (&self.totals, &self.held);
         let mut states = all.states;
         for (seconds, held) in states.iter_mut().zip(held.states) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::report::intervals::TimeIntervals;
+use gtop_collect::sums::TimeIntervals;
 use gtop_local::time::Timestamp;
 
 /// When a device was held by those that a report counts. A gap counts if the samples before and after it both show that.
@@ -11,28 +11,17 @@ pub(super) struct HeldTime {
     pub(super) intervals: TimeIntervals,
     /// The gaps in it, and the share of the device that was held before.
     gaps: Vec<((Timestamp, Timestamp), f64)>,
-    /// What the first sample shows.
-    first: Option<FirstSample>,
     /// Until when the last sample shows it held, and the share; `None` if it does not show it.
     last: Option<(Timestamp, f64)>,
-}
-
-/// What the first sample of a device shows.
-#[derive(Clone, Copy, Debug)]
-enum FirstSample {
-    HeldFrom(Timestamp),
-    NotHeld,
 }
 
 impl HeldTime {
     /// Adds the time in which a sample held; `share` is that of the device which counts.
     pub(super) fn add(&mut self, (from, to): (Timestamp, Timestamp), share: f64) {
         if share <= 0.0 {
-            self.first.get_or_insert(FirstSample::NotHeld);
             self.last = None;
             return;
         }
-        self.first.get_or_insert(FirstSample::HeldFrom(from));
         self.close_gap(from);
         self.intervals.push(from, to);
         self.last = Some((to, share));
@@ -59,20 +48,6 @@ impl HeldTime {
             self.intervals.push(from, to);
             self.gaps.push(((from, to), share));
         }
-    }
-
-    /// Adds that of the span that follows.
-    pub(super) fn merge(&mut self, other: Self) {
-        match other.first {
-            Some(FirstSample::HeldFrom(from)) => self.close_gap(from),
-            Some(FirstSample::NotHeld) | None => {}
-        }
-        self.intervals.extend(&other.intervals);
-        self.gaps.extend(other.gaps);
-        if other.first.is_some() {
-            self.last = other.last;
-        }
-        self.first = self.first.or(other.first);
     }
 
     /// Returns true if it was held in any part of the second that begins at this time.
@@ -110,14 +85,9 @@ mod tests {
         let samples =
             [(0, 2, 1.0), (2, 4, 0.5), (10, 12, 0.5), (12, 14, 0.0), (30, 32, 1.0), (40, 41, 0.0)];
         let all = TimeIntervals::new(vec![span(0, 100)]);
-        for parts in 0..samples.len() {
-            let (first, second) = samples.split_at(parts);
-            let mut time = held(first);
-            time.merge(held(second));
-            let expected = TimeIntervals::new(vec![span(0, 12), span(30, 32)]);
-            assert_eq!(time.intervals, expected, "{parts}");
-            assert!((time.unseen_seconds(&all) - 3.0).abs() < 1e-9, "{parts}");
-        }
+        let time = held(&samples);
+        assert_eq!(time.intervals, TimeIntervals::new(vec![span(0, 12), span(30, 32)]));
+        assert!((time.unseen_seconds(&all) - 3.0).abs() < 1e-9);
         let watched = TimeIntervals::new(vec![span(0, 6)]);
         assert!((held(&samples).unseen_seconds(&watched) - 1.0).abs() < 1e-9);
     }

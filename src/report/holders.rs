@@ -1,34 +1,30 @@
-//! Who held devices, and what they ran on them.
+//! Who held devices, numbered, and what counts of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::report::filter::ReportFilter;
-use crate::report::intervals::TimeIntervals;
-use crate::report::job_listings::JobListings;
-use crate::report::series::StepSeries;
+use gtop_collect::sums::{HeldSums, HolderSet, JobListings, SpanSums, StepSeries, TimeIntervals};
+use gtop_fleet::Holder;
 use gtop_fleet::usage::DeviceUsage;
-use gtop_fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
 use gtop_local::time::Timestamp;
-use gtop_model::{JobId, NodeName};
+use gtop_model::NodeName;
 
 /// Pairs of users and jobs that are kept apart; those that come later are added up under one name.
 const MAX_HOLDERS: usize = 20_000;
 
-/// Who held devices, numbered in the order in which they appeared.
-#[derive(Debug, Default)]
-pub(super) struct HolderSums {
-    filter: ReportFilter,
+/// Who held devices, numbered in the order in which they were found.
+#[derive(Debug)]
+pub(super) struct HolderSums<'a> {
+    filter: &'a ReportFilter,
+    sums: &'a SpanSums,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
     /// Seconds before the first values of devices, counted to those who held them then, which is assumed.
     pub(super) assumed_seconds: f64,
-    /// When the scheduler listed jobs with nodes.
-    pub(super) listed: JobListings,
 }
 
-/// What was collected of a user or a job of theirs.
+/// What a user or a job of theirs did.
 #[derive(Debug)]
 pub(super) struct HolderRecord {
     pub(super) holder: Holder,
@@ -48,40 +44,12 @@ pub(super) struct HolderRecord {
     pub(super) devices: BTreeSet<(NodeName, Arc<str>)>,
 }
 
-/// What the scheduler lists of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JobFacts {
-    pub(super) shown_id: Arc<str>,
-    pub(super) name: Arc<str>,
-    pub(super) user: Arc<str>,
-    pub(super) partition: Arc<str>,
-    /// The nodes that it had when it was listed first.
-    pub(super) nodes: BTreeSet<NodeName>,
-}
-
-/// A program, as its node, user and job have it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct HeldCommand {
-    pub(super) node: NodeName,
-    pub(super) holder: Holder,
-    pub(super) text: Arc<str>,
-}
-
-/// The holders of each device of a node, as long as its processes and allocations stay the same.
-#[derive(Debug, Default)]
-pub(super) struct CachedHolders {
-    /// Of which holders it was made.
-    holdings: Option<Arc<NodeHoldings>>,
-    /// Changes with the programs that run.
-    signature: u64,
-    pub(super) by_position: Vec<CachedHolder>,
-}
-
-/// The holders of one device.
+/// A group of holders, which have equal parts of a device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CachedHolder {
-    pub(super) holders: Arc<[NumberedHolder]>,
-    pub(super) commands: Arc<[HeldCommand]>,
+pub(super) struct CountedSet {
+    /// The share of the device that counts.
+    pub(super) share: f64,
+    pub(super) holders: Vec<NumberedHolder>,
 }
 
 /// A holder of a device.
@@ -92,13 +60,26 @@ pub(super) struct NumberedHolder {
     pub(super) is_certain: bool,
 }
 
-impl HolderSums {
-    pub(super) fn new(filter: ReportFilter) -> Self {
-        Self { filter, ..Self::default() }
+/// A device of a node, by the name of the node and its UUID.
+pub(super) type DevicePlace<'a> = (&'a NodeName, &'a Arc<str>);
+
+impl<'a> HolderSums<'a> {
+    pub(super) fn new(filter: &'a ReportFilter, sums: &'a SpanSums) -> Self {
+        Self { filter, sums, numbers: BTreeMap::new(), records: Vec::new(), assumed_seconds: 0.0 }
     }
 
-    /// Returns the number of a holder; `shown_id` is the id of its job as users know it.
-    pub(super) fn number(&mut self, holder: &Holder, shown_id: Option<&str>) -> usize {
+    /// Returns when jobs were listed.
+    pub(super) fn listings(&self) -> &'a JobListings {
+        &self.sums.listings
+    }
+
+    /// Returns the id of a holder's job as users know it.
+    pub(super) fn shown_id(&self, holder: &'a Holder) -> Option<&'a str> {
+        shown_id(self.sums, holder)
+    }
+
+    /// Returns the number of a holder.
+    fn number(&mut self, holder: &'a Holder) -> usize {
         if let Some(number) = self.numbers.get(holder) {
             return *number;
         }
@@ -109,7 +90,7 @@ impl HolderSums {
         self.numbers.insert(holder.clone(), number);
         self.records.push(HolderRecord {
             holder: holder.clone(),
-            is_counted: self.filter.has_holder(holder, shown_id),
+            is_counted: self.filter.has_holder(holder, self.shown_id(holder)),
             unsure_seconds: 0.0,
             unseen_seconds: 0.0,
             usage: DeviceUsage::default(),
@@ -121,58 +102,100 @@ impl HolderSums {
         number
     }
 
-    /// Notes the id of a job as users know it, which may decide whether the job counts.
-    pub(super) fn note_shown_id(&mut self, job: &JobId, shown_id: &str) {
-        if self.filter.jobs.is_empty() {
-            return;
-        }
-        let of_job = self.records.iter_mut().filter(|known| known.holder.job.as_ref() == Some(job));
-        for record in of_job {
-            record.is_counted = self.filter.has_holder(&record.holder, Some(shown_id));
-        }
-    }
-
     /// Returns true if all devices count, not only those of some holders.
     pub(super) fn counts_all(&self) -> bool {
         !self.filter.is_of_holders()
     }
 
-    /// Returns the share of a device that counts: its holders have equal parts of it.
-    pub(super) fn share(&self, device: &CachedHolder) -> f64 {
-        if self.counts_all() {
-            return 1.0;
+    /// Returns a group of holders with the share of a device that counts.
+    pub(super) fn count(&mut self, set: &'a HolderSet) -> CountedSet {
+        let mut holders: Vec<NumberedHolder> = Vec::with_capacity(set.len());
+        for (holder, is_certain) in set.iter() {
+            let number = self.number(holder);
+            match holders.iter_mut().find(|known| known.number == number) {
+                Some(known) => known.is_certain |= is_certain,
+                None => holders.push(NumberedHolder { number, is_certain: *is_certain }),
+            }
         }
-        let records = device.holders.iter().filter_map(|holder| self.records.get(holder.number));
-        number_of(records.filter(|record| record.is_counted).count()) / device.count()
+        self.with_share(holders)
     }
 
-    /// Adds time in which a device was not seen to those that held it before and after, and the energy that its counter shows
-    /// beyond what was seen, in joules. Each has an equal part of the device.
+    fn with_share(&self, holders: Vec<NumberedHolder>) -> CountedSet {
+        let mut set = CountedSet { share: 1.0, holders };
+        if !self.counts_all() {
+            let records = set.holders.iter().filter_map(|holder| self.records.get(holder.number));
+            let counted = records.filter(|record| record.is_counted).count();
+            set.share = number_of(counted) / set.count();
+        }
+        set
+    }
+
+    /// Adds what a device did while a group held it.
+    pub(super) fn add_held(
+        &mut self,
+        set: &CountedSet,
+        (held, series): (&HeldSums, &StepSeries),
+        place: DevicePlace<'_>,
+    ) {
+        let part = 1.0 / set.count();
+        for NumberedHolder { number, is_certain } in &set.holders {
+            let record = self.records.get_mut(*number);
+            let Some(record) = record.filter(|record| record.is_counted) else { continue };
+            record.usage.add_part(&held.usage, part);
+            if !is_certain {
+                record.unsure_seconds += held.usage.seconds() * part;
+            }
+            if record.holder.job.is_some() {
+                record.series.merge(series, part);
+            }
+            record.note_place(place);
+        }
+    }
+
+    /// Notes when a group held a device.
+    pub(super) fn note_span(&mut self, set: &CountedSet, span: (Timestamp, Timestamp)) {
+        for holder in &set.holders {
+            let record = self.records.get_mut(holder.number);
+            if let Some(record) = record.filter(|record| record.is_counted) {
+                record.extend_span(span);
+            }
+        }
+    }
+
+    /// Adds energy in joules that the counter of a device shows beyond what was seen, to those who held it before and after.
+    pub(super) fn add_unseen_energy(&mut self, [before, after]: [&CountedSet; 2], joules: f64) {
+        for holder in before.holders.iter().filter(|holder| after.has(holder)) {
+            let record = self.records.get_mut(holder.number);
+            if let Some(record) = record.filter(|record| record.is_counted) {
+                record.usage.add_energy(Some(joules / before.count()));
+            }
+        }
+    }
+
+    /// Adds time in which a device was not seen to those that held it before and after. Each has an equal part of the device.
     ///
-    /// A job that held it only before or after has the part of the time in which the scheduler listed it, and no energy, as
-    /// nothing tells how much of it is its own. Returns these parts, with the share of the device.
+    /// A job that held it only before or after has the part of the time in which the scheduler listed it. Returns these
+    /// parts, with the share of the device.
     pub(super) fn add_unseen(
         &mut self,
-        [before, after]: [&CachedHolder; 2],
+        [before, after]: [&CountedSet; 2],
         unseen: &TimeIntervals,
-        joules: Option<f64>,
-        place: Option<(&NodeName, &Arc<str>)>,
+        place: DevicePlace<'_>,
     ) -> Vec<(TimeIntervals, f64)> {
         let mut parts = Vec::new();
         let only_after = after.holders.iter().filter(|holder| !before.has(holder));
         for holder in before.holders.iter().chain(only_after) {
+            let listings = self.listings();
             let record = self.records.get_mut(holder.number);
             let Some(record) = record.filter(|record| record.is_counted) else { continue };
             let is_before = before.has(holder);
             let count = if is_before { before.count() } else { after.count() };
             if is_before && after.has(holder) {
-                record.usage.add_energy(joules.map(|joules| joules / count));
                 record.add_unseen(unseen, count, place);
                 continue;
             }
             let job_and_gap = record.holder.job.as_ref().zip(unseen.bounds());
-            let held =
-                job_and_gap.and_then(|(job, gap)| self.listed.held_part(job, gap, is_before));
+            let held = job_and_gap.and_then(|(job, gap)| listings.held_part(job, gap, is_before));
             if let Some(held) = held {
                 let part = unseen.intersection(&TimeIntervals::new(vec![held]));
                 record.add_unseen(&part, count, place);
@@ -183,13 +206,13 @@ impl HolderSums {
     }
 
     /// Returns those holders of a device whose jobs the scheduler still lists.
-    pub(super) fn still_listed(&self, device: &CachedHolder) -> CachedHolder {
-        let holders = device.holders.iter().filter(|holder| {
+    pub(super) fn still_listed(&self, set: &CountedSet) -> CountedSet {
+        let holders = set.holders.iter().filter(|holder| {
             let record = self.records.get(holder.number);
             let job = record.and_then(|record| record.holder.job.as_ref());
-            job.is_some_and(|job| self.listed.is_listed(job))
+            job.is_some_and(|job| self.listings().is_listed(job))
         });
-        CachedHolder { holders: holders.copied().collect(), commands: Arc::default() }
+        self.with_share(holders.copied().collect())
     }
 
     /// Returns true if what a holder runs counts.
@@ -200,21 +223,19 @@ impl HolderSums {
     }
 }
 
-impl CachedHolder {
-    /// Returns the holders under other numbers.
-    pub(super) fn numbered(&self, numbers: &[usize]) -> Self {
-        let holders = self.holders.iter().filter_map(|holder| {
-            Some(NumberedHolder { number: *numbers.get(holder.number)?, ..*holder })
-        });
-        Self { holders: holders.collect(), commands: Arc::clone(&self.commands) }
-    }
+/// Returns the id of a holder's job as users know it.
+pub(super) fn shown_id<'a>(sums: &'a SpanSums, holder: &'a Holder) -> Option<&'a str> {
+    let id = holder.job.as_ref()?;
+    Some(sums.jobs.get(id).map_or(id.as_str(), |facts| &facts.shown_id))
+}
 
+impl CountedSet {
     fn has(&self, holder: &NumberedHolder) -> bool {
         self.holders.iter().any(|known| known.number == holder.number)
     }
 
     /// Returns the number of holders, at least 1.
-    pub(super) fn count(&self) -> f64 {
+    fn count(&self) -> f64 {
         number_of(self.holders.len().max(1))
     }
 }
@@ -225,88 +246,23 @@ fn number_of(count: usize) -> f64 {
 
 impl HolderRecord {
     /// Adds time in which a device, of which it has one of `count` parts, was not seen.
-    fn add_unseen(
-        &mut self,
-        unseen: &TimeIntervals,
-        count: f64,
-        place: Option<(&NodeName, &Arc<str>)>,
-    ) {
+    fn add_unseen(&mut self, unseen: &TimeIntervals, count: f64, place: DevicePlace<'_>) {
         self.unseen_seconds += unseen.seconds() / count;
-        if let Some((from, to)) = unseen.bounds() {
-            self.extend_span(from, to);
-            self.nodes.extend(place.map(|(node, _)| node.clone()));
-            self.devices.extend(place.map(|(node, uuid)| (node.clone(), Arc::clone(uuid))));
+        if let Some(span) = unseen.bounds() {
+            self.extend_span(span);
+            self.note_place(place);
         }
     }
 
-    pub(super) fn extend_span(&mut self, from: Timestamp, to: Timestamp) {
+    fn note_place(&mut self, (node, uuid): DevicePlace<'_>) {
+        if !self.nodes.contains(node) {
+            self.nodes.insert(node.clone());
+        }
+        self.devices.insert((node.clone(), Arc::clone(uuid)));
+    }
+
+    fn extend_span(&mut self, (from, to): (Timestamp, Timestamp)) {
         let (first, last) = self.span.unwrap_or((from, to));
         self.span = Some((first.min(from), last.max(to)));
     }
-}
-
-impl CachedHolders {
-    /// Finds the holders again if processes, allocations or devices have changed.
-    pub(super) fn refresh(
-        &mut self,
-        node: &Node,
-        jobs: &JobLookup,
-        holders: &mut HolderSums,
-        has_commands: bool,
-    ) {
-        let signature = if has_commands { signature(node) } else { 0 };
-        let is_same =
-            self.holdings.as_ref().is_some_and(|known| Arc::ptr_eq(known, &node.holdings));
-        if is_same && signature == self.signature && self.by_position.len() == node.devices.len() {
-            return;
-        }
-        self.holdings = Some(Arc::clone(&node.holdings));
-        self.signature = signature;
-        let commands = if has_commands { commands_of(node, jobs) } else { Vec::new() };
-        let cached = node.devices.iter().enumerate().map(|(position, device)| {
-            let mut of_device: Vec<NumberedHolder> = Vec::new();
-            for claim in node.holdings.device(&device.uuid).holders() {
-                let job = claim.holder.job.as_ref().and_then(|id| jobs.job(id));
-                let number = holders.number(&claim.holder, job.map(|job| &*job.shown_id));
-                let is_certain = claim.certainty == Certainty::Certain;
-                match of_device.iter_mut().find(|known| known.number == number) {
-                    Some(known) => known.is_certain |= is_certain,
-                    None => of_device.push(NumberedHolder { number, is_certain }),
-                }
-            }
-            let commands = commands.get(position).map(|all| Arc::from(&**all)).unwrap_or_default();
-            CachedHolder { holders: of_device.into(), commands }
-        });
-        self.by_position = cached.collect();
-    }
-}
-
-/// Returns a number that changes when the programs on the node's devices may have changed.
-fn signature(node: &Node) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for used in node.uses.iter() {
-        (used.pid, &used.device).hash(&mut hasher);
-    }
-    for process in node.processes.iter() {
-        (process.key.pid, Arc::as_ptr(&process.statics).addr()).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// Returns the command lines on each device of a node.
-fn commands_of(node: &Node, jobs: &JobLookup) -> Vec<Vec<HeldCommand>> {
-    let mut commands = vec![Vec::new(); node.devices.len()];
-    for used in node.uses.iter() {
-        let text = node.statics_of(used.pid).and_then(|statics| statics.command.known()).cloned();
-        let position = node.devices.iter().position(|device| device.uuid == used.device);
-        let of_device = position.and_then(|position| commands.get_mut(position));
-        let (Some(user), Some(text), Some(of_device)) = (node.user_of(used), text, of_device)
-        else {
-            continue;
-        };
-        let job = node.job_of(used.pid).map(|id| jobs.job(id).map_or(id, |job| &job.id));
-        let holder = Holder { user, job: job.cloned() };
-        of_device.push(HeldCommand { node: node.name.clone(), holder, text });
-    }
-    commands
 }

@@ -1,9 +1,10 @@
 //! The devices of each job: how much each was used while the job had it.
 
-use crate::report::device_record::DeviceRecord;
+use crate::report::counted::DeviceRecord;
 use crate::report::labels::ReportNames;
 use crate::report::node_span::NodeSpan;
-use gtop_fleet::{Health, HealthReason, LastState, advice};
+use gtop_fleet::usage::DeviceUsage;
+use gtop_fleet::{Health, LastState};
 
 /// A device that a job had for a shorter time may have been another's.
 const MIN_UNUSED_SECONDS: f64 = 60.0;
@@ -19,15 +20,15 @@ pub struct JobDevice {
     pub model: Option<String>,
     /// Its mean load in percent; `None` if it did not report one.
     pub load: Option<f64>,
-    /// Seconds in which it was active, at most.
+    /// Seconds in which it was active.
     pub active_seconds: f64,
     /// Seconds in which its load was known.
     pub seconds: f64,
     /// Why it was faulty at any time, and what to do.
-    pub fault: Option<(String, &'static str)>,
-    /// Seconds in which it was faulty, also under others.
+    pub fault: Option<(String, String)>,
+    /// Seconds in which it was faulty.
     pub faulty_seconds: f64,
-    /// Seconds in which it was slowed down, also under others.
+    /// Seconds in which it was slowed down.
     pub throttled_seconds: f64,
 }
 
@@ -57,20 +58,20 @@ pub(super) fn devices_by_holder(
     let mut by_holder = vec![Vec::new(); holders];
     for node in nodes {
         for device in node.devices.iter().copied() {
-            for (number, load) in &device.by_holder {
+            for (number, usage) in &device.by_holder {
                 let Some(devices) = by_holder.get_mut(*number) else { continue };
-                let active = state_seconds(device, LastState::Busy).min(load.seconds);
+                let load = usage.utilization;
+                let faulty_seconds = state_seconds(usage, LastState::Faulty);
                 devices.push(JobDevice {
                     node: node.label.clone(),
-                    index: device.index,
-                    model: device.model.as_deref().map(str::to_owned),
+                    index: device.sums.index,
+                    model: device.sums.model.as_deref().map(str::to_owned),
                     load: load.get(),
-                    // What it did under others may count, too, unless it did nothing under this holder.
-                    active_seconds: if load.sum > 0.0 { active } else { 0.0 },
+                    active_seconds: state_seconds(usage, LastState::Busy),
                     seconds: load.seconds,
-                    fault: fault(device, names),
-                    faulty_seconds: state_seconds(device, LastState::Faulty),
-                    throttled_seconds: device.usage.throttled_seconds,
+                    fault: (faulty_seconds > 0.0).then(|| fault(device, names)),
+                    faulty_seconds,
+                    throttled_seconds: usage.throttled_seconds,
                 });
             }
         }
@@ -79,35 +80,30 @@ pub(super) fn devices_by_holder(
 }
 
 /// Returns why a device was faulty, and what to do.
-fn fault(device: &DeviceRecord, names: &ReportNames) -> Option<(String, &'static str)> {
-    if state_seconds(device, LastState::Faulty) <= 0.0 {
-        return None;
-    }
+fn fault(device: &DeviceRecord<'_>, names: &ReportNames) -> (String, String) {
     let why: Vec<String> = reasons_of(device, Health::Faulty, names).collect();
-    Some((why.join(", "), remedy(device, Health::Faulty)))
+    (why.join(", "), remedy(device, Health::Faulty).to_owned())
 }
 
-/// Returns the seconds that a device was in a state.
-pub(super) fn state_seconds(device: &DeviceRecord, state: LastState) -> f64 {
-    device.usage.states.get(state as usize).copied().unwrap_or_default()
+/// Returns the seconds in a state.
+pub(super) fn state_seconds(usage: &DeviceUsage, state: LastState) -> f64 {
+    usage.states.get(state as usize).copied().unwrap_or_default()
 }
 
 /// Returns what to do about the first reason why a device was faulty, or degraded.
-pub(super) fn remedy(device: &DeviceRecord, health: Health) -> &'static str {
-    let mut reasons = device.health_reasons.values();
-    let reason = reasons.find(|reason| reason.health() == health);
-    reason.map_or("", advice::device::of_health)
+pub(super) fn remedy<'a>(device: &DeviceRecord<'a>, health: Health) -> &'a str {
+    let mut reasons = device.reasons.values();
+    reasons.find(|reason| reason.health == health).map_or("", |reason| &reason.remedy)
 }
 
 /// Returns why a device was faulty, or degraded.
 pub(super) fn reasons_of(
-    device: &DeviceRecord,
+    device: &DeviceRecord<'_>,
     health: Health,
     names: &ReportNames,
 ) -> impl Iterator<Item = String> {
-    let reasons = device.health_reasons.values().filter(move |reason| reason.health() == health);
+    let reasons = device.reasons.values().filter(move |reason| reason.health == health);
     reasons.map(|reason| {
-        let HealthReason::Driver(words) = reason else { return reason.text() };
-        if words.is_empty() { reason.text() } else { names.free_text(words) }
+        if reason.is_of_driver { names.free_text(&reason.text) } else { reason.text.to_string() }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::holders::JobFacts;
+use gtop_collect::sums::JobFacts;
 use gtop_fleet::{Anonymizer, Holder, User};
 use gtop_model::{JobId, NodeName};
 

@@ -1,19 +1,17 @@
 //! A node over the whole span: when it was watched, and what should have come from it.
 
-use crate::report::collected_node::CollectedNode;
-use crate::report::collector::UsageCollector;
-use crate::report::device_record::DeviceRecord;
-use crate::report::intervals::TimeIntervals;
+use crate::report::counted::{CountedNode, CountedSums, DeviceRecord};
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
+use gtop_collect::sums::TimeIntervals;
 use gtop_fleet::DEFAULT_INTERVAL;
 
 /// A node with what is known of it after the whole span.
 pub(super) struct NodeSpan<'a> {
-    pub(super) record: &'a CollectedNode,
+    pub(super) record: &'a CountedNode<'a>,
     pub(super) label: String,
     /// Those that count.
-    pub(super) devices: Vec<&'a DeviceRecord>,
+    pub(super) devices: Vec<&'a DeviceRecord<'a>>,
     /// When it was watched.
     pub(super) watched: TimeIntervals,
     pub(super) down_seconds: f64,
@@ -28,12 +26,12 @@ pub(super) struct NodeSpan<'a> {
 impl NodeSpan<'_> {
     /// Returns how many samples were seen; none if a fault hid all of its devices.
     pub(super) fn seen_samples(&self) -> u64 {
-        let is_blind = self.devices.is_empty() && self.record.source_fault.is_some();
+        let is_blind = self.devices.is_empty() && self.record.sums.source_fault.is_some();
         if is_blind && !self.is_of_holders { 0 } else { self.record.samples }
     }
 
     /// Returns for how many seconds a device was watched.
-    pub(super) fn watched_seconds(&self, device: &DeviceRecord) -> f64 {
+    pub(super) fn watched_seconds(&self, device: &DeviceRecord<'_>) -> f64 {
         if self.is_of_holders {
             device.usage.seconds() + device.held_time.unseen_seconds(&self.watched)
         } else {
@@ -42,41 +40,41 @@ impl NodeSpan<'_> {
     }
 
     /// Returns for how many seconds a device gave no values although its node was connected.
-    pub(super) fn unseen_seconds(&self, device: &DeviceRecord) -> f64 {
+    pub(super) fn unseen_seconds(&self, device: &DeviceRecord<'_>) -> f64 {
         (self.watched_seconds(device) - device.usage.seconds() - self.down_seconds).max(0.0)
     }
 }
 
 /// Returns the nodes that were watched, or have devices, and count under their own name.
 pub(super) fn node_spans<'a>(
-    collector: &'a UsageCollector,
+    counted: &'a CountedSums<'a>,
     scope: &ReportScope,
     names: &mut ReportNames,
 ) -> Vec<NodeSpan<'a>> {
-    let range = TimeIntervals::new(vec![(scope.from, scope.to)]);
-    let spans = scope.spans.intersection(&range);
-    let known = collector.nodes.values().map(|record| record.interval);
+    let spans = scope.counted_times();
+    let known = counted.nodes.values().map(|record| record.sums.interval);
     let usual = known.filter(|interval| !interval.is_zero()).max().unwrap_or(DEFAULT_INTERVAL);
-    let mut nodes: Vec<NodeSpan<'_>> = collector
+    let mut nodes: Vec<NodeSpan<'_>> = counted
         .nodes
         .iter()
         .map(|(name, record)| {
-            let listed = record.listed.union().intersection(&spans);
-            let mut watched = listed.difference(&record.elsewhere.intervals.union());
-            let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
+            let listed = record.sums.listed.union().intersection(&spans);
+            let mut watched = listed.difference(&record.sums.elsewhere.union());
+            let mut devices: Vec<&DeviceRecord<'_>> = record.devices.iter().collect();
             if scope.filter.is_of_holders() {
                 devices.retain(|device| !device.held_time.intervals.as_slice().is_empty());
                 watched = watched.intersection(&held_times(&devices));
             }
-            let interval = if record.interval.is_zero() { usual } else { record.interval };
+            let interval =
+                if record.sums.interval.is_zero() { usual } else { record.sums.interval };
             NodeSpan {
                 record,
                 devices,
                 label: names.node(name),
-                down_seconds: record.down.union().intersection(&watched).seconds(),
+                down_seconds: record.sums.down.union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
                 blind_seconds: if scope.filter.is_of_holders() {
-                    record.blind_times().intersection(&watched).seconds()
+                    record.sums.blind_times().intersection(&watched).seconds()
                 } else {
                     0.0
                 },
@@ -88,7 +86,7 @@ pub(super) fn node_spans<'a>(
     nodes.retain(|node| {
         let record = node.record;
         let is_watched = !node.watched.as_slice().is_empty();
-        if record.elsewhere.intervals.as_slice().is_empty() {
+        if record.sums.elsewhere.as_slice().is_empty() {
             is_watched || !node.devices.is_empty()
         } else {
             is_watched && record.samples > 0
@@ -98,7 +96,7 @@ pub(super) fn node_spans<'a>(
 }
 
 /// Returns when any of the devices was held by those that count.
-fn held_times(devices: &[&DeviceRecord]) -> TimeIntervals {
+fn held_times(devices: &[&DeviceRecord<'_>]) -> TimeIntervals {
     let mut times = TimeIntervals::default();
     for device in devices {
         times.extend(&device.held_time.intervals);

@@ -12,13 +12,12 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::report::collector::UsageCollector;
+use crate::report::counted::CountedSums;
 use crate::report::filter_check::check_filter;
-use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
-use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{NothingMatched, ReportRequest, UsageReport};
+use gtop_collect::sums::{StepGrid, SumBuilder, SumScope, TimeIntervals};
 use gtop_fleet::usage::{DeviceValues, TimedMean};
 use gtop_fleet::{ACTIVE_PERCENT, LastState};
 use gtop_local::time::Timestamp;
@@ -123,31 +122,32 @@ pub fn report_rntop_logs(
     let interval = median(&mut overview.gaps).unwrap_or(DEFAULT_INTERVAL);
     let to = last.plus(interval);
     let spans = TimeIntervals::new(vec![(first, to)]);
-    let scope = ReportScope {
+    let sums = SumScope {
         from: first,
         begins: first,
         to,
         grid: StepGrid::new(first, to, overview.last.len()),
-        spans_by_file: vec![spans.clone()],
-        spans,
+        recorded_by_file: vec![spans.clone()],
+        recorded: spans,
         has_commands: false,
-        filter: options.filter.clone(),
     };
-    let mut collector = UsageCollector::new(scope.clone());
+    let scope = ReportScope { sums, filter: options.filter.clone() };
+    let mut builder = SumBuilder::new(scope.sums.clone());
     for path in paths {
         read_rows(path, &zone, |row| {
             if options.has_time(row.at) {
-                collector.on_row((&row.node, row.index), row.at, interval, values(row));
+                builder.on_row((&row.node, row.index), row.at, interval, values(row));
             }
         })?;
     }
-    collector.finish();
-    check_filter(&options.filter, &collector, options.unmatched)?;
+    let sums = builder.take(to);
+    let counted = CountedSums::new(&sums, &scope);
+    check_filter(&options.filter, &counted, options.unmatched)?;
     let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",
         span: (first, to),
-        recorded: scope.spans.as_slice().to_vec(),
+        recorded: scope.sums.recorded.as_slice().to_vec(),
         row_mean: overview.rows.get(),
         ..UsageReport::default()
     };
@@ -162,7 +162,7 @@ pub fn report_rntop_logs(
     if overview.bad_rows > 0 {
         report.notes.push(format!("invalid rows left out: {}", overview.bad_rows));
     }
-    summarize(&mut report, &collector, &scope, &mut options.names());
+    summarize(&mut report, &counted, &scope, &mut options.names());
     Ok(Some(report))
 }
 

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::report::collector::UsageCollector;
-use crate::report::device_record::DeviceRecord;
+use crate::report::counted::{CountedSums, DeviceRecord};
 use crate::report::filter::ReportFilter;
-use crate::report::intervals::TimeIntervals;
 use crate::report::job_device::{JobDevice, devices_by_holder};
 use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
-use crate::report::series::{PARTS, PartSeries, StepGrid, StepSeries};
 use crate::report::{
     CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, JobVerdict, ModelTime,
     NodeReport, ReportCriteria, ReportSteps, UsageReport, UsageSummary, UserReport, findings,
 };
+use gtop_collect::sums::{PartSeries, StepGrid, StepSeries};
 use gtop_fleet::usage::DeviceUsage;
 
 /// Jobs with lines of their own; those that held the most.
@@ -28,49 +26,55 @@ const GAP: u8 = 255;
 /// Fills a report with what was collected.
 pub(super) fn summarize(
     report: &mut UsageReport,
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     scope: &ReportScope,
     names: &mut ReportNames,
 ) {
-    let nodes = node_spans(collector, scope, names);
-    report.notes.extend(same_machines(collector, names));
+    let nodes = node_spans(counted, scope, names);
+    report.notes.extend(same_machines(counted, names));
     report.notes.extend(filter_note(&scope.filter, names));
-    report.notes.extend(certainty_note(collector));
-    report.notes.extend(assumption_note(collector));
+    report.notes.extend(certainty_note(counted));
+    report.notes.extend(assumption_note(counted));
     report.filter = shown_filter(&scope.filter, names);
-    let holders: Vec<HolderNames> = collector
+    let holders: Vec<HolderNames> = counted
         .holders
         .records
         .iter()
-        .map(|record| holder_names(&record.holder, &collector.jobs, names))
+        .map(|record| holder_names(&record.holder, &counted.sums.jobs, names))
         .collect();
     let recorded = recorded_steps(scope);
-    report.steps.grid = Some(scope.grid);
+    report.steps.grid = Some(scope.sums.grid);
     let mut all = DeviceUsage::default();
     let (mut cluster_parts, mut cluster) = (PartSeries::default(), StepSeries::default());
-    let mut cluster_power = vec![None; scope.grid.count];
+    let mut cluster_power = vec![None; scope.sums.grid.count];
     let mut samples = (0, 0.0);
     for node in &nodes {
         let mut of_node = DeviceUsage::default();
         let mut watched_seconds = 0.0;
-        let mut node_power = vec![None; scope.grid.count];
+        let mut node_power = vec![None; scope.sums.grid.count];
         for device in sorted_devices(&node.devices) {
             let watched = node.watched_seconds(device);
             watched_seconds += watched;
             of_node += &device.usage;
-            cluster.merge(&device.series);
-            let power = device.series.steps.iter().map(|step| mean(step.power, 1.0));
+            cluster.merge(&device.series, 1.0);
+            let power = device.series.sums.iter().map(|step| mean(step.power, 1.0));
             add_known(node_power.iter_mut().skip(device.series.first), power);
-            report.devices.push(device_report(device, &node.label, watched, scope.grid, names));
+            report.devices.push(device_report(
+                device,
+                &node.label,
+                watched,
+                scope.sums.grid,
+                names,
+            ));
         }
         add_known(&mut cluster_power, node_power.iter().copied());
-        cluster_parts.merge(&node.record.parts);
+        cluster_parts.merge(&node.record.parts, 1.0);
         all += &of_node;
         let seen = node.seen_samples();
         samples = (samples.0 + seen, samples.1 + node.expected);
         let mut summary = UsageSummary::of(&of_node, watched_seconds);
         summary.samples = Some((seen, node.expected));
-        let [utilization, memory] = node.record.parts.ranges(scope.grid.count);
+        let [utilization, memory] = node.record.parts.ranges(scope.sums.grid);
         report.nodes.push(NodeReport {
             name: node.label.clone(),
             devices: node.devices.len(),
@@ -84,14 +88,14 @@ pub(super) fn summarize(
     report.totals = UsageSummary::of(&all, watched);
     report.totals.samples = Some(samples);
     report.nodes_seen = nodes.iter().filter(|node| node.record.samples > 0).count();
-    let [utilization, memory] = cluster_parts.ranges(scope.grid.count);
+    let [utilization, memory] = cluster_parts.ranges(scope.sums.grid);
     report.steps.cluster = ReportSteps { utilization, memory, power: cluster_power };
     report.steps.devices = device_counts(&cluster, &recorded);
     let devices = devices_by_holder(&nodes, holders.len(), names);
-    add_users(report, collector, &holders, &devices);
-    add_jobs(report, collector, (&holders, devices), names);
-    report.commands = scope.has_commands.then(|| commands(collector, &holders, names));
-    report.findings = findings::find(&nodes, collector, scope, (&holders, names));
+    add_users(report, counted, &holders, &devices);
+    add_jobs(report, counted, (&holders, devices), names);
+    report.commands = scope.sums.has_commands.then(|| commands(counted, &holders, names));
+    report.findings = findings::find(&nodes, counted, scope, (&holders, names));
     report.judge(ReportCriteria::default());
 }
 
@@ -105,8 +109,8 @@ fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
 }
 
 /// Returns a note on the time before the first values, in which it is not known who held the devices.
-fn assumption_note(collector: &UsageCollector) -> Option<String> {
-    let hours = collector.holders.assumed_seconds / 3600.0;
+fn assumption_note(counted: &CountedSums<'_>) -> Option<String> {
+    let hours = counted.holders.assumed_seconds / 3600.0;
     (hours > 0.0).then(|| {
         format!(
             "{hours:.2} device-hours before the first values of devices are counted for those who held the devices at that moment"
@@ -115,8 +119,8 @@ fn assumption_note(collector: &UsageCollector) -> Option<String> {
 }
 
 /// Returns a note on the time that is not certain to be of those to whom it is counted.
-fn certainty_note(collector: &UsageCollector) -> Option<String> {
-    let counted = collector.holders.records.iter().filter(|record| record.is_counted);
+fn certainty_note(counted: &CountedSums<'_>) -> Option<String> {
+    let counted = counted.holders.records.iter().filter(|record| record.is_counted);
     let unsure: f64 = counted.clone().map(|record| record.unsure_seconds).sum();
     let all: f64 = counted.map(|record| record.usage.seconds()).sum();
     (unsure > 0.0).then(|| {
@@ -135,10 +139,10 @@ fn shown_filter(filter: &ReportFilter, names: &ReportNames) -> ReportFilter {
 }
 
 /// Returns a note on the nodes that are machines that count under another name.
-fn same_machines(collector: &UsageCollector, names: &mut ReportNames) -> Option<String> {
-    let others = collector.nodes.iter().filter_map(|(name, record)| {
-        let other = record.elsewhere.name.as_ref()?;
-        Some([name, other])
+fn same_machines(counted: &CountedSums<'_>, names: &mut ReportNames) -> Option<String> {
+    let others = counted.nodes.iter().filter_map(|(name, record)| {
+        let other = record.sums.other_name.as_ref()?;
+        Some([*name, other])
     });
     let count = others.clone().count();
     let shown: Vec<String> = others
@@ -156,9 +160,11 @@ fn same_machines(collector: &UsageCollector, names: &mut ReportNames) -> Option<
 }
 
 /// Returns the devices in the order of their indices.
-fn sorted_devices<'a>(devices: &[&'a DeviceRecord]) -> Vec<&'a DeviceRecord> {
+fn sorted_devices<'a>(devices: &[&'a DeviceRecord<'a>]) -> Vec<&'a DeviceRecord<'a>> {
     let mut devices = devices.to_vec();
-    devices.sort_by_key(|device| (device.index.unwrap_or(u32::MAX), Arc::clone(&device.uuid)));
+    devices.sort_by_key(|device| {
+        (device.sums.index.unwrap_or(u32::MAX), Arc::clone(&device.sums.uuid))
+    });
     devices
 }
 
@@ -183,7 +189,7 @@ impl UsageSummary {
 }
 
 fn device_report(
-    device: &DeviceRecord,
+    device: &DeviceRecord<'_>,
     node: &str,
     watched_seconds: f64,
     grid: StepGrid,
@@ -194,9 +200,9 @@ fn device_report(
     let memory = steps.map(|step| mean(step?.memory, 100.0));
     DeviceReport {
         node: node.to_owned(),
-        index: device.index,
-        uuid: names.uuid(&device.uuid),
-        model: device.model.as_deref().map(str::to_owned),
+        index: device.sums.index,
+        uuid: names.uuid(&device.sums.uuid),
+        model: device.sums.model.as_deref().map(str::to_owned),
         summary: UsageSummary::of(&device.usage, watched_seconds),
         steps: DeviceSteps {
             utilization: utilization.map(percent_byte).collect(),
@@ -227,11 +233,10 @@ fn add_known<'a>(
 
 /// Returns the recorded seconds of each step.
 fn recorded_steps(scope: &ReportScope) -> Vec<f32> {
-    let range = TimeIntervals::new(vec![(scope.from, scope.to)]);
-    let mut seconds = vec![0.0; scope.grid.count];
-    for span in scope.spans.intersection(&range).as_slice() {
-        scope.grid.for_each_part(*span, |part, of_part| {
-            if let Some(sum) = seconds.get_mut(part / PARTS) {
+    let mut seconds = vec![0.0; scope.sums.grid.count];
+    for span in scope.counted_times().as_slice() {
+        scope.sums.grid.for_each_part(*span, |part, of_part| {
+            if let Some(sum) = seconds.get_mut(part / scope.sums.grid.parts) {
                 *sum += of_part;
             }
         });
@@ -252,13 +257,13 @@ fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4
 
 fn add_users(
     report: &mut UsageReport,
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     holders: &[HolderNames],
     devices: &[Vec<JobDevice>],
 ) {
     let mut users: BTreeMap<&str, (DeviceUsage, ModelTime, usize)> = BTreeMap::new();
     let (mut all, mut unseen) = (DeviceUsage::default(), 0.0);
-    for ((record, names), devices) in collector.holders.records.iter().zip(holders).zip(devices) {
+    for ((record, names), devices) in counted.holders.records.iter().zip(holders).zip(devices) {
         let held = record.usage.seconds() + record.unseen_seconds;
         if held <= 0.0 {
             continue;
@@ -295,15 +300,14 @@ fn by_hours(one: &UsageSummary, other: &UsageSummary) -> std::cmp::Ordering {
 
 fn add_jobs(
     report: &mut UsageReport,
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     (holders, devices): (&[HolderNames], Vec<Vec<JobDevice>>),
     names: &mut ReportNames,
 ) {
-    for ((record, holder), each_device) in
-        collector.holders.records.iter().zip(holders).zip(devices)
+    for ((record, holder), each_device) in counted.holders.records.iter().zip(holders).zip(devices)
     {
         let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
-        let steps = record.series.steps.iter();
+        let steps = record.series.sums.iter();
         let steps = JobSteps {
             first: record.series.first,
             utilization: steps.clone().map(|step| mean(step.utilization, 1.0)).collect(),
@@ -337,15 +341,17 @@ fn add_jobs(
 }
 
 fn commands(
-    collector: &UsageCollector,
+    counted: &CountedSums<'_>,
     holders: &[HolderNames],
     names: &mut ReportNames,
 ) -> Vec<CommandReport> {
-    let mut commands: Vec<CommandReport> = collector
+    let mut commands: Vec<CommandReport> = counted
+        .sums
         .commands
         .iter()
+        .filter(|(command, _)| counted.holders.counts(&command.holder))
         .filter_map(|(command, seconds)| {
-            let mut known = collector.holders.records.iter().zip(holders);
+            let mut known = counted.holders.records.iter().zip(holders);
             let (_, holder) = known.find(|(record, _)| record.holder == command.holder)?;
             Some(CommandReport {
                 job: holder.job.as_ref().map(|(id, _)| id.clone()),

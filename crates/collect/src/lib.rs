@@ -28,5 +28,7 @@ pub mod scheduler;
 #[cfg(feature = "demo")]
 pub mod sim;
 pub mod source;
+#[cfg(feature = "record")]
+pub mod sums;
 pub mod transport;
 pub mod wire;

@@ -13,7 +13,7 @@
 //!
 //! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Those of the last half minute are in a
 //! `journal` beside the file, in groups that are compressed (`zstdcat FILE.journal | jq` prints them); what is closed is a block
-//! of `columns` in the file, with its sums (`rollup`). Where these are and how they are indexed is in `layout`. Answers to
+//! of `columns` in the file, with its sums (`line_sums`). Where these are and how they are indexed is in `layout`. Answers to
 //! questions of a user are not recorded. A full recording is renamed to a part, `FILE.20261124T140500Z`, and goes on in a new
 //! file.
 
@@ -23,12 +23,10 @@ pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
 pub use recording::{Read, Recording, RecordingError, Segment};
 #[cfg(feature = "testing")]
 pub use rewrite::rewrite;
-pub use rollup::Rollup;
 pub use writer::{Limits, RecordError};
 
 pub(crate) use line::{Content, RecordedLine};
 pub(crate) use recording::{Cursor, NextLine};
-pub(crate) use rollup::RollupBuilder;
 pub(crate) use value::MAX_PAUSE;
 
 /// Compresses lines as a group of a file; for tests.
@@ -50,6 +48,7 @@ mod journal;
 mod layout;
 mod line;
 mod line_group;
+mod line_sums;
 mod marks;
 mod pace;
 mod parts;
@@ -58,8 +57,7 @@ mod recorder;
 mod recording;
 #[cfg(feature = "testing")]
 mod rewrite;
-mod rollup;
-mod rollup_lines;
 mod scheduler_nodes;
+mod sum_lines;
 mod value;
 mod writer;

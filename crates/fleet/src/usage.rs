@@ -23,6 +23,11 @@ impl TimedMean {
         self.seconds += seconds;
     }
 
+    fn add_part(&mut self, other: Self, part: f64) {
+        self.sum += other.sum * part;
+        self.seconds += other.seconds * part;
+    }
+
     /// Returns the mean; `None` if the value was never known.
     pub fn get(self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.sum / self.seconds)
@@ -31,8 +36,7 @@ impl TimedMean {
 
 impl AddAssign for TimedMean {
     fn add_assign(&mut self, other: Self) {
-        self.sum += other.sum;
-        self.seconds += other.seconds;
+        self.add_part(other, 1.0);
     }
 }
 
@@ -198,20 +202,28 @@ impl DeviceUsage {
     }
 }
 
+impl DeviceUsage {
+    /// Adds this part of other sums.
+    pub fn add_part(&mut self, other: &Self, part: f64) {
+        self.states.iter_mut().zip(other.states).for_each(|(sum, more)| *sum += more * part);
+        self.utilization.add_part(other.utilization, part);
+        let by_percent = self.by_percent.iter_mut().zip(&*other.by_percent);
+        by_percent.for_each(|(sum, more)| *sum += more * part);
+        self.memory_used.add_part(other.memory_used, part);
+        self.memory_total += other.memory_total * part;
+        self.max_memory_percent = larger(self.max_memory_percent, other.max_memory_percent);
+        self.power.add_part(other.power, part);
+        self.max_power = larger(self.max_power, other.max_power);
+        self.add_energy(other.energy.map(|joules| joules * part));
+        self.max_temperature = larger(self.max_temperature, other.max_temperature);
+        self.throttled_seconds += other.throttled_seconds * part;
+        self.degraded_seconds += other.degraded_seconds * part;
+    }
+}
+
 impl AddAssign<&Self> for DeviceUsage {
     fn add_assign(&mut self, other: &Self) {
-        self.states.iter_mut().zip(other.states).for_each(|(sum, more)| *sum += more);
-        self.utilization += other.utilization;
-        self.by_percent.iter_mut().zip(&*other.by_percent).for_each(|(sum, more)| *sum += more);
-        self.memory_used += other.memory_used;
-        self.memory_total += other.memory_total;
-        self.max_memory_percent = larger(self.max_memory_percent, other.max_memory_percent);
-        self.power += other.power;
-        self.max_power = larger(self.max_power, other.max_power);
-        self.add_energy(other.energy);
-        self.max_temperature = larger(self.max_temperature, other.max_temperature);
-        self.throttled_seconds += other.throttled_seconds;
-        self.degraded_seconds += other.degraded_seconds;
+        self.add_part(other, 1.0);
     }
 }
 

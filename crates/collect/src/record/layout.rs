@@ -32,7 +32,7 @@ const BLOCK_MAGIC: u32 = 0x184D_2A58;
 /// The skippable frame at the start of a journal.
 pub(super) const JOURNAL_MAGIC: u32 = 0x184D_2A59;
 /// The skippable frames that hold sums, in columns.
-const ROLLUP_MAGIC: u32 = 0x184D_2A5A;
+const SUMS_MAGIC: u32 = 0x184D_2A5A;
 /// The last frame of a file of format 1, if its recorder has ended properly: the seek table of the zstd seekable format.
 const SEEK_TABLE_MAGIC: u32 = 0x184D_2A5E;
 /// For what is kept.
@@ -168,14 +168,14 @@ pub(super) fn decode_lines(frame: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Writes the lines of sums; `None` if they would not come back as they are.
-pub(super) fn encode_rollup(lines: &[u8]) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn encode_sums(lines: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let Some(columns) = columns::encode(lines) else { return Ok(None) };
-    Ok(Some(skippable(ROLLUP_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?)))
+    Ok(Some(skippable(SUMS_MAGIC, &compress(&columns, COMPRESSION_LEVEL)?)))
 }
 
 /// Returns the length of the frame of sums at `offset`; `None` if there is none.
-pub(super) fn rollup_length(file: &dyn ReadAt, offset: u64) -> Option<u64> {
-    if read_u32(file, offset)? != ROLLUP_MAGIC {
+pub(super) fn sums_length(file: &dyn ReadAt, offset: u64) -> Option<u64> {
+    if read_u32(file, offset)? != SUMS_MAGIC {
         return None;
     }
     let length = Some(read_u32(file, offset + 4)?).filter(|length| *length <= MAX_INDEX_BYTES)?;
@@ -183,8 +183,8 @@ pub(super) fn rollup_length(file: &dyn ReadAt, offset: u64) -> Option<u64> {
 }
 
 /// Reads the lines of the sums at `offset`; `None` if there are none.
-pub(super) fn read_rollup(file: &dyn ReadAt, offset: u64) -> Option<Vec<u8>> {
-    let length = rollup_length(file, offset)? - 8;
+pub(super) fn read_sums(file: &dyn ReadAt, offset: u64) -> Option<Vec<u8>> {
+    let length = sums_length(file, offset)? - 8;
     let mut content = vec![0; usize::try_from(length).ok()?];
     file.read_exact_at(&mut content, offset + 8).ok()?;
     columns::decode(&decompress(&content).ok()?, MAX_GROUP_BYTES)
@@ -266,7 +266,7 @@ pub(super) fn read_frame(file: &dyn ReadAt, offset: u64, end: u64) -> Option<Fil
 
 /// Returns true if the frame at `offset` begins as an index or as sums, which repeat what is in lines.
 pub(super) fn begins_as_index(file: &dyn ReadAt, offset: u64) -> bool {
-    read_u32(file, offset).is_some_and(|magic| [INDEX_MAGIC, ROLLUP_MAGIC].contains(&magic))
+    read_u32(file, offset).is_some_and(|magic| [INDEX_MAGIC, SUMS_MAGIC].contains(&magic))
 }
 
 fn read_u32(file: &dyn ReadAt, offset: u64) -> Option<u32> {

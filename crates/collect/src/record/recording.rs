@@ -10,9 +10,9 @@ use crate::record::layout::{self, FileFrame, FileFrameKind, Index, ReadAt};
 use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
 use crate::record::marks::MarkLine;
 use crate::record::parts;
-use crate::record::rollup::Rollup;
-use crate::record::rollup_lines;
+use crate::record::sum_lines;
 use crate::record::value::is_pause;
+use crate::sums::SpanSums;
 use gtop_local::time::{Timestamp, local_text};
 use gtop_model::Mark;
 
@@ -83,8 +83,8 @@ pub struct Segment {
     pauses: Vec<(Timestamp, Timestamp)>,
     /// Position of its first group in the list of all groups.
     first_group: usize,
-    /// Where its sums are, if it has some.
-    rollup_at: Option<u64>,
+    /// Where sums are that end with it, if it has an index.
+    sums_at: Option<u64>,
 }
 
 impl Segment {
@@ -278,7 +278,7 @@ impl Recording {
             let begin = std::mem::replace(&mut end, group.offset + u64::from(group.length));
             group.storage == Storage::File && group.offset == begin
         });
-        if segment.rollup_at.is_some() || !is_whole || end != self.end {
+        if segment.sums_at.is_some() || !is_whole || end != self.end {
             return None;
         }
         let sizes = groups.iter().map(|group| (group.length, group.lines)).collect();
@@ -322,8 +322,8 @@ impl Recording {
             let moment = Timestamp::from_micros;
             let pauses = index.pauses.iter().map(|(from, to)| (moment(*from), moment(*to)));
             let (last, pauses) = (last.max(first), pauses.collect());
-            let rollup_at = Some(index.offset + frame_length);
-            self.segments.push(Segment { first, last, pauses, first_group, rollup_at });
+            let sums_at = Some(index.offset + frame_length);
+            self.segments.push(Segment { first, last, pauses, first_group, sums_at });
         }
         let earlier = index.marks.iter().map(|(at, kind, text)| (*at, MarkLine::plain(kind, text)));
         let lines = earlier.chain(index.events.iter().cloned());
@@ -423,7 +423,7 @@ impl Recording {
                 last: first,
                 pauses: Vec::new(),
                 first_group,
-                rollup_at: None,
+                sums_at: None,
             });
         }
         // Recorders of earlier versions are silent while nothing happens.
@@ -462,29 +462,28 @@ impl Recording {
         &self.segments
     }
 
-    /// Returns the sums of a segment, and the times from which on and to which they are; `None` if it has none that this version
-    /// uses.
-    pub fn rollup(&self, segment: &Segment) -> Option<((Timestamp, Timestamp), Rollup)> {
-        rollup_lines::read(&layout::read_rollup(&self.file, segment.rollup_at?)?)
-    }
-
-    /// Returns true if sums of a stretch of segments, which ends with this one, follow those of the segment.
+    /// Returns true if sums of a stretch of segments, which ends with this one, follow it.
     pub(crate) fn ends_stretch(&self, segment: &Segment) -> bool {
-        self.stretch_at(segment).is_some()
+        segment.sums_at.is_some_and(|at| layout::sums_length(&self.file, at).is_some())
     }
 
-    /// Returns the sums of the stretch of segments that ends with this one, as [`Self::rollup`] does.
-    pub(crate) fn rollup_of_stretch(
+    /// Returns the sums of the stretch that ends with a segment, and the times from which on and to which they are; `None` if
+    /// there are none that this version uses.
+    pub(crate) fn sums_of_stretch(
         &self,
         segment: &Segment,
-    ) -> Option<((Timestamp, Timestamp), Rollup)> {
-        rollup_lines::read(&layout::read_rollup(&self.file, self.stretch_at(segment)?)?)
-    }
-
-    fn stretch_at(&self, segment: &Segment) -> Option<u64> {
-        let own = segment.rollup_at?;
-        let at = own + layout::rollup_length(&self.file, own)?;
-        layout::rollup_length(&self.file, at).map(|_| at)
+    ) -> Option<((Timestamp, Timestamp), SpanSums)> {
+        let mut at = segment.sums_at?;
+        let (span, mut sums) = sum_lines::read(&layout::read_sums(&self.file, at)?)?;
+        loop {
+            at += layout::sums_length(&self.file, at)?;
+            if layout::sums_length(&self.file, at).is_none() {
+                return Some((span, sums));
+            }
+            // Those of very many nodes are in several frames.
+            let (_, more) = sum_lines::read(&layout::read_sums(&self.file, at)?)?;
+            sums.nodes.extend(more.nodes);
+        }
     }
 
     /// Returns the lines of each segment that can be read, with their size in the files; the last segment comes first.

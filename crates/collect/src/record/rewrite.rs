@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use crate::record::line::{self, Content};
 use crate::record::line_group::LineGroup;
+use crate::record::line_sums::LineSums;
 use crate::record::recorder::GROUP_SPAN;
 use crate::record::writer::{Limits, Writer};
 
 const LIMITS: Limits = Limits { keep: Duration::MAX, max_bytes: u64::MAX };
+
+/// Segments of a stretch with sums, fewer than those of a recorder.
+const STRETCH_SEGMENTS: u32 = 4;
 
 /// Writes lines to a new file. Each line of `start` becomes one of this version.
 pub fn rewrite(lines: &[u8], path: &Path) -> io::Result<()> {
@@ -19,8 +23,10 @@ pub fn rewrite(lines: &[u8], path: &Path) -> io::Result<()> {
         let Some(line) = line::parse(text.trim_ascii_end()) else { continue };
         if let Content::Header(header) = line.content {
             finish(writer.take(), std::mem::take(&mut group))?;
-            let opened = Writer::open(path, header, LIMITS, line.at);
-            writer = Some(opened.map_err(io::Error::other)?);
+            let mut opened =
+                Writer::open(path, header, LIMITS, line.at).map_err(io::Error::other)?;
+            opened.sums = LineSums::of_stretches(STRETCH_SEGMENTS);
+            writer = Some(opened);
             continue;
         }
         let Some(writer) = &mut writer else { continue };

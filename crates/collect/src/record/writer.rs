@@ -17,10 +17,10 @@ use crate::record::journal::{self, Journal};
 use crate::record::layout::{self, Index};
 use crate::record::line::{self, FORMAT, Header};
 use crate::record::line_group::LineGroup;
+use crate::record::line_sums::{LineSums, StretchSums};
 use crate::record::parts::{part_path, part_paths};
 use crate::record::recording::{Recording, RecordingError};
-use crate::record::rollup::{LineRollup, Rollup, StretchRollup};
-use crate::record::rollup_lines;
+use crate::record::sum_lines;
 use crate::record::value::is_pause;
 use gtop_local::storage::{self, AppendError, AppendFile, NewFile, WriteError};
 use gtop_local::time::Timestamp;
@@ -95,10 +95,9 @@ pub(super) struct Writer {
     limits: Limits,
     file: AppendFile,
     journal: Journal,
-    /// The segment that is being written, its sums, and those of the segments before.
+    /// The segment that is being written, and the sums of it and of the segments before.
     segment: OpenSegment,
-    rollup: LineRollup,
-    stretch: StretchRollup,
+    pub(super) sums: LineSums,
     last_index: Option<u64>,
     /// When this part begins.
     part_from: Option<Timestamp>,
@@ -173,8 +172,7 @@ impl Writer {
             file,
             journal,
             segment: OpenSegment::default(),
-            rollup: LineRollup::default(),
-            stretch: StretchRollup::default(),
+            sums: LineSums::default(),
             last_index: None,
             part_from,
             part_fault: None,
@@ -254,7 +252,7 @@ impl Writer {
     /// Compresses and writes a group, after those that wait. On an error they still wait.
     pub(super) fn write(&mut self, mut group: LineGroup) -> Result<(), io::Error> {
         if !group.text.is_empty() {
-            self.rollup.add(&group.text, std::mem::take(&mut group.frames));
+            self.sums.add(&group.text, std::mem::take(&mut group.frames));
             self.waiting.push_back(compress(group)?);
         }
         while let Some(group) = self.waiting.pop_front() {
@@ -324,11 +322,11 @@ impl Writer {
         self.file.unlock().ok();
         let again = Self::open(&self.path, self.header.clone(), self.limits, now);
         let waiting = std::mem::take(&mut self.waiting);
-        let rollup = std::mem::take(&mut self.rollup);
+        let sums = std::mem::take(&mut self.sums);
         match again {
-            Ok(again) => *self = Self { waiting, rollup, needs_checkpoint: true, ..again },
+            Ok(again) => *self = Self { waiting, sums, needs_checkpoint: true, ..again },
             Err(error) => {
-                (self.waiting, self.rollup) = (waiting, rollup);
+                (self.waiting, self.sums) = (waiting, sums);
                 return Err(io::Error::other(error.to_string()));
             }
         }
@@ -342,21 +340,25 @@ impl Writer {
         let OpenSegment { groups, pauses, marks, .. } = &self.segment;
         self.append_index(Index::new(groups.clone(), (first, last), pauses, marks))?;
         self.segment = OpenSegment::default();
-        let (from, rollup) = self.rollup.take(first, last);
-        self.append_rollup((from, last), &rollup)?;
-        let stretch = self.stretch.add((from, last), rollup);
-        stretch.map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+        let sums = self.sums.end_segment(last);
+        self.append_sums(sums)
     }
 
     /// Ends a file with the sums of its last segments.
     fn end_file(&mut self) -> io::Result<()> {
         self.end_segment()?;
-        self.stretch.take().map_or(Ok(()), |(span, rollup)| self.append_rollup(span, &rollup))
+        let sums = self.written_to.and_then(|to| self.sums.end_stretch(to));
+        self.append_sums(sums)
     }
 
-    fn append_rollup(&mut self, span: (Timestamp, Timestamp), rollup: &Rollup) -> io::Result<()> {
-        let rollup = layout::encode_rollup(&rollup_lines::write(span, rollup))?;
-        rollup.map_or(Ok(()), |rollup| self.file.append(&rollup))
+    fn append_sums(&mut self, sums: Option<StretchSums>) -> io::Result<()> {
+        let frames = sums.map(|(span, sums)| sum_lines::write(span, &sums));
+        for lines in frames.into_iter().flatten() {
+            if let Some(frame) = layout::encode_sums(&lines)? {
+                self.file.append(&frame)?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the recording: nothing is left in the journal.

@@ -18,14 +18,15 @@ use gtop_model::Mark;
 
 pub use lost::LostLines;
 pub use player::{PlaybackHandle, Player};
+pub use sums::SumPiece;
 pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
 mod lost;
 mod moments;
 mod player;
-mod rollups;
 mod snapshots;
+mod sums;
 mod walk;
 
 /// Files that are played together.

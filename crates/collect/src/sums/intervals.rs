@@ -4,16 +4,16 @@ use gtop_local::time::Timestamp;
 
 /// Intervals, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TimeIntervals(Vec<(Timestamp, Timestamp)>);
+pub struct TimeIntervals(Vec<(Timestamp, Timestamp)>);
 
 impl TimeIntervals {
     /// Takes intervals that are in rising order and apart.
-    pub(super) fn new(list: Vec<(Timestamp, Timestamp)>) -> Self {
+    pub fn new(list: Vec<(Timestamp, Timestamp)>) -> Self {
         Self(list)
     }
 
     /// Adds an interval, unless it is empty; it is joined with the last one if they touch.
-    pub(super) fn push(&mut self, from: Timestamp, to: Timestamp) {
+    pub fn push(&mut self, from: Timestamp, to: Timestamp) {
         if to <= from {
             return;
         }
@@ -24,12 +24,13 @@ impl TimeIntervals {
     }
 
     /// Adds all intervals of another list.
-    pub(super) fn extend(&mut self, other: &Self) {
+    pub fn extend(&mut self, other: &Self) {
         other.0.iter().for_each(|(from, to)| self.push(*from, *to));
     }
 
     /// Returns the times that any of them covers, in rising order and apart.
-    pub(super) fn union(&self) -> Self {
+    #[must_use]
+    pub fn union(&self) -> Self {
         let mut sorted = self.clone();
         sorted.0.sort_unstable();
         let mut joined = Self::default();
@@ -38,7 +39,8 @@ impl TimeIntervals {
     }
 
     /// Returns the times that both lists cover; both are in rising order and apart.
-    pub(super) fn intersection(&self, other: &Self) -> Self {
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
         let mut common = Self::default();
         let mut rest = other.0.iter().copied().peekable();
         for &(from, to) in &self.0 {
@@ -54,7 +56,8 @@ impl TimeIntervals {
     }
 
     /// Returns the times that this list covers and the other one does not; both are in rising order and apart.
-    pub(super) fn difference(&self, other: &Self) -> Self {
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
         let mut rest = Self::default();
         for &(mut from, to) in &self.0 {
             for &(other_from, other_to) in &other.0 {
@@ -73,17 +76,17 @@ impl TimeIntervals {
     }
 
     /// Returns the intervals.
-    pub(super) fn as_slice(&self) -> &[(Timestamp, Timestamp)] {
+    pub fn as_slice(&self) -> &[(Timestamp, Timestamp)] {
         &self.0
     }
 
     /// Returns the first and the last time; `None` if there are no intervals.
-    pub(super) fn bounds(&self) -> Option<(Timestamp, Timestamp)> {
+    pub fn bounds(&self) -> Option<(Timestamp, Timestamp)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 
     /// Returns the length of all in seconds.
-    pub(super) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         // A sum of nothing would be -0.
         self.0.iter().fold(0.0, |sum, (from, to)| sum + to.since(*from).as_secs_f64())
     }

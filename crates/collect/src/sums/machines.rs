@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::report::intervals::TimeIntervals;
 use gtop_fleet::Node;
 use gtop_local::time::Timestamp;
 use gtop_model::{Hello, Link, MachineId, NodeName};
@@ -45,12 +44,9 @@ impl MachineIndex {
     }
 }
 
-/// When the machine of a node counted under another name.
+/// Whether the machine of a node counts under another name.
 #[derive(Debug, Default)]
-pub(super) struct TimeElsewhere {
-    pub(super) intervals: TimeIntervals,
-    /// The last of the other names.
-    pub(super) name: Option<NodeName>,
+pub(super) struct OtherName {
     /// Since when it counts under its own name again.
     pub(super) ended_at: Timestamp,
     since: Option<Timestamp>,
@@ -58,7 +54,7 @@ pub(super) struct TimeElsewhere {
     known_hello: Option<Arc<Hello>>,
 }
 
-impl TimeElsewhere {
+impl OtherName {
     /// Returns true while the machine counts under another name.
     pub(super) fn is_now(&self) -> bool {
         self.since.is_some()
@@ -78,23 +74,23 @@ impl TimeElsewhere {
     }
 
     /// Returns false if it has begun before.
-    pub(super) fn begin(&mut self, at: Timestamp, name: &NodeName) -> bool {
+    pub(super) fn begin(&mut self, at: Timestamp) -> bool {
         let is_new = self.since.is_none();
-        if is_new {
-            (self.since, self.name) = (Some(at), Some(name.clone()));
-        }
+        self.since.get_or_insert(at);
         is_new
     }
 
-    pub(super) fn end(&mut self, at: Timestamp, (from, to): (Timestamp, Timestamp)) {
-        if let Some(since) = self.since.take() {
-            self.intervals.push(since.max(from), at.min(to));
-            self.ended_at = at;
-        }
+    /// Ends it; returns since when it was so.
+    pub(super) fn end(&mut self, at: Timestamp) -> Option<Timestamp> {
+        let since = self.since.take()?;
+        self.ended_at = at;
+        Some(since)
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
-        self.intervals.extend(&other.intervals);
-        self.name = other.name.or(self.name.take());
+    /// Begins it anew at a time if it is so; returns since when it was.
+    pub(super) fn restart(&mut self, at: Timestamp) -> Option<Timestamp> {
+        let since = self.since?;
+        self.since = Some(at.max(since));
+        Some(since)
     }
 }

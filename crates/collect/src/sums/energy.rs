@@ -1,6 +1,6 @@
 //! Energy of a device: power × time, corrected by the driver's counter wherever that has moved on.
 
-use crate::report::intervals::TimeIntervals;
+use crate::sums::intervals::TimeIntervals;
 use gtop_local::time::Timestamp;
 
 /// No device draws more power, in watts: today's draw up to 1,400.
@@ -8,26 +8,26 @@ const MAX_WATTS: f64 = 10_000.0;
 
 /// Follows the driver's counter of energy, which also counts the time in which nothing was seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EnergyMeter {
-    first: Option<CounterValue>,
+pub struct EnergyMeter {
+    pub(crate) first: Option<CounterValue>,
     /// When the counter last moved.
-    last: Option<CounterValue>,
+    pub(crate) last: Option<CounterValue>,
     /// Energy from power before the first value, and since the last one, in joules.
-    before_first: f64,
-    since_last: f64,
-    has_moved: bool,
+    pub(crate) before_first: f64,
+    pub(crate) since_last: f64,
+    pub(crate) has_moved: bool,
 }
 
 /// What the counter showed.
 #[derive(Clone, Copy, Debug)]
-struct CounterValue {
-    at: Timestamp,
-    joules: f64,
+pub(crate) struct CounterValue {
+    pub(crate) at: Timestamp,
+    pub(crate) joules: f64,
 }
 
 impl EnergyMeter {
     /// Adds energy that was counted from power.
-    pub(super) fn add(&mut self, joules: f64) {
+    pub fn add(&mut self, joules: f64) {
         if self.first.is_none() {
             self.before_first += joules;
         } else {
@@ -62,7 +62,7 @@ impl EnergyMeter {
     }
 
     /// Adds that of the span that follows; returns the correction for the time between them.
-    pub(super) fn merge(&mut self, other: Self, recorded: &TimeIntervals) -> Option<f64> {
+    pub fn merge(&mut self, other: Self, recorded: &TimeIntervals) -> Option<f64> {
         let between = self.since_last + other.before_first;
         let (Some(last), Some(first)) = (self.last, other.first) else {
             if self.first.is_none() {
