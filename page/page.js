@@ -634,7 +634,7 @@ const ledger = ({ users, jobs, held, unheld, totals }) => table("Users", users, 
 
 const deviceLoads = (devices) => table("Devices of the job", devices, [
   text("Device", (device) => `${device.node} #${device.index ?? NONE}`), numeric("Utilization", "%", "utilization_percent", 0),
-  numeric("Known", "h", "known_hours"), numeric("Active, at most", "h", "active_hours_at_most"),
+  numeric("Known", "h", "known_hours"), numeric("Active", "h", "active_hours"),
 ]);
 
 const nodesTable = (nodes) => table("Nodes", nodes, [
@@ -749,8 +749,9 @@ function overview(report, range, jobs) {
 
 const fact = (title, ...value) => el("div", el("dt", title), el("dd", value));
 
-function verdictFacts({ verdict: { efficiency_percent: efficiency, enough, remedy, certainty }, cost }) {
+function verdictFacts({ verdict: { efficiency_percent: efficiency, enough, remedy, certainty }, cost, host }) {
   return el("dl.facts", fact("Efficiency", percent(efficiency, 1)), enough && fact("Enough", enough.text), fact("Certainty", certainty),
+    host.text && fact("Hosts", host.text),
     known(cost) && fact("Cost", number(cost, 2)), remedy && fact("What to do", bdi(remedy)));
 }
 

@@ -221,6 +221,8 @@ pub struct JobReport {
     pub throttled_seconds: f64,
     /// Device-time in which it is not certain that the job held the device, in seconds.
     pub unsure_seconds: f64,
+    /// What it had and used of its hosts.
+    pub host: HostUse,
     /// Each of the devices that were seen.
     pub each_device: Vec<JobDevice>,
     /// Its device-time by model.
@@ -231,6 +233,59 @@ pub struct JobReport {
     pub verdict: JobVerdict,
     /// Values over time; `None` for the small ones of very many.
     pub steps: Option<JobSteps>,
+}
+
+/// What a job had and used of its hosts; `None` is unknown, also if that of one of its nodes is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostUse {
+    /// CPUs that the scheduler gave it, on all nodes.
+    pub cpus: Option<u32>,
+    /// CPUs that it used at once, on average.
+    pub cpus_used: Option<f64>,
+    /// Memory that the scheduler gave it, on all nodes, in bytes.
+    pub memory: Option<u64>,
+    /// The most that it used of each node, added up, in bytes.
+    pub max_memory: Option<u64>,
+}
+
+impl HostUse {
+    /// Returns it in words; `None` if nothing is known of what was used.
+    pub fn text(&self) -> Option<String> {
+        let percent =
+            |part: Option<f64>| part.map(|part| format!(" ({part:.0} %)")).unwrap_or_default();
+        let cpus = self.cpus_used.map(|used| {
+            let of = self.cpus.map(|cpus| format!(" of {cpus}")).unwrap_or_default();
+            format!("{used:.1}{of} CPUs{}", percent(self.cpu_percent()))
+        });
+        let memory = self.max_memory.map(|most| {
+            let of = self.memory.map(|all| format!(" of {:.1}", gib(all))).unwrap_or_default();
+            format!(
+                "at most {:.1}{of} GiB of host memory{}",
+                gib(most),
+                percent(self.memory_percent())
+            )
+        });
+        let parts: Vec<String> = cpus.into_iter().chain(memory).collect();
+        (!parts.is_empty()).then(|| format!("used {}", parts.join(", ")))
+    }
+
+    /// Returns the part of its CPUs that it used, in percent.
+    pub fn cpu_percent(&self) -> Option<f64> {
+        let cpus = self.cpus.filter(|cpus| *cpus > 0)?;
+        Some(self.cpus_used? / f64::from(cpus) * 100.0)
+    }
+
+    /// Returns the part of its memory that it used at most, in percent.
+    #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+    pub fn memory_percent(&self) -> Option<f64> {
+        let memory = self.memory.filter(|bytes| *bytes > 0)?;
+        Some(self.max_memory? as f64 / memory as f64 * 100.0)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a text has one decimal")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }
 
 /// Values of a job over time, in percent.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::report::counted::{CountedSums, DeviceRecord};
 use crate::report::filter::ReportFilter;
+use crate::report::holders::HolderRecord;
 use crate::report::job_device::{JobDevice, devices_by_holder};
 use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
 use crate::report::{
-    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, JobVerdict, ModelTime,
+    CommandReport, DeviceReport, DeviceSteps, HostUse, JobReport, JobSteps, JobVerdict, ModelTime,
     NodeReport, ReportCriteria, ReportSteps, UsageReport, UsageSummary, UserReport, findings,
 };
 use gtop_collect::sums::{PartSeries, StepGrid, StepSeries};
@@ -328,6 +329,7 @@ fn add_jobs(
             throttled_seconds: record.usage.throttled_seconds,
             unsure_seconds: record.unsure_seconds,
             model_time: model_time(held, &each_device),
+            host: host_use(counted, record),
             each_device,
             cost: None,
             verdict: JobVerdict::default(),
@@ -338,6 +340,28 @@ fn add_jobs(
     for job in report.jobs.iter_mut().skip(MAX_JOB_SERIES) {
         job.steps = None;
     }
+}
+
+/// Returns what a job had and used of its hosts.
+fn host_use(counted: &CountedSums<'_>, record: &HolderRecord) -> HostUse {
+    let Some(job) = &record.holder.job else { return HostUse::default() };
+    let facts = counted.sums.jobs.get(job);
+    let used = counted.nodes.values().filter_map(|node| node.sums.shares.get(job));
+    let known = used.clone().count();
+    let is_whole = known > 0 && facts.is_none_or(|facts| known >= facts.nodes.len());
+    let used = used.filter(|_| is_whole);
+    HostUse {
+        cpus: facts.and_then(|facts| facts.cpus),
+        cpus_used: added(used.clone().map(|share| share.cpus.get())),
+        memory: facts.and_then(|facts| Some(facts.memory?.0)),
+        max_memory: added(used.map(|share| Some(share.max_memory?.0))),
+    }
+}
+
+/// Returns the sum of values; `None` if there are none, or if one is unknown.
+fn added<T: std::iter::Sum>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let values: Vec<T> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.into_iter().sum())
 }
 
 fn commands(

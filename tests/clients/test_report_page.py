@@ -195,7 +195,7 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
                 "user": user(j % users), "partition": "gpu" if j % 4 else None, "nodes": [node(n) for n in own],
                 "devices": per_node * len(own), "from": BEGIN + first * step, "to": BEGIN + last * step,
                 "each_device": None if j % 10 == 9 else [
-                    {"node": node(n), "index": d, "utilization_percent": 8.0 if d else None, "active_hours_at_most": 0.5, "known_hours": 1.0}
+                    {"node": node(n), "index": d, "utilization_percent": 8.0 if d else None, "active_hours": 0.5, "known_hours": 1.0}
                     for n in own for d in range(per_node)],
                 "verdict": verdict(j, label("sentence", j)), "cost": 12.5 * j, "series": None if j % 10 == 9 else series}
 

@@ -364,6 +364,44 @@ fn a_driver_that_hangs_from_the_start_and_recovers_was_not_seen_before() {
 }
 
 #[test]
+fn a_job_has_what_it_was_given_of_its_hosts_and_what_it_used() {
+    let spec = FleetSpec::demo(4, 1);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    session.run(120);
+    let fleet = session.fleet();
+    let jobs = session.jobs.clone().unwrap();
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let report = report(&path, &ReportRequest::default()).unwrap();
+    let mut compared = 0;
+    for job in &report.jobs {
+        let listed = jobs.jobs.iter().find(|listed| *listed.shown_id == *job.id).unwrap();
+        assert_eq!(
+            (job.host.cpus, job.host.memory),
+            (listed.cpus, listed.memory.map(|bytes| bytes.0))
+        );
+        let of_node = |node: &Arc<gtop_fleet::Node>| {
+            let share = *node.shares.as_ref()?.of_job(listed)?;
+            Some((f64::from(share.cpus_used.get()?), share.memory_used.get()?.0))
+        };
+        let now: Vec<(f64, u64)> = fleet.nodes.iter().filter_map(of_node).collect();
+        if now.len() < listed.allocations.len() {
+            assert_eq!((job.host.cpus_used, job.host.max_memory), (None, None), "{}", job.id);
+            continue;
+        }
+        let cpus: f64 = now.iter().map(|(cpus, _)| cpus).sum();
+        let memory: u64 = now.iter().map(|(_, memory)| memory).sum();
+        let used = job.host.cpus_used.unwrap();
+        assert!((used - cpus).abs() < cpus.mul_add(0.5, 0.5), "{}: {used}, at last {cpus}", job.id);
+        assert!(job.host.max_memory.unwrap() >= memory, "{}: {:?}", job.id, job.host);
+        compared += 1;
+    }
+    assert!(compared >= 2, "{compared} of {}", report.jobs.len());
+}
+
+#[test]
 fn parts_of_a_recording_count_as_much_as_one_file() {
     let reported = |keep: u64, damage: &dyn Fn(&std::path::Path)| {
         let folder = tempfile::tempdir().unwrap();

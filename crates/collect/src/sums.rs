@@ -20,8 +20,9 @@ pub use series::{PartSeries, StepGrid, StepSeries};
 pub(crate) use series::{SeriesStep, TimedSums};
 
 use gtop_fleet::Holder;
+use gtop_fleet::usage::TimedMean;
 use gtop_local::time::Timestamp;
-use gtop_model::{Job, JobId, NodeName, stale_after};
+use gtop_model::{Bytes, Job, JobId, NodeName, stale_after};
 
 mod builder;
 mod energy;
@@ -83,10 +84,21 @@ pub struct NodeSums {
     pub sets: Vec<HolderSet>,
     /// Different times of samples, by the groups that held its devices then.
     pub samples: BTreeMap<Box<[usize]>, u64>,
+    /// What jobs used of the host.
+    pub shares: BTreeMap<JobId, ShareSums>,
     /// Its devices.
     pub devices: Vec<DeviceSums>,
     /// What devices did under each group, in the parts of steps.
     pub parts: BTreeMap<usize, PartSeries>,
+}
+
+/// What a job used of a host, by its control group.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ShareSums {
+    /// CPUs that it used at once.
+    pub cpus: TimedMean,
+    /// The most memory that it used.
+    pub max_memory: Option<Bytes>,
 }
 
 /// An error that a device has reported.
@@ -113,6 +125,10 @@ pub struct JobFacts {
     pub partition: Arc<str>,
     /// The nodes that it had when it was listed first.
     pub nodes: BTreeSet<NodeName>,
+    /// The CPUs and the memory that it has on all nodes.
+    pub cpus: Option<u32>,
+    /// See `cpus`.
+    pub memory: Option<Bytes>,
 }
 
 /// A program, as its node, user and job have it.
@@ -172,6 +188,11 @@ impl NodeSums {
         }
         for (group, series) in other.parts {
             self.parts.entry(number(group)).or_default().merge(&series, 1.0);
+        }
+        for (job, more) in other.shares {
+            let known = self.shares.entry(job).or_default();
+            known.cpus += more.cpus;
+            known.max_memory = known.max_memory.max(more.max_memory);
         }
         for more in other.devices {
             let known = self.devices.iter().position(|known| known.uuid == more.uuid);

@@ -205,6 +205,11 @@ fn job(job: &JobReport) -> Value {
         "nodes": job.nodes, "devices": job.devices,
         "from": seconds(job.from), "to": seconds(job.to), "series": series,
         "verdict": verdict(&job.verdict), "cost": known(job.cost, 4),
+        "host": {
+            "cpus": job.host.cpus, "cpus_used": known(job.host.cpus_used, 2),
+            "memory_bytes": job.host.memory, "memory_max_bytes": job.host.max_memory,
+            "text": job.host.text(),
+        },
         "each_device": job.steps.as_ref().map(|_kept| all(&job.each_device, job_device)),
     });
     with_summary(object, &job.summary)
@@ -230,7 +235,7 @@ fn verdict(verdict: &JobVerdict) -> Value {
 fn job_device(device: &JobDevice) -> Value {
     json!({
         "node": device.node, "index": device.index,
-        "utilization_percent": known(device.load, 2), "active_hours_at_most": hours(device.active_seconds),
+        "utilization_percent": known(device.load, 2), "active_hours": hours(device.active_seconds),
         "known_hours": hours(device.seconds),
     })
 }

@@ -152,6 +152,8 @@ fn write_jobs(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
             Some(enough) => format!("{}; enough: {}", verdict.sentence, enough.text()),
             None => verdict.sentence.clone(),
         };
+        let used = job.host.text().map(|used| format!("; {used}"));
+        let sentence = sentence + &used.unwrap_or_default();
         let cost = number(job.cost, 2, "");
         let cells = words.into_iter().chain(hours_cells(summary)).chain(rates);
         cells.chain([cost, escaped(&sentence)]).collect()

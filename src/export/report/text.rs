@@ -87,6 +87,9 @@ fn write_job(out: &mut impl Write, job: &JobReport) -> io::Result<()> {
     let numbers = numbers.into_iter().chain(cost);
     let numbers: Vec<String> = numbers.map(|(name, value)| format!("{name} {value}")).collect();
     paragraph(out, "    ", &format!("{}.", numbers.join(", ")))?;
+    if let Some(used) = job.host.text() {
+        paragraph(out, "    ", &format!("{used}."))?;
+    }
     if let Some(enough) = verdict.enough {
         paragraph(out, "    ", &format!("Enough: {}.", enough.text()))?;
     }

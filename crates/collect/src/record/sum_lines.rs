@@ -7,13 +7,14 @@ use std::time::Duration;
 use crate::record::value::{from_seconds, node_name, short_text, text, to_seconds};
 use crate::sums::{
     CounterValue, DeviceError, DeviceSums, EnergyMeter, HeldSums, HolderSet, JobFacts, ListedSpan,
-    NodeSums, SeenReason, SeenSpan, SeriesStep, SpanSums, StepSeries, TimeIntervals, TimedSums,
+    NodeSums, SeenReason, SeenSpan, SeriesStep, ShareSums, SpanSums, StepSeries, TimeIntervals,
+    TimedSums,
 };
 use crate::wire::objects;
 use gtop_fleet::usage::{DeviceUsage, TimedMean};
 use gtop_fleet::{Health, Holder, User};
 use gtop_local::time::Timestamp;
-use gtop_model::{JobId, NodeName};
+use gtop_model::{Bytes, JobId, NodeName};
 
 /// Grows with each change of what is added up, and how: sums of other rules are not used.
 const RULES: u32 = 2;
@@ -40,6 +41,8 @@ objects! {
         user?: Arc<str>,
         partition?: Arc<str>,
         nodes?: Vec<String>,
+        cpus?: Option<u32>,
+        memory?: Option<u64>,
         /// From when until when the scheduler listed it; the last end may be missing.
         listed?: Vec<(f64, Option<f64>)>,
     }
@@ -58,7 +61,16 @@ objects! {
         errors?: Vec<ErrorLine>,
         sets?: Vec<Vec<HolderLine>>,
         samples?: Vec<(Vec<usize>, u64)>,
+        shares?: Vec<ShareLine>,
         devices: Vec<DeviceLine>,
+    }
+
+    /// What a job used of the host.
+    struct ShareLine {
+        job: String,
+        /// CPUs times seconds, and seconds in which it is known.
+        cpus?: Option<(f64, f64)>,
+        max_memory?: Option<u64>,
     }
 
     struct ErrorLine {
@@ -248,6 +260,8 @@ impl SpanLine {
                 user: text(|facts| &facts.user),
                 partition: text(|facts| &facts.partition),
                 nodes: nodes.map(|name| name.as_str().to_owned()).collect(),
+                cpus: facts.and_then(|facts| facts.cpus),
+                memory: facts.and_then(|facts| Some(facts.memory?.0)),
                 listed: spans.collect(),
             }
         });
@@ -278,6 +292,8 @@ impl SpanLine {
                 user: short_text(&job.user),
                 partition: short_text(&job.partition),
                 nodes,
+                cpus: job.cpus,
+                memory: job.memory.map(Bytes),
             };
             sums.jobs.insert(id, facts);
         }
@@ -309,6 +325,7 @@ impl NodeLine {
             errors: errors.collect(),
             sets: sets.collect(),
             samples: node.samples.iter().map(|(sets, count)| (sets.to_vec(), *count)).collect(),
+            shares: node.shares.iter().map(ShareLine::of).collect(),
             devices: node.devices.iter().map(DeviceLine::of).collect(),
         }
     }
@@ -342,10 +359,26 @@ impl NodeLine {
             interval: Duration::try_from_secs_f64(self.interval.unwrap_or_default()).ok()?,
             errors: errors.collect(),
             samples: samples.collect(),
+            shares: self.shares.iter().filter_map(ShareLine::to_sums).collect(),
             devices: devices?,
             parts: BTreeMap::new(),
             sets,
         })
+    }
+}
+
+impl ShareLine {
+    fn of((job, sums): (&JobId, &ShareSums)) -> Self {
+        Self {
+            job: job.as_str().to_owned(),
+            cpus: pair(sums.cpus),
+            max_memory: sums.max_memory.map(|bytes| bytes.0),
+        }
+    }
+
+    fn to_sums(&self) -> Option<(JobId, ShareSums)> {
+        let max_memory = self.max_memory.map(Bytes);
+        Some((JobId::new(&self.job)?, ShareSums { cpus: mean(self.cpus), max_memory }))
     }
 }
 

@@ -201,6 +201,8 @@ impl JobFacts {
             user: Arc::clone(&job.user),
             partition: Arc::clone(&job.partition),
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
+            cpus: job.cpus,
+            memory: job.memory,
         }
     }
 }

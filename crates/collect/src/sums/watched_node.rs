@@ -16,6 +16,9 @@ use gtop_fleet::{
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, EventKind, Link, Source, SourceFaultKind, stale_after};
 
+/// Times at which shares of jobs are read are no further apart, unless some are missing.
+const MAX_SHARES_SPAN: Duration = Duration::from_secs(60);
+
 /// Seconds on devices of each command line.
 pub(super) type CommandSums = BTreeMap<HeldCommand, f64>;
 
@@ -31,6 +34,8 @@ pub(super) struct WatchedNode {
     blind_since: Option<Timestamp>,
     sampled_at: Option<Timestamp>,
     source_fault: Option<(Source, SourceFaultKind)>,
+    /// When the shares of jobs were read last.
+    shares_at: Option<Timestamp>,
     /// The events that were looked at.
     known_events: Option<Arc<[EventRecord]>>,
     holders: HolderCache,
@@ -151,6 +156,7 @@ impl WatchedNode {
             self.holders.refresh(node, jobs, scope.has_commands);
         }
         self.on_devices(at, node, (scope, commands));
+        self.on_shares(node, jobs, scope);
         if is_counted {
             self.count_sample();
         }
@@ -232,6 +238,31 @@ impl WatchedNode {
                 let second = seconds.entry(event.at.whole_seconds()).or_default();
                 *second = second.saturating_add(count);
             }
+        }
+    }
+
+    /// Adds what jobs have used of the host since this was read last.
+    fn on_shares(&mut self, node: &Node, jobs: &JobLookup, scope: &SumScope) {
+        let Some(shares) = node.shares.as_deref() else { return };
+        if self.shares_at >= Some(shares.at) {
+            return;
+        }
+        let before = self.shares_at.replace(shares.at);
+        if !(scope.from..scope.to).contains(&shares.at) {
+            return;
+        }
+        // A part that begins between two readings has all of what was used since the first.
+        let is_first = scope.from == scope.begins;
+        let before = before.map(|before| if is_first { before.max(scope.from) } else { before });
+        let span = before.map(|before| shares.at.since(before));
+        let seconds = span.filter(|span| *span <= MAX_SHARES_SPAN).map(|span| span.as_secs_f64());
+        for (id, share) in &shares.jobs {
+            let id = jobs.job(id).map_or(id, |job| &job.id);
+            let sums = self.sums.shares.entry(id.clone()).or_default();
+            if let (Some(cpus), Some(seconds)) = (share.cpus_used.get(), seconds) {
+                sums.cpus.add(f64::from(cpus), seconds);
+            }
+            sums.max_memory = sums.max_memory.max(share.memory_used.get());
         }
     }
 
