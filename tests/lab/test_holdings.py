@@ -3,6 +3,7 @@
 The table of all cells is printed, and written to the file that GTOP_HOLDINGS names, if it is set.
 """
 
+import json
 import os
 import unittest
 from collections import Counter
@@ -100,15 +101,16 @@ class Table(HoldingsCase):
     @classmethod
     def record_inside(cls, evidence, held):
         """Records what is picked in the busy job, on each of its nodes."""
-        line = f'echo "$SLURMD_NODENAME $({GTOP} pick --json --deadline 40)"'
-        done = cls.lab.run("srun", "--overlap", "--jobid", cls.working, f"-N{cls.NODES}", "--ntasks-per-node=1", "sh", "-c", line, timeout=120)
+        line = f'echo "$SLURMD_NODENAME $({GTOP} pick --json --deadline 240)"'
+        done = cls.lab.run("srun", "--overlap", "--jobid", cls.working, f"-N{cls.NODES}", "--ntasks-per-node=1", "sh", "-c", line, timeout=300)
         for node, answer in (text.split(" ", 1) for text in done.stdout.splitlines()):
             uuids = set().union(*picked(answer).values())
             others = set().union(*(truth for job, truth in held[node].items() if job != cls.working))
             cls.inside.append((evidence, node, uuids & others, uuids - held[node][cls.working]))
             # The lab's slices do not tell their memory.
             cards = {uuid for uuid in held[node][cls.working] if uuid.startswith("GPU-")}
-            cls.lacking.append((evidence, node, cards - uuids))
+            why = [one for one in json.loads(answer)["refused"] if one["uuid"] in cards]
+            cls.lacking.append((evidence, node, cards - uuids, why))
 
     @classmethod
     def check_truth(cls):
@@ -218,7 +220,8 @@ class Table(HoldingsCase):
         self.assertEqual(found, [])
 
     def test_inside_a_job_all_of_its_devices_are_picked(self):
-        found = [(self.name_of[node], short(lacking)) for evidence, node, lacking in self.lacking if evidence == "readable" and lacking]
+        readable = [rest for evidence, *rest in self.lacking if evidence == "readable"]
+        found = [(self.name_of[node], short(lacking), why) for node, lacking, why in readable if lacking]
         self.assertEqual(found, [])
 
 
