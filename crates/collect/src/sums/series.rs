@@ -59,7 +59,7 @@ impl StepGrid {
         parts: 1,
     };
 
-    /// Divides a span into at most [`MAX_STEPS`] steps, so few that they fit in memory for this many devices.
+    /// Divides a span into at most `MAX_STEPS` steps, so few that they fit in memory for this many devices.
     pub fn new(from: Timestamp, to: Timestamp, devices: usize) -> Self {
         let devices = i64::try_from(devices).unwrap_or(i64::MAX).max(MAX_DETAILED_DEVICES);
         let max_steps = (MAX_STEPS * MAX_DETAILED_DEVICES / devices).max(MIN_STEPS);
