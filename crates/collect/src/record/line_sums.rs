@@ -1,6 +1,6 @@
 //! Sums of what a recorder writes, of stretches of segments.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::record::line::{self, Content, RecordedLine};
@@ -80,7 +80,8 @@ impl LineSums {
             }
             Content::Roster(names, jobs) => {
                 builder.on_roster(0, at, &names, jobs.as_ref());
-                self.nodes.retain(|name, _| names.contains(name));
+                let listed: BTreeSet<NodeName> = names.into_iter().collect();
+                self.nodes.retain(|name, _| listed.contains(name));
             }
             Content::Lost(_) => {
                 builder.pause(self.last_at, at);

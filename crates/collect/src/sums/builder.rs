@@ -55,7 +55,8 @@ impl SumBuilder {
         if known == Some(names) {
             return;
         }
-        let gone = known.unwrap_or_default().iter().filter(|name| !names.contains(name));
+        let listed: BTreeSet<&NodeName> = names.iter().collect();
+        let gone = known.unwrap_or_default().iter().filter(|name| !listed.contains(name));
         let gone: Vec<NodeName> = gone.cloned().collect();
         self.close_roster(file, at);
         self.rosters.insert(file, (at, names.to_vec()));
