@@ -197,7 +197,8 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
                 "each_device": None if j % 10 == 9 else [
                     {"node": node(n), "index": d, "utilization_percent": 8.0 if d else None, "active_hours": 0.5, "known_hours": 1.0}
                     for n in own for d in range(per_node)],
-                "verdict": verdict(j, label("sentence", j)), "cost": 12.5 * j, "series": None if j % 10 == 9 else series}
+                "verdict": verdict(j, label("sentence", j)), "cost": 12.5 * j, "series": None if j % 10 == 9 else series,
+                "host": {"text": "1.0 of 8 CPUs (12 %)" if j % 2 == 0 else None, "cpu_percent": 12.5 if j % 2 == 0 else None}}
 
     def node_row(n):
         numbers = usage(hours * per_node, base_load(n), idle_held=0.1, free=0.05, not_seen=1 / 12 if n % 9 == 4 else 0)
@@ -456,6 +457,7 @@ class ReportPage(InBrowser):
         # From the page of a job, too.
         self.open(self.fleet, "#job/8425")
         self.assertIn("likely 4 devices", self.find("#job").text)
+        self.assertIn("1.0 of 8 CPUs", self.find("#job").text)
         self.assertEqual(self.rows("#job-devices", 1)[:2], ["–", "8"])
         self.js("document.querySelector('#job .badge').click()")
         self.wait("return document.querySelector('#job').hidden && document.querySelector('#words').open")
