@@ -25,6 +25,8 @@ pub(super) struct CountedSums<'a> {
 #[derive(Debug)]
 pub(super) struct CountedNode<'a> {
     pub(super) sums: &'a NodeSums,
+    /// When it was watched, under this name.
+    pub(super) watched: TimeIntervals,
     /// Different times of samples.
     pub(super) samples: u64,
     pub(super) devices: Vec<DeviceRecord<'a>>,
@@ -81,9 +83,12 @@ impl<'a> CountedNode<'a> {
                 parts.merge(series, share);
             }
         }
-        let counting = DeviceCounting { name, sets: &sets, blind: &blind, scope };
+        let listed = node.listed.union().intersection(&scope.counted_times());
+        let watched = listed.difference(&node.elsewhere.union());
+        let counting =
+            DeviceCounting { name, sets: &sets, watched: &watched, blind: &blind, scope };
         let devices = node.devices.iter().map(|device| counting.device(device, holders)).collect();
-        Self { sums: node, samples, devices, parts }
+        Self { sums: node, watched, samples, devices, parts }
     }
 }
 
@@ -91,6 +96,7 @@ impl<'a> CountedNode<'a> {
 struct DeviceCounting<'b> {
     name: &'b NodeName,
     sets: &'b [CountedSet],
+    watched: &'b TimeIntervals,
     /// When its devices were waited for.
     blind: &'b TimeIntervals,
     scope: &'b ReportScope,
@@ -137,12 +143,14 @@ impl DeviceCounting<'_> {
     fn add_times<'a>(&self, device: &mut DeviceRecord<'a>, holders: &mut HolderSums<'a>) {
         let seen = device.sums.seen.iter();
         let seen = seen.filter_map(|span| Some((span.from, span.to, self.sets.get(span.set)?)));
+        // What is not in the node is not unseen.
+        let there = device.present.union().intersection(self.watched);
         let mut last: Option<(Timestamp, &CountedSet)> = None;
         let mut parts = Vec::new();
         for (from, to, set) in seen {
             match last {
                 Some((seen_to, before)) => {
-                    let unseen = self.scope.recorded((seen_to, from));
+                    let unseen = there.intersection(&TimeIntervals::new(vec![(seen_to, from)]));
                     parts.extend(self.add_unseen([before, set], &unseen, device, holders));
                 }
                 None => self.add_blind(from, set, device, holders),
@@ -157,7 +165,7 @@ impl DeviceCounting<'_> {
         // It may be of a holder that still has it, as the scheduler's list shows.
         let listed = holders.still_listed(before);
         let end = self.scope.sums.to;
-        let unseen = self.scope.recorded((seen_to, end));
+        let unseen = there.intersection(&TimeIntervals::new(vec![(seen_to, end)]));
         parts.extend(self.add_unseen([before, &listed], &unseen, device, holders));
         if !holders.counts_all() && listed.share > 0.0 {
             device.held_time.end(end);

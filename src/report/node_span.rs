@@ -32,10 +32,11 @@ impl NodeSpan<'_> {
 
     /// Returns for how many seconds a device was watched.
     pub(super) fn watched_seconds(&self, device: &DeviceRecord<'_>) -> f64 {
+        let there = device.present.union().intersection(&self.watched);
         if self.is_of_holders {
-            device.usage.seconds() + device.held_time.unseen_seconds(&self.watched)
+            device.usage.seconds() + device.held_time.unseen_seconds(&there)
         } else {
-            device.present.union().intersection(&self.watched).seconds()
+            there.seconds()
         }
     }
 
@@ -51,15 +52,13 @@ pub(super) fn node_spans<'a>(
     scope: &ReportScope,
     names: &mut ReportNames,
 ) -> Vec<NodeSpan<'a>> {
-    let spans = scope.counted_times();
     let known = counted.nodes.values().map(|record| record.sums.interval);
     let usual = known.filter(|interval| !interval.is_zero()).max().unwrap_or(DEFAULT_INTERVAL);
     let mut nodes: Vec<NodeSpan<'_>> = counted
         .nodes
         .iter()
         .map(|(name, record)| {
-            let listed = record.sums.listed.union().intersection(&spans);
-            let mut watched = listed.difference(&record.sums.elsewhere.union());
+            let mut watched = record.watched.clone();
             let mut devices: Vec<&DeviceRecord<'_>> = record.devices.iter().collect();
             if scope.filter.is_of_holders() {
                 devices.retain(|device| !device.held_time.intervals.as_slice().is_empty());
