@@ -11,11 +11,13 @@ pub use filter::ReportFilter;
 pub use filter_check::{NothingMatched, UnmatchedName};
 pub use gtop_collect::sums::StepGrid;
 pub use gtop_fleet::usage::STATES;
+pub use idle_job::IdleTime;
 pub use job_device::JobDevice;
 pub use prices::{DevicePrice, ModelTime, PriceError};
 pub use recordings::{ReportRequest, WrittenSums, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
-pub use verdict::{EnoughDevices, JobVerdict, ReportCriteria, VerdictWord};
+pub use verdict::{EnoughDevices, JobVerdict, ReportCriteria};
+pub use verdict_word::VerdictWord;
 
 mod counted;
 mod filter;
@@ -25,6 +27,7 @@ mod folded_findings;
 mod headline;
 mod held_time;
 mod holders;
+mod idle_job;
 mod job_device;
 mod judgement;
 mod labels;
@@ -35,6 +38,7 @@ mod rntop_log;
 mod scope;
 mod summary;
 mod verdict;
+mod verdict_word;
 
 /// What happened over a span of time.
 #[derive(Clone, Debug, Default)]
@@ -219,6 +223,12 @@ pub struct JobReport {
     pub load_seconds: f64,
     /// Device-time in which a device was slowed down, in seconds.
     pub throttled_seconds: f64,
+    /// Device-time in which any process was on a device, in seconds.
+    pub occupied_seconds: f64,
+    /// Device-time in which none was, in seconds.
+    pub empty_seconds: f64,
+    /// The longest time in which none of its devices was active.
+    pub longest_idle: IdleTime,
     /// Device-time in which it is not certain that the job held the device, in seconds.
     pub unsure_seconds: f64,
     /// What it had and used of its hosts.
@@ -308,14 +318,20 @@ table! {
         /// A node did not answer.
         Down = "down",
         /// The driver of a node gave no values.
-        Driver = "driver",
+        HungDriver = "hung-driver",
         /// A device worked, and was slower or less reliable than it should be.
         Degraded = "degraded",
         /// A device was slowed down.
         Throttled = "throttled",
         /// A device reported errors.
         Errors = "errors",
-        /// A job never used its devices.
+        /// A job never ran a process on its devices.
+        Unlaunched = "unlaunched",
+        /// A job had processes on its devices, which never did anything.
+        HeldCold = "held-cold",
+        /// A job had processes on its devices, which did next to nothing.
+        HeldWarm = "held-warm",
+        /// A job never used its devices, and why is not known.
         Unused = "unused",
         /// A job never used some of its devices.
         PartlyUsed = "partly-used",
@@ -323,8 +339,10 @@ table! {
         LowLoad = "low-load",
         /// Devices were held and did nothing for a while.
         IdleHeld = "idle-held",
-        /// A device of a job did less than the others.
-        Uneven = "uneven",
+        /// A device of a job did less than half of what the others did.
+        Imbalance = "imbalance",
+        /// The devices of a job waited for its CPUs.
+        Starved = "starved",
         /// A node was connected and sent nothing.
         NotSeen = "not-seen",
     }

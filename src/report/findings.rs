@@ -112,7 +112,7 @@ fn add_silent_devices(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, silent
     let after = fault.map_or_else(String::new, |(text, _)| format!(": {text}"));
     let remedy = fault.map_or(advice::source::NOT_SEEN, |(_, remedy)| &**remedy);
     let cause = |verb| FindingCause {
-        kind: if fault.is_some() { FindingKind::Driver } else { FindingKind::NotSeen },
+        kind: if fault.is_some() { FindingKind::HungDriver } else { FindingKind::NotSeen },
         verb: [verb, verb],
         what: String::new(),
         after: after.clone(),

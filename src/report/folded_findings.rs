@@ -152,7 +152,7 @@ mod tests {
 
     fn sighting(node: &str, device: Option<u32>, seconds: f64, times: u64) -> Sighting {
         let cause = FindingCause {
-            kind: FindingKind::Driver,
+            kind: FindingKind::HungDriver,
             verb: ["was silent", "were silent"],
             what: String::new(),
             after: ": it hangs".to_owned(),

@@ -153,7 +153,7 @@ mod tests {
     fn what_is_broken_comes_before_what_is_wasted() {
         let waste = (FindingKind::IdleHeld, "ada wasted", 900.0);
         let lost = (FindingKind::Faulty, "gpu1 #0 was lost", 1.0);
-        let uneven = (FindingKind::Uneven, "gpu1 #1 did less", 900.0);
+        let uneven = (FindingKind::Imbalance, "gpu1 #1 did less", 900.0);
         for (findings, expected) in [
             (&[waste, lost][..], "Broken: gpu1 #0 was lost. Wasted: ada wasted."),
             (&[lost, lost, lost], "Broken: gpu1 #0 was lost; and 2 other findings."),

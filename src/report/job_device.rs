@@ -24,6 +24,8 @@ pub struct JobDevice {
     pub active_seconds: f64,
     /// Seconds in which its load was known.
     pub seconds: f64,
+    /// Seconds in which no process was on it.
+    pub empty_seconds: f64,
     /// Why it was faulty at any time, and what to do.
     pub fault: Option<(String, String)>,
     /// Seconds in which it was faulty.
@@ -69,6 +71,7 @@ pub(super) fn devices_by_holder(
                     load: load.get(),
                     active_seconds: state_seconds(usage, LastState::Busy),
                     seconds: load.seconds,
+                    empty_seconds: usage.empty_seconds,
                     fault: (faulty_seconds > 0.0).then(|| fault(device, names)),
                     faulty_seconds,
                     throttled_seconds: usage.throttled_seconds,

@@ -194,6 +194,7 @@ fn values(row: &LogRow) -> DeviceValues {
         temperature: None,
         is_throttled: false,
         is_degraded: false,
+        has_processes: None,
     }
 }
 

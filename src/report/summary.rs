@@ -11,8 +11,9 @@ use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
 use crate::report::scope::ReportScope;
 use crate::report::{
-    CommandReport, DeviceReport, DeviceSteps, HostUse, JobReport, JobSteps, JobVerdict, ModelTime,
-    NodeReport, ReportCriteria, ReportSteps, UsageReport, UsageSummary, UserReport, findings,
+    CommandReport, DeviceReport, DeviceSteps, HostUse, IdleTime, JobReport, JobSteps, JobVerdict,
+    ModelTime, NodeReport, ReportCriteria, ReportSteps, UsageReport, UsageSummary, UserReport,
+    findings,
 };
 use gtop_collect::sums::{PartSeries, StepGrid, StepSeries};
 use gtop_fleet::usage::DeviceUsage;
@@ -305,6 +306,7 @@ fn add_jobs(
     (holders, devices): (&[HolderNames], Vec<Vec<JobDevice>>),
     names: &mut ReportNames,
 ) {
+    let grid = report.steps.grid.unwrap_or_default();
     for ((record, holder), each_device) in counted.holders.records.iter().zip(holders).zip(devices)
     {
         let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
@@ -327,6 +329,9 @@ fn add_jobs(
             summary: UsageSummary::of(&record.usage, held),
             load_seconds: record.usage.utilization.seconds,
             throttled_seconds: record.usage.throttled_seconds,
+            occupied_seconds: record.usage.occupied_seconds,
+            empty_seconds: record.usage.empty_seconds,
+            longest_idle: IdleTime::longest(&record.series, grid),
             unsure_seconds: record.unsure_seconds,
             model_time: model_time(held, &each_device),
             host: host_use(counted, record),

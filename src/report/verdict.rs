@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use gtop_local::text::counted;
 use gtop_local::time::format_duration;
-use gtop_model::table;
 
+use crate::report::idle_job::{
+    MIN_HELD_IDLE, MIN_UNLAUNCHED, is_unlaunched, partly_used, word_of_idle,
+};
 use crate::report::prices::DevicePrice;
-use crate::report::{JobDevice, JobReport};
-use gtop_fleet::{Certainty, LastState, advice};
+use crate::report::{JobDevice, JobReport, VerdictWord};
+use gtop_fleet::{ACTIVE_PERCENT, Certainty, LastState, advice};
 
 /// A job that had devices for a shorter time is not judged.
 const MIN_HELD: Duration = Duration::from_secs(300);
@@ -29,32 +31,6 @@ const PARTS_OF_DEVICE: [u32; 3] = [8, 4, 2];
 /// Devices that a sentence names.
 const MAX_NAMED_DEVICES: usize = 3;
 
-table! {
-    /// How well a job used its devices; the first that fits.
-    #[derive(PartialOrd, Ord, Default)]
-    pub enum VerdictWord {
-        /// Too little is known.
-        #[default]
-        NotJudged = "not judged",
-        /// A device was faulty or slowed down.
-        HeldBack = "held back",
-        /// No device was active.
-        Unused = "unused",
-        /// Some devices were never active.
-        PartlyUsed = "partly used",
-        /// The mean load is low.
-        LowLoad = "low load",
-        /// The mean load is moderate.
-        Fair = "fair",
-        /// The mean load is high.
-        Good = "good",
-    }
-    /// All words, in the order in which they are tried.
-    pub const ALL;
-    /// Returns the word.
-    pub fn as_str -> &'static str;
-}
-
 impl VerdictWord {
     /// Returns when it applies; `low` is the limit of a low load, in percent.
     pub fn definition(self, low: f64) -> String {
@@ -67,7 +43,19 @@ impl VerdictWord {
                 "one of its devices was faulty or slowed down for a minute or more, and for {:.0} % of the time of a device or more",
                 MIN_HELD_BACK_SHARE * 100.0
             ),
-            Self::Unused => "none of its devices was ever active".to_owned(),
+            Self::Unlaunched => format!(
+                "no process was on any of its devices, for {} minutes or more",
+                MIN_UNLAUNCHED.as_secs() / 60
+            ),
+            Self::HeldCold => format!(
+                "processes were on its devices, whose load was 0 in all samples, for {} minutes or more",
+                MIN_HELD_IDLE.as_secs() / 60
+            ),
+            Self::HeldWarm => format!(
+                "processes were on its devices, none of which was ever active ({ACTIVE_PERCENT} % or more), for {} minutes or more",
+                MIN_HELD_IDLE.as_secs() / 60
+            ),
+            Self::Unused => "none of its devices was ever active; it was shorter than that, or whether processes were on them is not known".to_owned(),
             Self::PartlyUsed => {
                 "some of its devices were never active while others were".to_owned()
             }
@@ -168,26 +156,15 @@ fn word_of(job: &JobReport, criteria: &ReportCriteria) -> (VerdictWord, String, 
     if let Some((reason, remedy)) = hindrance(job) {
         return (VerdictWord::HeldBack, reason, remedy);
     }
-    let count = job.devices;
-    let unused = job.each_device.iter().filter(|device| device.is_unused()).count();
-    let load = job.summary.utilization.unwrap_or_default();
     if job.state_seconds(LastState::Busy) <= 0.0 {
-        let none = if count == 1 {
-            "its device was never active".to_owned()
-        } else {
-            format!("none of its {count} devices was ever active")
-        };
-        return (VerdictWord::Unused, none, advice::device::IDLE_JOB.to_owned());
+        let (word, sentence, remedy) = word_of_idle(job);
+        return (word, sentence, remedy.to_owned());
     }
-    if unused > 0 {
-        let used = count.saturating_sub(unused);
-        let were = if unused == 1 { "was" } else { "were" };
-        let text = format!(
-            "{unused} of {count} devices {were} never active; {used} would have been enough"
-        );
+    if let Some((text, _)) = partly_used(job) {
         return (VerdictWord::PartlyUsed, text, advice::device::IDLE_JOB.to_owned());
     }
-    let text = format!("mean load {load:.1} % on {}", counted(count, "device"));
+    let load = job.summary.utilization.unwrap_or_default();
+    let text = format!("mean load {load:.1} % on {}", counted(job.devices, "device"));
     let (word, remedy) = match load {
         load if load < criteria.low_percent => (VerdictWord::LowLoad, advice::device::LOW_LOAD),
         load if load < GOOD_PERCENT => (VerdictWord::Fair, ""),
@@ -207,6 +184,10 @@ fn too_little(job: &JobReport) -> Option<String> {
     if seen < job.summary.watched_seconds * MIN_SEEN {
         let share = percent(seen, job.summary.watched_seconds);
         return Some(format!("only {share:.0} % of its device-time was seen"));
+    }
+    // That nothing ran on its devices is known without their load.
+    if is_unlaunched(job) {
+        return None;
     }
     // What a faulty device does is not known; that it is faulty is.
     let sound = seen - job.state_seconds(LastState::Faulty);
@@ -260,15 +241,16 @@ fn blame(job: &JobReport, what: &str, of_device: fn(&JobDevice) -> f64) -> Strin
 
 /// Returns what would have been enough.
 fn enough(job: &JobReport, word: VerdictWord) -> Option<EnoughDevices> {
-    let unused = job.each_device.iter().filter(|device| device.is_unused()).count();
     let whole = |devices, certainty| EnoughDevices { devices, parts: 1, certainty };
     match word {
-        VerdictWord::Unused => Some(whole(0, Certainty::Certain)),
-        VerdictWord::PartlyUsed => {
-            Some(whole(job.devices.saturating_sub(unused), Certainty::Certain))
+        VerdictWord::Unlaunched | VerdictWord::HeldCold | VerdictWord::Unused => {
+            Some(whole(0, Certainty::Certain))
         }
-        VerdictWord::LowLoad if job.devices == 1 => part_of_device(job),
-        VerdictWord::LowLoad => {
+        VerdictWord::PartlyUsed => {
+            partly_used(job).map(|(_, devices)| whole(devices, Certainty::Certain))
+        }
+        VerdictWord::HeldWarm | VerdictWord::LowLoad if job.devices == 1 => part_of_device(job),
+        VerdictWord::HeldWarm | VerdictWord::LowLoad => {
             let devices = devices_by_load(job)?;
             (devices < job.devices).then_some(whole(devices, Certainty::Likely))
         }
@@ -304,7 +286,11 @@ fn part_of_device(job: &JobReport) -> Option<EnoughDevices> {
 
 /// Returns how sure a verdict is: nearly all is known, and the devices were certainly those of the job.
 fn certainty(job: &JobReport, word: VerdictWord) -> Certainty {
-    let known = job.load_seconds + job.state_seconds(LastState::Faulty);
+    let known = if word == VerdictWord::Unlaunched {
+        job.empty_seconds
+    } else {
+        job.load_seconds + job.state_seconds(LastState::Faulty)
+    };
     let is_known = known >= job.summary.watched_seconds * CERTAIN_KNOWN;
     if word == VerdictWord::NotJudged {
         Certainty::Unknown
@@ -388,10 +374,11 @@ mod tests {
             (
                 &[Some(90.0), Some(0.0)],
                 VerdictWord::PartlyUsed,
-                "1 of 2 devices was never",
+                "1 of 2 devices was never active; 1 would",
                 "1 device",
             ),
             (&[Some(0.0); 3], VerdictWord::Unused, "none of its 3 devices was", "no device"),
+            (&[Some(0.0)], VerdictWord::Unused, "its device was never active", "no device"),
             (&[None; 3], VerdictWord::NotJudged, "its devices report no load", ""),
             (&[Some(9.0), None, None], VerdictWord::NotJudged, "its load is known for 33 %", ""),
         ] {

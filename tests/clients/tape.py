@@ -65,7 +65,7 @@ class TapedNode:
 
     def whole_sample(self):
         """Returns a sample that leaves out nothing."""
-        objects = {part: {"at": at, **value} for part, (at, value) in self.parts.items() if part in ["host", "host_slow"]}
+        objects = {part: {"at": at, **value} for part, (at, value) in self.parts.items() if part in ["host", "host_slow", "shares"]}
         backends = []
         if "devices" in self.parts:
             at, devices = self.parts["devices"]
@@ -211,7 +211,8 @@ class Tape:
         self.write_sample(at, name, parts, clock)
 
     def write_sample(self, at, name, parts, clock=0):
-        """A sample of some parts of a node, each as a whole: `host`, `host_slow`, `devices`, `uses`, `processes`, `evidence`."""
+        """A sample of some parts of a node, each as a whole: `host`, `host_slow`, `shares`, `devices`, `uses`, `processes`,
+        `evidence`."""
         self.move(at)
         node = self.node(name)
         node.number += 1
@@ -221,6 +222,8 @@ class Tape:
             body["host"] = {"at": probe, **changes(parts["host"], node.known("host", {}), ["net", "infiniband", "disk"])}
         if "host_slow" in parts:
             body["host_slow"] = {"at": probe, **changes(parts["host_slow"], node.known("host_slow", {}))}
+        if "shares" in parts:
+            body["shares"] = {"at": probe, **parts["shares"]}
         if "devices" in parts:
             body["backends"] = [self.backend(node, parts, probe)]
             node.error = None

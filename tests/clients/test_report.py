@@ -630,7 +630,8 @@ class Verdicts(Case):
 
     def test_what_is_known_of_made_up_fleets_is_found(self):
         """The first job of each has this word, and no other job but a good one."""
-        scenarios = {"training": "good", "half-used": "partly used", "unlaunched": "unused", "held-cold": "unused", "held-warm": "unused",
+        scenarios = {"training": "good", "half-used": "partly used", "unlaunched": "unlaunched", "held-cold": "held cold",
+                     "held-warm": "held warm", "starved": "fair", "imbalance": "good",
                      "low-load": "low load", "throttled": "held back", "lost": "held back", "hung": "good"}
         for scenario, word in scenarios.items():
             path = os.path.join(rig.folder(), scenario + ".gtop")

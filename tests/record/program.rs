@@ -203,7 +203,9 @@ fn a_full_disk_stops_nothing_and_recording_goes_on_when_there_is_space() {
         for i in $(seq 600); do grep -q 'the disk is full' "$1/../stderr" && break; sleep 0.1; done
         rm "$1/filler"
         for i in $(seq 600); do grep -q 'recording goes on' "$1/../stderr" && break; sleep 0.1; done
-        sleep 3
+        lines() { zstd -dcq "$1/test.gtop" 2> /dev/null | wc -l; }
+        enough=$(($(lines "$1") + 60))
+        for i in $(seq 600); do [ "$(lines "$1")" -ge "$enough" ] && break; sleep 0.1; done
         kill -TERM $! && wait $! || true
         zstd -tq "$1/test.gtop"
         cp "$1/test.gtop" "$1/../copy.gtop"

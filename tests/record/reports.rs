@@ -251,7 +251,7 @@ fn a_driver_that_hangs_is_a_finding_and_what_was_not_seen_counts() {
     for threads in [1, 2] {
         let request = ReportRequest { threads: Some(threads), ..ReportRequest::default() };
         let report = report(&path, &request).unwrap();
-        let hang = report.findings.iter().find(|one| one.kind == FindingKind::Driver).unwrap();
+        let hang = report.findings.iter().find(|one| one.kind == FindingKind::HungDriver).unwrap();
         let place = format!("{} #0, #1 gave no values for up to 7m5", hang.nodes[0]);
         assert!(hang.text.starts_with(&place), "{}", hang.text);
         assert!(hang.text.ends_with(": no answer from the NVIDIA driver"), "{}", hang.text);
@@ -325,7 +325,7 @@ fn a_driver_that_hangs_from_the_start_has_no_coverage() {
     let report = report(&path, &ReportRequest::default()).unwrap();
     assert_eq!(report.totals.coverage_percent(), Some(0.0));
     assert!(report.totals.not_seen_seconds().is_sign_positive());
-    let hang = report.findings.iter().find(|one| one.kind == FindingKind::Driver).unwrap();
+    let hang = report.findings.iter().find(|one| one.kind == FindingKind::HungDriver).unwrap();
     assert!(
         hang.text.contains("showed no devices: no answer from the NVIDIA driver"),
         "{}",

@@ -128,10 +128,30 @@ pub fn is_free(node: &Node, position: usize) -> bool {
         && is_known_idle(device)
         && !is_in_use(node, device)
         && !is_whole_in_use(node, device)
-        && unexplained_memory(node, device).is_none()
+        && !has_hidden_processes(node, device)
         && !is_memory_refused(device)
-        && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()
+}
+
+/// Returns whether any process, visible or not, is on the device at this position; `None` if that is not known.
+pub(crate) fn has_processes(node: &Node, position: usize) -> Option<bool> {
+    let device = node.devices.get(position)?;
+    if node.uses_on(device).next().is_some()
+        || device.is_open() == Some(true)
+        || has_hidden_processes(node, device)
+    {
+        return Some(true);
+    }
+    let is_known = !is_whole_in_use(node, device)
+        && !is_memory_refused(device)
+        && node.users_unknown_reason(position).is_none();
+    is_known.then_some(false)
+}
+
+/// Returns true if processes that the driver does not list are counted, or have memory.
+fn has_hidden_processes(node: &Node, device: &Device) -> bool {
+    device.hidden_processes.get().is_some_and(|count| count > 0)
+        || unexplained_memory(node, device).is_some()
 }
 
 /// Returns true if a device is known to do nothing.

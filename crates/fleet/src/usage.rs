@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use crate::idle::has_processes;
 use crate::{Health, LastState, Node};
 use gtop_model::{Celsius, Device, Percent};
 
@@ -56,6 +57,8 @@ pub struct DeviceValues {
     pub is_throttled: bool,
     /// It works, and is slower or less reliable than it should be.
     pub is_degraded: bool,
+    /// Any process is on it; `None` if that is not known.
+    pub has_processes: Option<bool>,
 }
 
 impl DeviceValues {
@@ -86,6 +89,7 @@ impl DeviceValues {
             temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),
             is_throttled: throttle.is_harmful(),
             is_degraded: node.health(device) == Health::Degraded,
+            has_processes: has_processes(node, position),
         }
     }
 }
@@ -109,6 +113,10 @@ pub struct DeviceUsage {
     pub max_temperature: Option<f32>,
     pub throttled_seconds: f64,
     pub degraded_seconds: f64,
+    /// Seconds in which any process was on it.
+    pub occupied_seconds: f64,
+    /// Seconds in which none was.
+    pub empty_seconds: f64,
 }
 
 impl Default for DeviceUsage {
@@ -126,6 +134,8 @@ impl Default for DeviceUsage {
             max_temperature: None,
             throttled_seconds: 0.0,
             degraded_seconds: 0.0,
+            occupied_seconds: 0.0,
+            empty_seconds: 0.0,
         }
     }
 }
@@ -159,6 +169,11 @@ impl DeviceUsage {
         }
         if values.is_degraded {
             self.degraded_seconds += seconds;
+        }
+        match values.has_processes {
+            Some(true) => self.occupied_seconds += seconds,
+            Some(false) => self.empty_seconds += seconds,
+            None => {}
         }
     }
 
@@ -218,6 +233,8 @@ impl DeviceUsage {
         self.max_temperature = larger(self.max_temperature, other.max_temperature);
         self.throttled_seconds += other.throttled_seconds * part;
         self.degraded_seconds += other.degraded_seconds * part;
+        self.occupied_seconds += other.occupied_seconds * part;
+        self.empty_seconds += other.empty_seconds * part;
     }
 }
 
@@ -261,6 +278,7 @@ mod tests {
             temperature: None,
             is_throttled: false,
             is_degraded: false,
+            has_processes: None,
         }
     }
 

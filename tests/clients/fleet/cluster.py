@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Optional
 
 from report_reference import common
-from fleet.hardware import MIB, MODELS, SLICES
+from fleet.hardware import GIB, MIB, MODELS, SLICES
 
 BASE_MEMORY = 4 * MIB                  # in use of a device without processes
 USERS = {"ada": 1001, "alan": 1002, "edsger": 1003, "grace": 1004, "katherine": 1005}
@@ -60,6 +60,17 @@ class Job:
     until: float
     shares_devices: bool = False
     holds: list = field(default_factory=list)
+
+    def cpus_on(self, node):
+        """Returns the CPUs that it has on a node."""
+        return self.workload.cpus_per_device * self.devices_on(node)
+
+    def memory_on(self, node):
+        """Returns the bytes of host memory that it has on a node."""
+        return 16 * GIB * self.devices_on(node)
+
+    def devices_on(self, node):
+        return sum(hold.device.node is node for hold in self.holds)
 
     def indices(self):
         """Returns the scheduler's numbers of its devices, by node."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,18 @@
 same on each healthy device."""
 
 from fleet.cluster import BASE_MEMORY, USERS, is_within
-from fleet.hardware import MIB
+from fleet.hardware import GIB, MIB
 from tape import BACKEND, START, Tape, job as running_job
 
 CPUS, TICKS = 192, 100                 # ticks of a CPU per second
 BOOT_SECONDS = 60                      # from when a node boots until it is reached
 DRIVER = "570.124.06"
-SLOW_INTERVAL, USES_INTERVAL = 10, 2   # seconds
+SLOW_INTERVAL, SHARES_INTERVAL, USES_INTERVAL = 10, 10, 2   # seconds
 LIST_INTERVAL = 30                     # seconds between two lists of jobs, at most
 HEAT_BIT = 0x20                        # NVML's: the driver slows it down because of temperature
 SLOWDOWN_CELSIUS = 90
 CHECKPOINT_SECONDS = 50                # between two checkpoints, at least
 DAY = 86_400                           # the time limit of jobs
-GIB = 1 << 30
 COMMANDS = ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"]
 STUCK_CODES = [(60, "stuck"), (10, "silent"), (0, "slow")]     # after how many seconds a probe says so
 
@@ -238,6 +237,8 @@ class NodeReadings:
             parts["evidence"] = self.evidence(at)
         if self.is_due("slow", at, SLOW_INTERVAL):
             parts["host_slow"] = {"temperature": 40.0 + self.busy, "space": [{"path": "/", "total": 400 * GIB, "free": 300 * GIB}]}
+        if self.is_due("shares", at, SHARES_INTERVAL):
+            parts["shares"] = {"own": {}, "jobs": self.shares(at)}
         hung_since = next((since for since, until in self.node.hangs if since <= at < until), None)
         if hung_since is None:
             parts["devices"] = [readings.values(at) for readings in self.present]
@@ -275,6 +276,12 @@ class NodeReadings:
                 "net": [{"name": "eth0", "rx": self.traffic, "tx": self.traffic // 2}],
                 "infiniband": [{"name": f"mlx5_{port}/1", "rx": 50 * self.traffic, "tx": 49 * self.traffic} for port in range(ports)],
                 "disk": [{"name": "nvme0n1", "read": 8 * self.traffic, "write": self.traffic}]}
+
+    def shares(self, at):
+        """Returns what each job has and has used of the host, by its control group."""
+        holds = [hold for device in self.node.units(at) for hold in device.holds if hold.job.number]
+        jobs = {hold.job.number: hold.job for hold in holds if hold.since <= at < hold.until}
+        return {number: host_share(job, self.node, at) for number, job in sorted(jobs.items())}
 
     def uses(self, at):
         """Returns the processes on devices, and what they use of them."""
@@ -339,11 +346,19 @@ def listed_jobs(fleet, at):
     return [listed_job(job) for job in fleet.jobs if job.number and job.since <= at < job.until]
 
 
+def host_share(job, node, at):
+    cpus, memory = job.cpus_on(node), job.memory_on(node)
+    used = (at - job.since) * cpus * job.workload.busy_cpus
+    return {"cpus": float(cpus), "cpu": round(used * 10**6), "memory_limit": memory, "memory": round(memory * job.workload.memory_share)}
+
+
 def listed_job(job):
     begun, nodes = START + job.since, job.indices()
     shares = {"shares": True} if job.shares_devices else {}
     allocations = [{"node": name, "indices": indices, **shares} for name, indices in nodes.items()]
-    return running_job(job.number, job.name, job.user, nodes, partition="gpu", account="ml", submitted_at=begun - 60, starts_at=begun,
+    own = {hold.device.node for hold in job.holds}
+    cpus, memory = (sum(map(of, own)) for of in [job.cpus_on, job.memory_on])
+    return running_job(job.number, job.name, job.user, nodes, partition="gpu", account="ml", cpus=cpus, memory=memory, submitted_at=begun - 60, starts_at=begun,
                        ends_at=begun + DAY, limit=float(DAY), allocations=allocations)
 
 

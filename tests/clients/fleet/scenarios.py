@@ -131,6 +131,11 @@ def held_warm(fleet):
     fleet.run(workloads.HeldWarm(), devices_of(fleet.nodes[0]), user="grace")
 
 
+def starved(fleet):
+    """A job whose devices wait for its CPUs."""
+    fleet.run(workloads.Starved(), devices_of(fleet.nodes[0]), user="edsger")
+
+
 def imbalance(fleet):
     """A job one of whose devices does less than half of what the others do."""
     fleet.run(workloads.Imbalance(), devices_of(fleet.nodes[0]), user="ada")
@@ -222,4 +227,4 @@ def devices_of(*nodes):
 
 SCENARIOS = {function.__name__.replace("_", "-"): function for function in [
     mixed, training, inference, notebook, idle, turns, neighbours, gap, down, replaced, clock, clock_back, mig, hung, unseen_end,
-    ecc, low_load, half_used, unlaunched, held_cold, held_warm, imbalance, throttled, shared, lost]}
+    ecc, low_load, half_used, unlaunched, held_cold, held_warm, starved, imbalance, throttled, shared, lost]}

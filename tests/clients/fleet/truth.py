@@ -160,7 +160,11 @@ class Truth:
     def of_job(self, job):
         """Returns a job, the devices it holds, and what of them is wasted."""
         about = {"job": job.number, "user": job.user, "from": job.since, "to": job.until}
-        yield {"what": "job" if job.number else "session", **about, "name": job.name, "workload": type(job.workload).__name__,
+        nodes = {hold.device.node for hold in job.holds}
+        cpus, memory = (sum(map(of, nodes)) for of in [job.cpus_on, job.memory_on])
+        host = {"cpus": cpus, "cpus_used": cpus * job.workload.busy_cpus, "memory_bytes": memory,
+                "memory_max_bytes": round(memory * job.workload.memory_share)}
+        yield {"what": "job" if job.number else "session", **about, **({"host": host} if job.number else {}), "name": job.name, "workload": type(job.workload).__name__,
                "nodes": list(job.indices()), "devices": len(job.holds), **self.jobs[id(job)].numbers()}
         for hold in job.holds:
             yield {"what": "hold", **about, **place(hold.device), "has_process": hold.pid is not None,

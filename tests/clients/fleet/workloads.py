@@ -10,6 +10,9 @@ class Workload:
     command = "python job.py"
     waste = None                       # the kind of the fact about it
     is_scheduled = True
+    cpus_per_device = 24               # that the scheduler gives it
+    busy_cpus = 0.1                    # share of these that are busy
+    memory_share = 0.25                # of the host memory that it has
 
     def starts_process(self, _rank, _ranks):
         """Returns true if it has a process on this one of its devices."""
@@ -138,10 +141,26 @@ class HeldCold(Workload):
 
 
 class HeldWarm(Workload):
-    """Has a model in memory, and no requests."""
+    """Has a model in memory, and no requests but those that ask whether it is there."""
     job_name = "serve-idle"
     command = "python serve.py --model mistral-large"
     waste = "held-warm"
 
     def phases(self, _rank, _ranks, _random):
-        yield FOREVER, 0, 0.85
+        while True:
+            yield 40, 0, 0.85
+            yield 20, 3, 0.85
+
+
+class Starved(Workload):
+    """Trains in short bursts, for which its few CPUs prepare the data."""
+    job_name = "augment"
+    command = "python train.py --workers 4"
+    waste = "starved"
+    cpus_per_device = 2
+    busy_cpus = 0.97
+
+    def phases(self, _rank, _ranks, _random):
+        while True:
+            yield 20, 0, 0.4
+            yield 20, 80, 0.4

@@ -17,7 +17,7 @@ use gtop_local::time::Timestamp;
 use gtop_model::{Bytes, JobId, NodeName};
 
 /// Grows with each change of what is added up, and how: sums of other rules are not used.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 const MIB: f64 = 1_048_576.0;
 /// Bytes of lines from which on the other nodes are in a frame of their own.
 const MAX_FRAME: usize = 16 << 20;
@@ -133,6 +133,9 @@ objects! {
         max_temperature?: Option<f32>,
         throttled?: Option<f64>,
         degraded?: Option<f64>,
+        /// Seconds in which any process was on it, and in which none was.
+        occupied?: Option<f64>,
+        empty?: Option<f64>,
         reasons?: Vec<ReasonLine>,
         minutes?: Option<MinutesLine>,
     }
@@ -495,6 +498,8 @@ impl HeldLine {
             max_temperature: usage.max_temperature,
             throttled: positive(usage.throttled_seconds),
             degraded: positive(usage.degraded_seconds),
+            occupied: positive(usage.occupied_seconds),
+            empty: positive(usage.empty_seconds),
             reasons: reasons.collect(),
             minutes: MinutesLine::of(&held.series),
         }
@@ -515,6 +520,8 @@ impl HeldLine {
             max_temperature: self.max_temperature,
             throttled_seconds: self.throttled.unwrap_or_default(),
             degraded_seconds: self.degraded.unwrap_or_default(),
+            occupied_seconds: self.occupied.unwrap_or_default(),
+            empty_seconds: self.empty.unwrap_or_default(),
             ..DeviceUsage::default()
         };
         for (percent, seconds) in &self.loads {
@@ -613,8 +620,8 @@ mod tests {
         let lines = String::from_utf8(write(span, &sums).remove(0)).unwrap();
         let found = read(lines.as_bytes()).map(|(span, sums)| (span, sums.nodes.len()));
         assert_eq!(found, Some((span, 1)));
-        for rules in [0, 1, 3, 1_000] {
-            let other = lines.replace("\"rules\":2", &format!("\"rules\":{rules}"));
+        for rules in [0, RULES - 1, RULES + 1, 1_000] {
+            let other = lines.replace(&format!("\"rules\":{RULES}"), &format!("\"rules\":{rules}"));
             assert_ne!(other, lines);
             assert!(read(other.as_bytes()).is_none());
         }

@@ -314,6 +314,7 @@ mod tests {
             temperature: None,
             is_throttled: false,
             is_degraded: false,
+            has_processes: None,
         }
     }
 

@@ -27,9 +27,11 @@ pub const UNAVAILABLE: &str =
 /// A device lags behind the others of its job.
 pub(crate) const LAGS: &str =
     "look at its temperature, clocks and processes; if nothing is wrong with them, ask its user";
-/// A device was used less than the others of its job.
-pub const UNEVEN: &str =
-    "a device that is slow, throttled or waits for data: look at the job and its events";
+/// A device was used less than half as much as the others of its job.
+pub const IMBALANCE: &str = "compare its events, clocks and links with those of the others; if they are the same, the job divides its work unevenly";
+/// The devices of a job waited for its CPUs.
+pub const STARVED: &str =
+    "ask for more CPUs per device, read data with more workers, or prepare data before the job";
 /// A device was slowed down for long.
 pub const THROTTLED: &str = "check the fans, airflow and power supply of the node";
 /// Devices are held and idle.
@@ -37,6 +39,11 @@ pub const IDLE_HELD: &str =
     "ask its user whether the job hangs or may end; view 5 shows who holds idle devices";
 /// A job held devices that did nothing.
 pub const IDLE_JOB: &str = "ask for fewer devices, or end the job when its work is done";
+/// A job never ran anything on its devices.
+pub const UNLAUNCHED: &str =
+    "start its program on the devices, or end the job; its output may say why it did not start";
+/// The processes of a job never did anything on its devices.
+pub const HELD_COLD: &str = "end the job if it waits for nothing; else find out why its processes do not use the devices, such as a build without support for them";
 /// A job made little use of its devices.
 pub const LOW_LOAD: &str = "find what it waits for, such as its input or its CPUs, or ask for fewer devices or a part of one";
 /// Processes without a job held devices that did nothing.
