@@ -93,12 +93,12 @@ impl AutomaticRecording<'_> {
 
     /// Records while the setting says so; returns why it cannot.
     async fn record(&mut self) -> String {
-        let Some(folder) = host_folder() else { return refused(NO_FOLDER) };
         loop {
             if self.choice.wait_for(|choice| *choice == RecordChoice::Auto).await.is_err() {
                 return std::future::pending().await;
             }
-            let (sink, folder) = (self.sink.clone(), folder.clone());
+            let Some(folder) = host_folder() else { return refused(NO_FOLDER) };
+            let sink = self.sink.clone();
             let header = recording::header(self.title);
             match on_thread(move || HeldRecorder::start(&sink, &folder, header)).await {
                 None => return refused("no thread can be started"),

@@ -589,7 +589,7 @@ class Verdicts(Case):
     def test_each_job_is_a_line_with_the_same_keys(self):
         rows = self.rows()
         words = {job: row["verdict"] for job, row in rows.items()}
-        self.assertEqual(words, {"1": "good", "2": "unused", "3": "partly used", "4": "low load", "5": "not judged"})
+        self.assertEqual(words, {"1": "good", "2": "held cold", "3": "partly used", "4": "low load", "5": "not judged"})
         for row in rows.values():
             self.assertEqual(list(row), JOB_KEYS)
             parts = [row[key] for key in JOB_KEYS if key.endswith("_hours") and key != "held_hours"]
@@ -659,7 +659,7 @@ class Verdicts(Case):
             return report(self.path, *words)["headline"]
         self.assertIn("Wasted: job ", headline())
         self.assertTrue(headline("--job", "3").startswith("Job 3 half of bea: partly used, 1 of 2 devices"))
-        self.assertRegex(headline("--user", "bea"), r"^bea used 1\.0 of 3\.0 device-hours, at .*; jobs: 1 partly used, 1 unused\.$")
+        self.assertRegex(headline("--user", "bea"), r"^bea used 1\.0 of 3\.0 device-hours, at .*; jobs: 1 partly used, 1 held cold\.$")
 
 
 class Cut(Case):

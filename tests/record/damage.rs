@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use gtop_collect::record::{Recorder, Recording, RecordingError};
+use gtop_collect::record::{Limits, Recorder, RecorderOptions, Recording, RecordingError};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::{FoldedChange, Recordings};
 use gtop_fleet::{Fleet, Health};
@@ -703,4 +704,40 @@ fn a_decompression_bomb_is_refused_in_bounded_memory() {
     let file = Damaged::new(&[header, bomb].concat());
     let recordings = Recordings::open([file.path.as_path()]).unwrap();
     assert!(recordings.loss().is_some());
+}
+
+/// What cannot be read is named with its time, and the rest is played.
+#[test]
+fn parts_and_journals_that_cannot_be_read_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let limits = Limits { keep: Duration::from_secs(200), ..super::NO_LIMITS };
+    let options = RecorderOptions { limits, ..options() };
+    let mut session = Session::at(&path, &FleetSpec::demo(2, 1), super::START, options);
+    (0..6).for_each(|_| session.run(10));
+    drop(session);
+    let loss = || Recordings::open([path.as_path()]).unwrap().loss();
+    assert_eq!(loss(), None);
+    let part = Recording::parts(&path).remove(1);
+    let bytes = fs::read(&part).unwrap();
+    for (content, told) in [(&b"no recording at all"[..], "is damaged"), (b"", "is empty")] {
+        fs::write(&part, content).unwrap();
+        let text = loss().unwrap();
+        let name = part.file_name().unwrap().to_str().unwrap();
+        let found = text.strip_prefix(&format!("the older part {name} {told}; the lines from "));
+        assert!(found.is_some_and(|rest| rest.ends_with("to the next part are missing")), "{text}");
+    }
+    fs::remove_file(&part).unwrap();
+    assert_eq!(loss(), None);
+    fs::create_dir(&part).unwrap();
+    assert!(loss().unwrap().contains("cannot be read: not a regular file"), "{:?}", loss());
+    fs::remove_dir(&part).unwrap();
+    fs::write(&part, bytes).unwrap();
+    let journal = folder.path().join("test.gtop.journal");
+    fs::create_dir(&journal).unwrap();
+    assert!(
+        loss().unwrap().starts_with("the journal of test.gtop cannot be read: "),
+        "{:?}",
+        loss()
+    );
 }

@@ -8,7 +8,7 @@ use gtop::internals::report::{
     FindingKind, FindingSeverity, ReportFilter, ReportRequest, UsageReport, UsageSummary,
     report_recordings,
 };
-use gtop_collect::record::{Limits, RecorderOptions, Recording};
+use gtop_collect::record::{Header, Limits, RecorderOptions, Recording};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Frame, RawUpdate};
@@ -402,6 +402,30 @@ fn a_job_has_what_it_was_given_of_its_hosts_and_what_it_used() {
         compared += 1;
     }
     assert!(compared >= 2, "{compared} of {}", report.jobs.len());
+}
+
+#[test]
+fn a_part_that_another_recorder_began_is_gone_on_with() {
+    let reported = |keep: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("test.gtop");
+        let limits = Limits { keep: Duration::from_secs(keep), ..super::NO_LIMITS };
+        // The first one ends in the middle of a part.
+        for (pid, start) in [(1, START), (2, after(27))] {
+            let header = Header { pid, ..options().header };
+            let options = RecorderOptions { limits, header, ..options() };
+            let mut session = Session::at(&path, &FleetSpec::demo(3, 1), start, options);
+            (0..5).for_each(|_| session.run(5));
+        }
+        let report = report(&path, &ReportRequest::default()).unwrap();
+        (Recording::parts(&path).len(), report.totals)
+    };
+    let ((no_parts, whole), (parts, divided)) = (reported(86_400), reported(200));
+    assert!(no_parts == 0 && parts >= 2, "{parts}");
+    assert_eq!(whole.samples, divided.samples);
+    for (known, found) in numbers(&whole).into_iter().zip(numbers(&divided)) {
+        assert!((known - found).abs() <= known * 0.02, "{whole:?} {divided:?}");
+    }
 }
 
 #[test]

@@ -188,6 +188,30 @@ fn a_report_of_many_parts_is_that_of_their_samples() {
     check(&path, &ReportRequest::default(), "parts", TOLERANCE);
 }
 
+/// Which of the times count that a clock repeats is decided once, by the samples.
+#[test]
+fn where_the_clock_of_the_recorder_was_set_back_samples_are_used() {
+    let Session { path, recorder, folder, .. } = recorded();
+    drop(recorder);
+    let step = Duration::from_micros(after(150).as_micros().unsigned_abs()).as_secs_f64();
+    let lines = super::lines(&path);
+    let set_back = lines.lines().map(|line| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        if let Some(at) = value["at"].as_f64().filter(|at| *at >= step) {
+            value["at"] = (at - 40.0).into();
+        }
+        value.to_string() + "\n"
+    });
+    let again = folder.as_ref().unwrap().path().join("again.gtop");
+    rewrite(set_back.collect::<String>().as_bytes(), &again).unwrap();
+    let recordings = Recordings::open([again.as_path()]).unwrap();
+    let (start, end) = (START, after(260));
+    let pieces = recordings.pieces(start, end);
+    let used = pieces.iter().filter(|piece| recordings.written_sums(piece).is_some()).count();
+    assert!(used >= 1, "{pieces:?}");
+    check(&again, &ReportRequest::default(), "set back", TOLERANCE);
+}
+
 #[test]
 fn where_sums_are_damaged_samples_are_used() {
     let session = recorded();

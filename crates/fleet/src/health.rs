@@ -206,6 +206,15 @@ impl HealthReason {
         }
     }
 
+    /// Returns it in a few words, without how long it has lasted, which is known of what was watched only.
+    pub fn lasting_text(&self) -> String {
+        match self {
+            Self::Slowed { .. } => self.label(),
+            Self::LoadWithoutProcess(_) => "full load without a process".to_owned(),
+            other => other.text(),
+        }
+    }
+
     /// Returns it in a few words, to follow the name of a device.
     pub fn text(&self) -> String {
         match self {

@@ -30,8 +30,12 @@ fn path_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the journal of a file; `None` if there is none.
-pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    storage::read(&path_of(path), MAX_BYTES).ok().flatten()
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match storage::read(&path_of(path), MAX_BYTES) {
+        Ok(None) => Err(io::Error::other("it is larger than a journal can be")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read,
+    }
 }
 
 /// Returns false if there is something else in the place of the journal of a file. What a crash has left may be cut, or zeros.

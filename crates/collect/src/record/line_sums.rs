@@ -14,6 +14,9 @@ use gtop_model::NodeName;
 /// Segments of a stretch: a quarter of an hour of a sample a second. The ends of what is asked for are read from samples.
 const STRETCH_SEGMENTS: u32 = 32;
 
+/// By how much a line may be earlier than the one before, if no clock was set back.
+const MAX_LATENESS: Duration = Duration::from_secs(1);
+
 /// Adds up the lines that a recorder writes.
 #[derive(Debug)]
 pub(super) struct LineSums {
@@ -21,6 +24,8 @@ pub(super) struct LineSums {
     /// What is added up since a time; `None` before the first line.
     builder: Option<(Timestamp, SumBuilder)>,
     last_at: Timestamp,
+    /// The recorder's clock was set back in this stretch: which of its times count depends on where what is asked for begins.
+    is_set_back: bool,
     /// Lines are lost, and the lines of the checkpoint tell what is known.
     is_restoring: bool,
     /// The segments that have ended since sums were written, and of how many a stretch is.
@@ -41,6 +46,7 @@ impl LineSums {
             nodes: BTreeMap::new(),
             builder: None,
             last_at: Timestamp::default(),
+            is_set_back: false,
             is_restoring: false,
             segments: 0,
             stretch_segments,
@@ -53,6 +59,7 @@ impl LineSums {
             let Some(line) = line::parse_with(text, &mut frames) else { continue };
             if !line.is_checkpoint {
                 let at = line.at;
+                self.is_set_back |= at.plus(MAX_LATENESS) < self.last_at;
                 self.add_line(line);
                 self.last_at = at.max(self.last_at);
             } else if matches!(line.content, Content::Roster(..)) {
@@ -103,7 +110,9 @@ impl LineSums {
         self.segments = 0;
         let (from, builder) = self.builder.as_mut()?;
         let span = (std::mem::replace(from, at.max(*from)), at);
-        (span.1 > span.0).then(|| (span, builder.take(at)))
+        let sums = builder.take(at);
+        let is_set_back = std::mem::take(&mut self.is_set_back);
+        (span.1 > span.0 && !is_set_back).then_some((span, sums))
     }
 }
 

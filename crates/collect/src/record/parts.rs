@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 use gtop_local::time::Timestamp;
 
@@ -18,6 +19,14 @@ pub(super) fn part_path(path: &Path, from: Timestamp) -> PathBuf {
     name.into()
 }
 
+/// Returns when a part begins, as its name says.
+pub(super) fn begin_of(part: &Path) -> Option<Timestamp> {
+    let name = part.file_name()?.to_str()?;
+    let (_, time) = name.rsplit_once('.')?;
+    let begin = DateTime::strptime(TIME_FORMAT, time).ok()?.to_zoned(TimeZone::UTC).ok()?;
+    Some(Timestamp::from_micros(begin.timestamp().as_microsecond()))
+}
+
 /// Returns the paths of the older parts of a recording, the oldest one first.
 pub(super) fn part_paths(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
@@ -26,7 +35,7 @@ pub(super) fn part_paths(path: &Path) -> Vec<PathBuf> {
     let parts = entries.flatten().filter(|entry| {
         let found = entry.file_name();
         let time = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix('.'));
-        time.is_some_and(|time| time.len() == 16 && DateTime::strptime(TIME_FORMAT, time).is_ok())
+        time.is_some_and(|time| time.len() == 16 && begin_of(&entry.path()).is_some())
     });
     let mut paths: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
     paths.sort();

@@ -110,6 +110,8 @@ pub struct Recording {
     file: File,
     /// The lines that are in no block yet.
     journal: Vec<u8>,
+    /// Why these cannot be read.
+    unread_journal: Option<io::Error>,
     /// `None` if it is damaged.
     header: Option<Header>,
     groups: Vec<GroupSpan>,
@@ -149,7 +151,11 @@ impl Recording {
             path: path.display().to_string(),
             source,
         })?;
-        Self::read(path, file, length, journal)
+        let (journal, unread_journal) = match journal {
+            Ok(journal) => (journal, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Self { unread_journal, ..Self::read(path, file, length, journal)? })
     }
 
     /// Reads a file of this length, and its journal.
@@ -175,6 +181,7 @@ impl Recording {
             path: path.to_owned(),
             file,
             journal: journal.unwrap_or_default(),
+            unread_journal: None,
             header,
             groups: Vec::new(),
             groups_in_file: 0,
@@ -447,6 +454,15 @@ impl Recording {
         layout::decode_lines(&frame)
     }
 
+    /// Returns the path of the recording that it is, or of which it is an older part.
+    pub(crate) fn recording_path(&self) -> PathBuf {
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        match parts::begin_of(&path) {
+            Some(_) => path.with_extension(""),
+            None => path,
+        }
+    }
+
     /// Returns the paths of the older parts of a recording, the oldest one first; of a link, those of its target.
     pub fn parts(path: &Path) -> Vec<PathBuf> {
         parts::part_paths(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
@@ -529,14 +545,39 @@ impl Recording {
             Some(end) => format!(": an unknown time after {} is missing", local_text(end)),
             None => String::new(),
         };
-        match (self.damaged, self.torn) {
+        let damage = match (self.damaged, self.torn) {
             (0, 0) => None,
             (0, torn) => Some(format!("{name}: the last {torn} bytes are incomplete{missing}")),
             (damaged, 0) => Some(format!("{name}: {damaged} bytes are damaged")),
             (damaged, torn) => Some(format!(
                 "{name}: {damaged} bytes are damaged, and the last {torn} are incomplete{missing}"
             )),
-        }
+        };
+        let unread = self.unread_journal.as_ref().map(|error| {
+            let after = end.map_or_else(String::new, |end| format!(" after {}", local_text(end)));
+            format!(
+                "the journal of {name} cannot be read: {error}; what is in it{after} is missing"
+            )
+        });
+        let losses: Vec<String> = damage.into_iter().chain(unread).collect();
+        (!losses.is_empty()).then(|| losses.join("; "))
+    }
+
+    /// Returns what is missing of an older part that cannot be read; `None` if it is there no more.
+    pub(crate) fn loss_of_part(path: &Path, error: &RecordingError) -> Option<String> {
+        fs::symlink_metadata(path).ok()?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = gtop_local::text::sanitize(&name, 60);
+        let why = match error {
+            RecordingError::Unreadable { source, .. } => format!("cannot be read: {source}"),
+            RecordingError::Newer { format, .. } => format!("is of format {format}"),
+            RecordingError::Empty(_) => "is empty".to_owned(),
+            RecordingError::Foreign(_) | RecordingError::NoHeader(_) => "is damaged".to_owned(),
+        };
+        let from = parts::begin_of(path).map(local_text).unwrap_or_default();
+        Some(format!(
+            "the older part {name} {why}; the lines from {from} to the next part are missing"
+        ))
     }
 }
 
@@ -634,6 +675,11 @@ impl Cursor {
     /// Returns the time of the first line that it may find.
     pub(crate) fn start(&self) -> Option<Timestamp> {
         self.last_at
+    }
+
+    /// Returns when the file begins.
+    pub(crate) fn begins(&self) -> Option<Timestamp> {
+        self.recording.segments.first().map(|segment| segment.first)
     }
 
     /// Returns the times before and after lines that are missing; they are the same where it is not known for how long.

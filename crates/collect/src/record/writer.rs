@@ -493,7 +493,7 @@ fn read_known(path: &Path, file: &AppendFile) -> Result<Option<Recording>, Recor
         return Ok(None);
     }
     let reader = file.reader().map_err(RecordError::failed(path))?;
-    let journal = journal::read(file.path());
+    let journal = journal::read(file.path()).map_err(RecordError::failed(path))?;
     let known =
         Recording::read(path, reader, file.length(), journal).map_err(RecordError::Foreign)?;
     if known.header().is_none() {
@@ -588,7 +588,10 @@ mod tests {
 
     impl Files {
         fn of(path: &Path) -> Self {
-            Self { file: fs::read(path).unwrap(), journal: journal::read(path).unwrap_or_default() }
+            Self {
+                file: fs::read(path).unwrap(),
+                journal: journal::read(path).unwrap().unwrap_or_default(),
+            }
         }
 
         fn write(&self, folder: &Path) -> PathBuf {
@@ -607,7 +610,7 @@ mod tests {
             let mut next = Writer::open(&path, Header::default(), LIMITS, at(99)).unwrap();
             next.finish().unwrap();
             assert_eq!(Recording::open(&path).unwrap().loss(), None);
-            assert_eq!(journal::read(&path), None);
+            assert_eq!(journal::read(&path).unwrap(), None);
             let lines = read();
             let (kept, start) = lines.trim_end().rsplit_once('\n').unwrap();
             assert!(start.starts_with("{\"at\":99.000000,\"start\":"), "{start}");

@@ -30,8 +30,12 @@ mod sums;
 mod walk;
 
 /// Files that are played together.
-#[derive(Clone, Debug)]
-pub struct Recordings(Vec<Arc<Recording>>);
+#[derive(Clone, Debug, Default)]
+pub struct Recordings {
+    files: Vec<Arc<Recording>>,
+    /// What is missing of older parts that cannot be read.
+    unread: Vec<String>,
+}
 
 impl Recordings {
     /// Opens files, each with its older parts. A file that is named twice is read once.
@@ -40,21 +44,21 @@ impl Recordings {
         let with_parts = named
             .iter()
             .flat_map(|path| Recording::parts(path).into_iter().chain([path.to_path_buf()]));
-        let mut all = Vec::new();
+        let mut all = Self::default();
         for path in storage::distinct(with_parts) {
             match Recording::open(&path) {
-                Ok(recording) => all.push(Arc::new(recording)),
+                Ok(recording) => all.files.push(Arc::new(recording)),
                 Err(error) if named.contains(&&*path) => return Err(error),
                 // An older part that is damaged or gone does not keep the rest from being played.
-                Err(_) => {}
+                Err(error) => all.unread.extend(Recording::loss_of_part(&path, &error)),
             }
         }
-        Ok(Self(all))
+        Ok(all)
     }
 
     /// Returns the recorded times, in rising order and apart.
     pub fn spans(&self) -> Vec<(Timestamp, Timestamp)> {
-        let segments = self.0.iter().flat_map(|recording| recording.segments());
+        let segments = self.files.iter().flat_map(|recording| recording.segments());
         let mut spans: Vec<_> = segments.flat_map(Segment::spans).collect();
         spans.sort_unstable();
         let mut merged: Vec<(Timestamp, Timestamp)> = Vec::new();
@@ -74,7 +78,7 @@ impl Recordings {
 
     /// Returns what the files say they are.
     pub fn title(&self) -> String {
-        let headers = self.0.iter().filter_map(|recording| recording.header());
+        let headers = self.files.iter().filter_map(|recording| recording.header());
         let mut titles: Vec<&str> = headers.map(|header| header.title.as_str()).collect();
         titles.dedup();
         gtop_local::text::sanitize(&titles.join(" and "), 200)
@@ -82,14 +86,15 @@ impl Recordings {
 
     /// Returns what cannot be played; `None` if the files are whole.
     pub fn loss(&self) -> Option<String> {
-        let losses: Vec<String> = self.0.iter().filter_map(|recording| recording.loss()).collect();
+        let losses = self.files.iter().filter_map(|recording| recording.loss());
+        let losses: Vec<String> = self.unread.iter().cloned().chain(losses).collect();
         (!losses.is_empty()).then(|| losses.join("; "))
     }
 
     /// Returns the marks of all files, in rising order.
     pub fn marks(&self) -> Vec<Mark> {
         let mut marks: Vec<Mark> =
-            self.0.iter().flat_map(|recording| recording.marks()).cloned().collect();
+            self.files.iter().flat_map(|recording| recording.marks()).cloned().collect();
         marks.sort_by_key(|mark| mark.at);
         marks
     }
@@ -122,12 +127,14 @@ fn fleet_of(fold: &Fold, history_span: Duration) -> Fleet {
     Fleet::clone(&store.reader().borrow())
 }
 
-/// Returns true if a file goes on where another one ends: both are parts of one run of a recorder.
+/// Returns true if a file goes on where another one ends: one run of a recorder has written the end and the start.
 fn is_continued(part: &Recording, next: &Recording) -> bool {
     let [recorder, next_recorder] =
         [part, next].map(|recording| recording.header().map(|header| (&header.host, header.pid)));
-    // For a part whose start is damaged, the time decides.
-    let is_same = recorder.zip(next_recorder).is_none_or(|(one, other)| one == other);
+    // Of parts of one recording, the first may have been begun by another recorder than the one that ended it; for one whose
+    // start is damaged, the time decides.
+    let is_same = part.recording_path() == next.recording_path()
+        || recorder.zip(next_recorder).is_none_or(|(one, other)| one == other);
     let end = part.segments().iter().map(|segment| segment.last).max();
     let start = next.segments().first().map(|segment| segment.first);
     is_same

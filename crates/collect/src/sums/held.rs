@@ -72,7 +72,7 @@ impl SeenReason {
     pub(super) fn of(reason: &HealthReason) -> Self {
         Self {
             health: reason.health(),
-            text: reason.text().into(),
+            text: reason.lasting_text().into(),
             is_of_driver: matches!(reason, HealthReason::Driver(words) if !words.is_empty()),
             remedy: advice::device::of_health(reason).into(),
         }

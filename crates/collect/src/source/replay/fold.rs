@@ -116,8 +116,8 @@ impl FoldedNode {
 impl Fold {
     /// Starts at the last checkpoints before `from`.
     pub(super) fn new(recordings: &Recordings, from: Timestamp, history_span: Duration) -> Self {
-        let files_before = std::iter::once(None).chain(recordings.0.iter().map(Some));
-        let streams = recordings.0.iter().zip(files_before).map(|(recording, before)| {
+        let files_before = std::iter::once(None).chain(recordings.files.iter().map(Some));
+        let streams = recordings.files.iter().zip(files_before).map(|(recording, before)| {
             let cursor = Cursor::new(Arc::clone(recording), from);
             RecordingStream {
                 at: cursor.start().unwrap_or_default(),
@@ -307,15 +307,22 @@ impl Fold {
     /// Returns what could not be read.
     pub(super) fn lost(&self) -> LostLines {
         let mut lost = LostLines::default();
-        for RecordingStream { cursor, .. } in &self.streams {
-            lost.merge(LostLines { gaps: cursor.gaps().collect() });
+        for (number, stream) in self.streams.iter().enumerate() {
+            let next = self.streams.get(number + 1).filter(|next| next.is_continuation);
+            let begin_of_next = next.and_then(|next| next.cursor.begins());
+            let gaps = stream.cursor.gaps().map(|(from, to)| match begin_of_next {
+                // What is missing at the end of a part was before the next one.
+                Some(begin) if from == to => (from, begin.max(from)),
+                _ => (from, to),
+            });
+            lost.merge(LostLines { gaps: gaps.collect() });
         }
         lost
     }
 
     /// Goes on in later states of the same files.
     pub(super) fn update_files(&mut self, recordings: &Recordings) {
-        for (stream, recording) in self.streams.iter_mut().zip(&recordings.0) {
+        for (stream, recording) in self.streams.iter_mut().zip(&recordings.files) {
             stream.cursor.update(Arc::clone(recording));
         }
     }

@@ -89,7 +89,7 @@ impl Recordings {
 
     /// Returns the samples after a time, up to another one, in rising order.
     fn samples(&self, after: Timestamp, to: Timestamp) -> Vec<SampleTime> {
-        let files = self.0.iter().enumerate();
+        let files = self.files.iter().enumerate();
         let mut samples: Vec<SampleTime> = files
             .flat_map(|(file, recording)| {
                 let of_file = samples(recording, after, to).into_iter();

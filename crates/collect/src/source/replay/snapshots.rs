@@ -55,7 +55,7 @@ mod tests {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let times = |spans: &[(i64, i64)], every| {
             let spans = spans.iter().rev().map(|(from, to)| (at(*from), at(*to))).collect();
-            let fold = Fold::new(&Recordings(Vec::new()), at(0), Duration::ZERO);
+            let fold = Fold::new(&Recordings::default(), at(0), Duration::ZERO);
             let every = Duration::from_secs(every);
             let all = FleetSnapshots { fold, spans, every, before: None };
             all.map(|(at, _)| at.second()).collect::<Vec<_>>()

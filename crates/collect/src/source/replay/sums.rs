@@ -21,7 +21,7 @@ impl Recordings {
     pub fn pieces(&self, from: Timestamp, to: Timestamp) -> Vec<SumPiece> {
         let (mut pieces, mut done) = (Vec::new(), from);
         // Where files overlap, nodes would count twice.
-        for (number, file) in self.0.iter().enumerate().filter(|_| self.are_apart()) {
+        for (number, file) in self.files.iter().enumerate().filter(|_| self.are_apart()) {
             for stretch in file.segments().split_inclusive(|segment| file.ends_stretch(segment)) {
                 let is_within = stretch.iter().all(|one| one.first >= from && one.last <= to);
                 let last = stretch.last().filter(|last| is_within && file.ends_stretch(last));
@@ -42,14 +42,14 @@ impl Recordings {
     /// this version uses.
     pub fn written_sums(&self, piece: &SumPiece) -> Option<(Timestamp, SpanSums)> {
         let (file, segment) = piece.stretch.as_ref()?;
-        let ((from, to), sums) = self.0.get(*file)?.sums_of_stretch(segment)?;
+        let ((from, to), sums) = self.files.get(*file)?.sums_of_stretch(segment)?;
         (from >= piece.from && to == piece.to).then_some((from, sums))
     }
 
     /// Returns true if no file begins before the one before it ends.
     fn are_apart(&self) -> bool {
-        let ends = self.0.iter().map(|file| file.segments().iter().map(|one| one.last).max());
-        let starts = self.0.iter().map(|file| file.segments().first().map(|one| one.first));
+        let ends = self.files.iter().map(|file| file.segments().iter().map(|one| one.last).max());
+        let starts = self.files.iter().map(|file| file.segments().first().map(|one| one.first));
         ends.zip(starts.skip(1)).all(|(end, start)| start.is_none() || end <= start)
     }
 }

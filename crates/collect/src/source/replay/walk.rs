@@ -64,9 +64,12 @@ impl Recordings {
 
     /// Returns the recorded times of each file, in rising order and apart; a part ends where the next one begins.
     pub fn spans_by_file(&self) -> Vec<Vec<(Timestamp, Timestamp)>> {
-        let mut all: Vec<_> =
-            self.0.iter().map(|one| Self(vec![Arc::clone(one)]).spans()).collect();
-        for (number, parts) in self.0.windows(2).enumerate() {
+        let mut all: Vec<_> = self
+            .files
+            .iter()
+            .map(|one| Self { files: vec![Arc::clone(one)], ..Self::default() }.spans())
+            .collect();
+        for (number, parts) in self.files.windows(2).enumerate() {
             let [part, next] = parts else { continue };
             let start = next.segments().first().map(|segment| segment.first);
             let span = all.get_mut(number).and_then(|spans| spans.last_mut());
@@ -79,7 +82,7 @@ impl Recordings {
 
     /// Returns the times at which a walk can begin without reading anything twice, in rising order.
     pub fn starts(&self) -> Vec<Timestamp> {
-        let segments = self.0.iter().flat_map(|recording| recording.segments());
+        let segments = self.files.iter().flat_map(|recording| recording.segments());
         let mut starts: Vec<Timestamp> = segments.map(|segment| segment.first).collect();
         starts.sort_unstable();
         starts
