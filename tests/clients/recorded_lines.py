@@ -1,6 +1,7 @@
 """Prints the lines of a recording, and of its journal, as docs/recordings.md describes them; needs pcodec and the zstd program.
 
     python3 recorded_lines.py FILE
+    python3 recorded_lines.py --sums FILE      the lines of the sums that the recorder has written
 """
 
 import struct
@@ -9,7 +10,7 @@ import sys
 
 import pcodec.standalone
 
-FRAME, BLOCK, JOURNAL = 0xFD2FB528, 0x184D2A58, 0x184D2A59
+FRAME, BLOCK, JOURNAL, SUMS = 0xFD2FB528, 0x184D2A58, 0x184D2A59, 0x184D2A5A
 
 
 def decompressed(frame):
@@ -190,5 +191,11 @@ def recorded(path):
     return found + journal[1] if journal and journal[0] > last else found
 
 
+def sums(path):
+    """Returns the lines of the sums of a recording."""
+    with open(path, "rb") as file:
+        return b"".join(lines_of_block(content) for _, magic, content in frames(file.read()) if magic == SUMS)
+
+
 if __name__ == "__main__":
-    sys.stdout.buffer.write(recorded(sys.argv[1]))
+    sys.stdout.buffer.write((sums if sys.argv[1] == "--sums" else recorded)(sys.argv[-1]))

@@ -56,10 +56,10 @@ def older(version):
     return os.path.join(CLIENTS, "nvidia-ml-py-" + version)
 
 
-def recorded_lines(path):
-    """Returns the lines of a recording, as text."""
+def recorded_lines(path, *words):
+    """Returns the lines of a recording, or of its sums, as text."""
     needs_packages()
-    command = [PYTHON, os.path.join(HERE, "recorded_lines.py"), path]
+    command = [PYTHON, os.path.join(HERE, "recorded_lines.py"), *words, path]
     return subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True).stdout.decode()
 
 

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 import rig
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "recordings.md")
+STATES_OF_SUMS = ["active", "idle_held", "free", "faulty", "unknown"]
 ENVIRONMENT = {**os.environ, "TZ": "UTC"}
 
 
@@ -163,6 +164,11 @@ HOST_KEYS = {
 }
 
 
+def add(sums, more):
+    for key, value in more.items():
+        sums[key] = sums.get(key, 0) + value
+
+
 class Recording(unittest.TestCase):
     def compare(self, lines, recording, at, begin=0):
         """Compares the values at a time with those of gtop; returns how many there were."""
@@ -246,6 +252,39 @@ class Recording(unittest.TestCase):
             self.assertEqual([int(value) for value in values], expected, (stamp, node, index))
             logged, recorded = logged + int(values[0]), recorded + expected[0]
         self.assertEqual(logged / len(rows), recorded / len(rows))
+
+    def test_its_sums_are_those_of_a_report_of_its_samples(self):
+        recording = os.path.join(rig.folder(), "recording.gtop")
+        command = ["timeout", "-s", "INT", "40", rig.GTOP, "record", "--demo=12", "-w", recording]
+        subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=False)
+        [head, *nodes] = map(json.loads, rig.recorded_lines(recording, "--sums").splitlines())
+        self.assertGreater(head["to"] - head["from"], 30)
+        found = subprocess.run([rig.GTOP, "report", recording, "--format", "json"], env=ENVIRONMENT, stdout=subprocess.PIPE,
+                               timeout=120, check=True)
+        report = json.loads(found.stdout)
+        states, users, loads, joules = {}, {}, {}, 0.0
+        for node in nodes:
+            for device in node["devices"]:
+                joules += sum(more for _, _, more in device.get("unseen_joules", []))
+                for held in device["held"]:
+                    joules += held.get("joules", 0)
+                    of_states = {state: held.get(state, 0) for state in STATES_OF_SUMS}
+                    add(states, of_states)
+                    add(loads, dict(held.get("loads", [])))
+                    holders = node["sets"][held["set"]]
+                    for holder in holders:
+                        name = holder.get("user") or holder.get("why") or f"uid {holder['uid']}"
+                        add(users, {name: sum(of_states.values()) / len(holders)})
+        hours = report["totals"]["device_hours"]
+        for state in STATES_OF_SUMS:
+            self.assertAlmostEqual(states[state] / 3600, hours[state], delta=2e-4, msg=state)
+        self.assertAlmostEqual(joules / 3.6e6, report["totals"]["energy_kwh"], delta=2e-3 * report["totals"]["energy_kwh"])
+        mean = sum(percent * seconds for percent, seconds in loads.items()) / sum(loads.values())
+        self.assertAlmostEqual(mean, report["totals"]["utilization_percent"]["mean"], delta=0.5)
+        known = {row["user"]: sum(row["device_hours"][state] for state in STATES_OF_SUMS) for row in report["users"]}
+        self.assertEqual(sorted(users), sorted(known))
+        for user, seconds in users.items():
+            self.assertAlmostEqual(seconds / 3600, known[user], delta=2e-4, msg=user)
 
     def test_every_line_is_json_and_no_answer_is_in_it(self):
         recording = os.path.join(rig.folder(), "recording.gtop")
