@@ -16,6 +16,7 @@ mod operand;
 mod parse;
 #[cfg(test)]
 mod properties;
+mod span;
 mod words;
 
 pub use complete::{Completion, Completions, complete, unfinished_name};

@@ -5,12 +5,12 @@ use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::metrics::{JobAt, Usage, Value};
+use crate::metrics::{Field, JobAt, Usage, Value};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
 use crate::query::filter::{Comparison, Filter, FilterField, Predicate};
-use crate::{DeviceState, Health, Node, NodeCount};
+use crate::{DeviceState, Health, Holder, Node, NodeCount};
 use gtop_local::time::Timestamp;
 use gtop_model::{Device, Job, JobId, Link, NodeName, PART_MARKS, Percent, Reason, Throttle};
 
@@ -26,18 +26,21 @@ pub struct NodeMatch {
 }
 
 /// One combination of node, device, process and job that terms are matched against.
-struct FilterRow<'a> {
-    counts: &'a Counts<'a>,
-    device: Option<&'a Device>,
+#[derive(Clone)]
+pub(super) struct FilterRow<'a> {
+    pub(super) counts: &'a Counts<'a>,
+    pub(super) device: Option<&'a Device>,
     /// The position of the device, see [`Node::device_positions`]; `None` if its slices count instead.
-    position: Option<usize>,
-    usage: Option<Cow<'a, Usage>>,
+    pub(super) position: Option<usize>,
+    pub(super) usage: Option<Cow<'a, Usage>>,
+    /// Who held the device, where it is not known by which processes.
+    pub(super) holder: Option<&'a Holder>,
     /// The job the process belongs to, or to which the device or node is allocated.
-    job: Option<&'a Job>,
+    pub(super) job: Option<&'a Job>,
 }
 
 /// What a node and its devices count as in summaries; found on first use, once for all rows.
-struct Counts<'a> {
+pub(super) struct Counts<'a> {
     node: &'a Node,
     now: Timestamp,
     of_node: OnceCell<NodeCount>,
@@ -52,7 +55,7 @@ static NOWHERE: LazyLock<Option<Node>> =
     LazyLock::new(|| Some(Node::new(NodeName::new("nowhere").ok()?, Duration::ZERO)));
 
 impl<'a> Counts<'a> {
-    fn new(node: &'a Node, now: Timestamp) -> Self {
+    pub(super) fn new(node: &'a Node, now: Timestamp) -> Self {
         let of_devices = node.devices.iter().map(|_| OnceCell::new()).collect();
         Self { node, now, of_node: OnceCell::new(), of_devices, is_nowhere: false }
     }
@@ -137,7 +140,7 @@ impl Filter {
             .map(|(position, _)| position);
         let counts = &Counts::new(node, now);
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
-        self.matches_any(&[FilterRow { counts, device, position, usage, job }])
+        self.matches_any(&[FilterRow { device, position, usage, job, ..FilterRow::of(counts) }])
     }
 }
 
@@ -149,7 +152,7 @@ enum UnknownValues {
 }
 
 /// The rows of a node, a device or a process, matched against the conditions of a filter.
-struct Evaluation<'a> {
+pub(super) struct Evaluation<'a> {
     conditions: &'a Conditions,
     rows: Vec<&'a FilterRow<'a>>,
     /// For each negated expression, whether no row matches it; computed on first use.
@@ -157,13 +160,25 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn new(conditions: &'a Conditions, rows: impl Iterator<Item = &'a FilterRow<'a>>) -> Self {
+    pub(super) fn new(
+        conditions: &'a Conditions,
+        rows: impl Iterator<Item = &'a FilterRow<'a>>,
+    ) -> Self {
         let is_absent = conditions.negated.iter().map(|_| OnceCell::new()).collect();
         Self { conditions, rows: rows.collect(), is_absent }
     }
 
     fn matches(&self) -> bool {
         self.any_row(self.conditions.matched.as_ref(), UnknownValues::Differ)
+    }
+
+    /// Returns which rows match.
+    pub(super) fn matches_each(&self) -> Vec<bool> {
+        let matched = self.conditions.matched.as_ref();
+        let matches = |row: &&FilterRow<'_>| {
+            matched.is_none_or(|expression| self.holds(expression, row, UnknownValues::Differ))
+        };
+        self.rows.iter().map(matches).collect()
     }
 
     /// Returns true if a row would match with other values in place of those that are unknown.
@@ -210,7 +225,13 @@ impl Filter {
             if self.reads_processes {
                 rows.extend(Usage::of(node, device).map(|usage| {
                     let (job, usage) = (self.listed_job(&usage), Some(Cow::Owned(usage)));
-                    FilterRow { counts, device: Some(device), position, usage, job }
+                    FilterRow {
+                        usage,
+                        job,
+                        device: Some(device),
+                        position,
+                        ..FilterRow::of(counts)
+                    }
                 }));
             }
             let claims = node.device_holdings(index).claims.iter();
@@ -241,7 +262,7 @@ impl Filter {
 }
 
 impl Predicate {
-    fn matches(&self, row: &FilterRow<'_>) -> bool {
+    pub(super) fn matches(&self, row: &FilterRow<'_>) -> bool {
         match self {
             // Only what is of jobs can be true of a job without nodes.
             _ if row.counts.is_nowhere && !self.reads_jobs() => false,
@@ -281,7 +302,8 @@ fn matches_job_id(row: &FilterRow<'_>, comparison: Comparison, operand: &Operand
     let id = row.job.map(|job| &job.id).or_else(|| row.process_job_id());
     let Some(id) = id.map(JobId::as_str) else {
         let unknown = Value::Unknown(Reason::NotAvailable);
-        return row.usage.is_some() && operand.matches(comparison, &unknown);
+        let may_have_job = row.usage.is_some() || row.holder.is_some();
+        return may_have_job && operand.matches(comparison, &unknown);
     };
     let is_whole = matches!(comparison, Comparison::Equal | Comparison::Unequal);
     let task = match (operand, row.job) {
@@ -342,17 +364,22 @@ fn searchable_names<'a>(row: &'a FilterRow<'_>) -> impl Iterator<Item = Cow<'a, 
         let job = statics.job.as_ref().map(JobId::as_str);
         [user, command, job].into_iter().flatten().map(Into::into)
     });
+    let of_holder = row.holder.into_iter().flat_map(|holder| {
+        let user = holder.user.is_known().then(|| holder.user.text().into());
+        [user, holder.job.as_ref().map(|job| job.as_str().into())].into_iter().flatten()
+    });
     let driver = usage.and_then(|usage| usage.used.driver_name.as_deref()).map(Into::into);
     let job = row.job.into_iter().flat_map(|job| [&*job.shown_id, &*job.name, &*job.user]);
     let job = job.map(Into::into);
     let node = (!row.counts.is_nowhere).then(|| row.counts.node.name.as_str().into());
-    node.into_iter().chain(device).chain(of_process).chain(driver).chain(job)
+    let of_holders = of_process.chain(of_holder).chain(driver).chain(job);
+    node.into_iter().chain(device).chain(of_holders)
 }
 
 impl<'a> FilterRow<'a> {
     /// Returns the row of a node alone.
-    const fn of(counts: &'a Counts<'a>) -> Self {
-        Self { counts, device: None, position: None, usage: None, job: None }
+    pub(super) const fn of(counts: &'a Counts<'a>) -> Self {
+        Self { counts, device: None, position: None, usage: None, holder: None, job: None }
     }
 
     /// Returns the device; of a slice, the device that it is cut from.
@@ -368,9 +395,10 @@ impl<'a> FilterRow<'a> {
         self.device.is_some_and(|device| self.counts.node.health(device) == health)
     }
 
-    /// Returns the job id of the process, from its cgroup.
+    /// Returns the job id of the process, from its cgroup, or of who held the device.
     fn process_job_id(&self) -> Option<&JobId> {
-        self.usage.as_ref()?.statics()?.job.as_ref()
+        let of_usage = || self.usage.as_ref()?.statics()?.job.as_ref();
+        self.holder.map_or_else(of_usage, |holder| holder.job.as_ref())
     }
 
     /// Reads a value of the device; what a slice does not report is that of its device.
@@ -451,7 +479,10 @@ impl FilterField {
             }
             Self::Host(field) => (field.read)(row.counts.node),
             Self::Device(field) => return row.device_value(field.read),
-            Self::Process(field) => (field.read)(row.usage.as_deref()?),
+            Self::Process(field) => match row.holder {
+                Some(holder) => holder_value(field, holder)?,
+                None => (field.read)(row.usage.as_deref()?),
+            },
             // Each has several names.
             Self::Job | Self::Partition | Self::NodeState => return None,
             Self::OfJob(field) => {
@@ -459,6 +490,16 @@ impl FilterField {
             }
         })
     }
+}
+
+/// Returns what is known of who held a device, of a field of its processes.
+fn holder_value(field: &Field<Usage>, holder: &Holder) -> Option<Value> {
+    let user = (field.alias == "user").then_some(&holder.user)?;
+    Some(if user.is_known() {
+        Value::Text(user.text().into())
+    } else {
+        Value::Unknown(Reason::NotAvailable)
+    })
 }
 
 #[cfg(test)]

@@ -170,7 +170,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
+/// Parses a term.
+pub(super) fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
     let (at, word) = (token.span.0, token.text.as_str());
     let Some((start, symbol, comparison)) = Comparison::find(word) else {
         let lower = word.to_lowercase();
