@@ -557,6 +557,7 @@ mod tests {
             ("gtop --fields util gpu01", "--fields requires --csv or --json"),
             ("gtop --csv --fields utl gpu01", "no field utl; did you mean util?"),
             ("gtop --csv --fields util,command gpu01", "add --commands"),
+            ("gtop report a.gtop --filter util>50", "util>50 is true of moments"),
             ("gtop --commands gpu01", "--commands requires --csv"),
             ("gtop --json --commands gpu01", "--commands requires --csv"),
             ("gtop --csv --commands --anonymize gpu01", "cannot be used with"),

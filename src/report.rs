@@ -55,6 +55,8 @@ pub struct UsageReport {
     pub notes: Vec<String>,
     /// Whose devices and time count.
     pub filter: ReportFilter,
+    /// Only what some jobs or users held counts.
+    pub is_of_holders: bool,
     /// The first and the last recorded time that counts.
     pub span: (Timestamp, Timestamp),
     /// The recorded times, in rising order and apart.

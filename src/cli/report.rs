@@ -11,6 +11,7 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::export::ReportFormat;
 use crate::report::{DevicePrice, ReportCriteria, ReportFilter};
+use gtop_fleet::query::Filter;
 use gtop_model::nodeset;
 
 /// Options of `gtop report`.
@@ -33,6 +34,9 @@ pub(crate) struct ReportOptions {
     /// Count these nodes only; in the same way, --job and --user count only what these jobs and users held
     #[arg(long, value_name = "SET", value_parser = parse_node_set)]
     node: Vec<String>,
+    /// Count only what matches FILTER, in the syntax of / on the screen: 'user=ada name~h100'; see docs/reports.md
+    #[arg(long, value_name = "FILTER", value_parser = Filter::of_span, default_value = "", hide_default_value = true)]
+    filter: Filter,
     /// The jobs and users whose devices and time count.
     #[arg(skip)]
     holders: (Vec<String>, Vec<String>),
@@ -106,7 +110,7 @@ impl ReportOptions {
         let (jobs, users) = self.holders.clone();
         // Their form is known to be right.
         let nodes = self.node.iter().flat_map(|set| nodeset::expand(set).unwrap_or_default());
-        ReportFilter { jobs, users, nodes: nodes.collect() }
+        ReportFilter { jobs, users, nodes: nodes.collect(), matching: self.filter.clone() }
     }
 
     /// Returns by what jobs are judged.

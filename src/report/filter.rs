@@ -1,10 +1,11 @@
 //! Whose devices and time a report counts.
 
-use gtop_fleet::{Holder, User};
-use gtop_model::{JobId, NodeName, PART_MARKS, nodeset};
+use gtop_fleet::query::Filter;
+use gtop_fleet::{Holder, Node, User};
+use gtop_model::{Device, JobId, NodeName, PART_MARKS, nodeset};
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportFilter {
     /// Ids of jobs, as the scheduler numbers or shows them; that of an array is all its tasks.
     pub jobs: Vec<String>,
@@ -12,17 +13,43 @@ pub struct ReportFilter {
     pub users: Vec<String>,
     /// Names of nodes.
     pub nodes: Vec<String>,
+    /// What devices and those who hold them match, too: a filter of a span of time.
+    pub matching: Filter,
+}
+
+/// What counts of a device, or of a node without devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CountedPart {
+    Nothing,
+    /// What some holders have of it.
+    OfHolders,
+    /// It counts whoever holds it.
+    All,
 }
 
 impl ReportFilter {
     /// Returns true if all counts.
     pub fn is_empty(&self) -> bool {
-        !self.is_of_holders() && self.nodes.is_empty()
+        !self.names_holders() && self.nodes.is_empty() && self.matching.is_empty()
     }
 
-    /// Returns true if only what some jobs or users held counts.
-    pub fn is_of_holders(&self) -> bool {
+    /// Returns true if jobs or users are named.
+    pub(super) fn names_holders(&self) -> bool {
         !self.jobs.is_empty() || !self.users.is_empty()
+    }
+
+    /// Returns true if it may matter who held a device.
+    pub(super) fn reads_holders(&self) -> bool {
+        self.names_holders() || self.matching.reads_holders()
+    }
+
+    /// Returns what counts of a device, or of a node without devices.
+    pub(super) fn part_of(&self, node: &Node, device: Option<&Device>) -> CountedPart {
+        match self.matching.matches_place(node, device) {
+            Some(false) => CountedPart::Nothing,
+            Some(true) if !self.names_holders() => CountedPart::All,
+            Some(true) | None => CountedPart::OfHolders,
+        }
     }
 
     pub(super) fn has_node(&self, name: &NodeName) -> bool {
@@ -44,6 +71,10 @@ impl ReportFilter {
             ("", part_text("job", &self.jobs)),
             (" of ", part_text("user", &self.users)),
             (" on ", part_text("node", &self.nodes)),
+            (
+                " with ",
+                (!self.matching.is_empty()).then(|| format!("filter {}", self.matching.text())),
+            ),
         ];
         let mut text = String::new();
         for (link, part) in parts {
@@ -130,6 +161,9 @@ mod tests {
         assert_eq!(all.text(), "jobs 11, 2 of user ada on nodes gpu[01-02]");
         let node = ReportFilter { nodes: vec![gpu01], ..ReportFilter::default() };
         assert_eq!((node.text().as_str(), jobs(&["11"]).text().as_str()), ("node gpu01", "job 11"));
-        assert!(ReportFilter::default().is_empty() && !node.is_empty() && !node.is_of_holders());
+        let matching = Filter::of_span("name~h100").unwrap();
+        let of_model = ReportFilter { matching, ..jobs(&["11"]) };
+        assert_eq!(of_model.text(), "job 11 with filter name~h100");
+        assert!(ReportFilter::default().is_empty() && !node.is_empty() && !of_model.is_empty());
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::report::counted::CountedSums;
 use crate::report::filter::{ReportFilter, is_named, is_user};
 use crate::report::holders::shown_id;
+use crate::report::scope::ReportScope;
 use gtop_collect::sums::JobFacts;
 use gtop_fleet::Holder;
 use gtop_model::{Job, NodeName, nodeset};
@@ -46,6 +47,14 @@ pub enum NothingMatched {
         /// Where it was.
         others: String,
     },
+    /// Nothing matches the expression.
+    #[error("nothing recorded in this time matches {filter}; there are {known}")]
+    NothingMatching {
+        /// All that must match.
+        filter: String,
+        /// What there is.
+        known: String,
+    },
     /// All names are known, and nothing is of all of them.
     #[error("{0} held no device in this time")]
     NothingHeld(String),
@@ -54,15 +63,16 @@ pub enum NothingMatched {
 /// Checks that each name fits something, and that something counts. Returns a note for each name that fits nothing, if these
 /// are no errors.
 pub(super) fn check_filter(
-    filter: &ReportFilter,
+    scope: &ReportScope,
     counted: &CountedSums<'_>,
     unmatched: UnmatchedName,
 ) -> Result<Vec<String>, NothingMatched> {
+    let filter = &scope.filter;
     let check = FilterCheck::new(filter, counted);
     let problems = check.problems();
-    let records = &counted.holders.records;
-    let has_counted = if filter.is_of_holders() {
-        records.iter().any(|record| record.span.is_some())
+    let has_counted = if counted.is_of_holders(scope) {
+        let mut devices = counted.nodes.values().flat_map(|node| &node.devices);
+        devices.any(|device| device.held_time.is_held())
     } else {
         !counted.nodes.is_empty() || filter.is_empty()
     };
@@ -72,10 +82,14 @@ pub(super) fn check_filter(
     if let Some(first) = problems.into_iter().next() {
         return Err(first);
     }
-    if filter.is_of_holders() && !has_counted {
-        return Err(NothingMatched::NothingHeld(filter.text()));
+    if has_counted {
+        return Ok(Vec::new());
     }
-    Ok(Vec::new())
+    Err(if filter.matching.is_empty() {
+        NothingMatched::NothingHeld(filter.text())
+    } else {
+        check.nothing_matching()
+    })
 }
 
 /// A filter, and what was collected.
@@ -98,6 +112,23 @@ impl<'a> FilterCheck<'a> {
         Self { filter, counted, elsewhere }
     }
 
+    /// Returns that nothing matches, and what there is that could.
+    fn nothing_matching(&self) -> NothingMatched {
+        let sums = self.counted.sums;
+        let devices = sums.nodes.values().flat_map(|node| &node.devices);
+        let models = devices.filter_map(|device| device.model.as_deref());
+        let models: BTreeSet<&str> = models.collect();
+        let partitions: BTreeSet<&str> =
+            sums.jobs.values().map(|facts| &*facts.partition).collect();
+        let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+        let known = [
+            list_text("users", self.known_users()),
+            list_text("partitions", owned(partitions)),
+            list_text("models", owned(models)),
+        ];
+        NothingMatched::NothingMatching { filter: self.filter.text(), known: known.join("; ") }
+    }
+
     /// Returns what is wrong with each name that fits nothing.
     fn problems(&self) -> Vec<NothingMatched> {
         let Self { filter, .. } = self;
@@ -115,6 +146,10 @@ impl<'a> FilterCheck<'a> {
     /// Returns all who held devices, on whatever node.
     fn all(&self) -> impl Iterator<Item = &Holder> + Clone {
         self.holders().chain(self.elsewhere.keys().copied())
+    }
+
+    fn known_users(&self) -> Vec<String> {
+        self.all().map(|holder| holder.user.text()).collect()
     }
 
     fn problem_of_job(&self, name: &str) -> Option<NothingMatched> {
@@ -137,7 +172,7 @@ impl<'a> FilterCheck<'a> {
         let listed = self.counted.sums.jobs.values().filter(|facts| *facts.user == *name);
         let listed: Vec<&JobFacts> = listed.collect();
         self.problem_of_holder(format!("user {name}"), is_of_user, &listed, |shown| {
-            unknown(shown, "users", self.all().map(|holder| holder.user.text()).collect())
+            unknown(shown, "users", self.known_users())
         })
     }
 

@@ -5,7 +5,6 @@ use crate::report::folded_findings::{FindingCause, Sighting, folded};
 use crate::report::job_device::{reasons_of, remedy, state_seconds};
 use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
-use crate::report::scope::ReportScope;
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
 use gtop_collect::sums::DeviceError;
 use gtop_fleet::insight::device_flag::is_harmless_xid;
@@ -22,7 +21,6 @@ pub(super) const MIN_IDLE_SHARE: f64 = 0.1;
 pub(super) fn find(
     nodes: &[NodeSpan<'_>],
     counted: &CountedSums<'_>,
-    scope: &ReportScope,
     (holders, names): (&[HolderNames], &ReportNames),
 ) -> Vec<ReportFinding> {
     let mut sightings = Vec::new();
@@ -31,7 +29,7 @@ pub(super) fn find(
         for device in &node.devices {
             add_device(&mut sightings, node, device, names);
         }
-        add_errors(&mut sightings, node, scope);
+        add_errors(&mut sightings, node);
     }
     let mut findings = folded(sightings);
     add_idle_users(&mut findings, counted, holders);
@@ -183,12 +181,14 @@ fn has_recovered(device: &DeviceRecord<'_>, health: Health) -> bool {
     device.sums.last_health.is_some_and(|(_, last)| last < health && last != Health::Unknown)
 }
 
-fn add_errors(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>, scope: &ReportScope) {
+fn add_errors(sightings: &mut Vec<Sighting>, node: &NodeSpan<'_>) {
     for (error, seconds) in &node.record.sums.errors {
         let device = node.devices.iter().find(|device| *device.uuid() == error.device).copied();
-        let counted = seconds.iter().filter(|(at, _)| {
-            !scope.filter.is_of_holders()
-                || device.is_some_and(|device| device.held_time.has_second(**at))
+        let is_known = node.record.sums.devices.iter().any(|known| known.uuid == error.device);
+        let counted = seconds.iter().filter(|(at, _)| match device {
+            Some(device) => device.is_whole || device.held_time.has_second(**at),
+            // A device that is known and is not here does not count.
+            None => !node.record.is_of_holders && !is_known,
         });
         let times = counted.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         if times == 0 {

@@ -22,10 +22,10 @@ pub(super) fn headline(report: &UsageReport) -> String {
     }
     match (&report.jobs[..], &report.users[..]) {
         ([job], _) if !report.filter.jobs.is_empty() => of_job(job),
-        (_, [user]) if report.filter.is_of_holders() => {
+        (_, [user]) if report.is_of_holders => {
             format!("{} {}.", user.user, use_text(&user.summary, &report.jobs))
         }
-        (_, users) if report.filter.is_of_holders() => {
+        (_, users) if report.is_of_holders => {
             let all = use_text(&report.held, &report.jobs);
             format!("{} {all}.", counted(users.len(), "user"))
         }
@@ -199,6 +199,7 @@ mod tests {
     fn a_report_of_a_job_is_about_the_job() {
         let mut report = report(&[]);
         report.filter = ReportFilter { jobs: vec!["17".to_owned()], ..ReportFilter::default() };
+        report.is_of_holders = true;
         report.jobs =
             vec![JobReport { id: "17".into(), user: "ada".into(), ..JobReport::default() }];
         report.judge(ReportCriteria::default());

@@ -50,6 +50,11 @@ impl HeldTime {
         }
     }
 
+    /// Returns true if it was held at any time.
+    pub(super) fn is_held(&self) -> bool {
+        !self.intervals.as_slice().is_empty()
+    }
+
     /// Returns true if it was held in any part of the second that begins at this time.
     pub(super) fn has_second(&self, at: Timestamp) -> bool {
         let second = TimeIntervals::new(vec![(at, at.plus(Duration::from_secs(1)))]);

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::report::filter::ReportFilter;
-use gtop_collect::sums::{HeldSums, HolderSet, JobListings, SpanSums, StepSeries, TimeIntervals};
-use gtop_fleet::Holder;
+use crate::report::filter::{CountedPart, ReportFilter};
+use gtop_collect::sums::{
+    HeldSums, HolderSet, JobFacts, JobListings, SpanSums, StepSeries, TimeIntervals,
+};
 use gtop_fleet::usage::DeviceUsage;
+use gtop_fleet::{Holder, Node};
 use gtop_local::time::Timestamp;
-use gtop_model::NodeName;
+use gtop_model::{Device, Job, JobId, NodeName};
 
 /// Pairs of users and jobs that are kept apart; those that come later are added up under one name.
 const MAX_HOLDERS: usize = 20_000;
@@ -18,6 +20,8 @@ const MAX_HOLDERS: usize = 20_000;
 pub(super) struct HolderSums<'a> {
     filter: &'a ReportFilter,
     sums: &'a SpanSums,
+    /// The listed jobs, if the filter may read them.
+    jobs: BTreeMap<&'a JobId, Job>,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
     /// Seconds before the first values of devices, counted to those who held them then, which is assumed.
@@ -31,8 +35,6 @@ pub(super) struct HolderRecord {
     /// Of devices that several hold, an equal part.
     pub(super) usage: DeviceUsage,
     pub(super) series: StepSeries,
-    /// What it has counts.
-    pub(super) is_counted: bool,
     /// Seconds of `usage` in which it is not certain that it held the device.
     pub(super) unsure_seconds: f64,
     /// Seconds in which its devices were not seen, although it held them before and after.
@@ -47,8 +49,8 @@ pub(super) struct HolderRecord {
 /// A group of holders, which have equal parts of a device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CountedSet {
-    /// The share of the device that counts.
-    pub(super) share: f64,
+    /// The whole device counts, whoever of them does.
+    is_whole: bool,
     pub(super) holders: Vec<NumberedHolder>,
 }
 
@@ -58,6 +60,16 @@ pub(super) struct NumberedHolder {
     pub(super) number: usize,
     /// It is proved that it holds the device.
     pub(super) is_certain: bool,
+    /// What it has of the device counts.
+    pub(super) is_counted: bool,
+}
+
+/// A device as filters read it, with its node, and what counts of it.
+#[derive(Debug)]
+pub(super) struct CountedPlace<'b> {
+    pub(super) node: &'b Node,
+    pub(super) device: Device,
+    pub(super) part: CountedPart,
 }
 
 /// A device of a node, by the name of the node and its UUID.
@@ -65,7 +77,15 @@ pub(super) type DevicePlace<'a> = (&'a NodeName, &'a Arc<str>);
 
 impl<'a> HolderSums<'a> {
     pub(super) fn new(filter: &'a ReportFilter, sums: &'a SpanSums) -> Self {
-        Self { filter, sums, numbers: BTreeMap::new(), records: Vec::new(), assumed_seconds: 0.0 }
+        let jobs = sums.jobs.iter().filter(|_| !filter.matching.is_empty());
+        Self {
+            filter,
+            sums,
+            jobs: jobs.map(|(id, facts)| (id, listed_job(id, facts))).collect(),
+            numbers: BTreeMap::new(),
+            records: Vec::new(),
+            assumed_seconds: 0.0,
+        }
     }
 
     /// Returns when jobs were listed.
@@ -90,7 +110,6 @@ impl<'a> HolderSums<'a> {
         self.numbers.insert(holder.clone(), number);
         self.records.push(HolderRecord {
             holder: holder.clone(),
-            is_counted: self.filter.has_holder(holder, self.shown_id(holder)),
             unsure_seconds: 0.0,
             unseen_seconds: 0.0,
             usage: DeviceUsage::default(),
@@ -102,32 +121,38 @@ impl<'a> HolderSums<'a> {
         number
     }
 
-    /// Returns true if all devices count, not only those of some holders.
-    pub(super) fn counts_all(&self) -> bool {
-        !self.filter.is_of_holders()
-    }
-
-    /// Returns a group of holders with the share of a device that counts.
-    pub(super) fn count(&mut self, set: &'a HolderSet) -> CountedSet {
+    /// Returns a group of holders of a device with the share of it that counts.
+    pub(super) fn count(&mut self, set: &'a HolderSet, place: &CountedPlace<'_>) -> CountedSet {
+        let matching = self.matching(set, place);
         let mut holders: Vec<NumberedHolder> = Vec::with_capacity(set.len());
-        for (holder, is_certain) in set.iter() {
+        for ((holder, is_certain), is_matching) in set.iter().zip(&matching) {
             let number = self.number(holder);
+            let is_counted = *is_matching && self.filter.has_holder(holder, self.shown_id(holder));
             match holders.iter_mut().find(|known| known.number == number) {
-                Some(known) => known.is_certain |= is_certain,
-                None => holders.push(NumberedHolder { number, is_certain: *is_certain }),
+                Some(known) => {
+                    known.is_certain |= is_certain;
+                    known.is_counted |= is_counted;
+                }
+                None => {
+                    holders.push(NumberedHolder { number, is_certain: *is_certain, is_counted });
+                }
             }
         }
-        self.with_share(holders)
+        let is_free_and_counted =
+            set.is_empty() && !self.filter.names_holders() && matching.contains(&true);
+        CountedSet { is_whole: place.part == CountedPart::All || is_free_and_counted, holders }
     }
 
-    fn with_share(&self, holders: Vec<NumberedHolder>) -> CountedSet {
-        let mut set = CountedSet { share: 1.0, holders };
-        if !self.counts_all() {
-            let records = set.holders.iter().filter_map(|holder| self.records.get(holder.number));
-            let counted = records.filter(|record| record.is_counted).count();
-            set.share = number_of(counted) / set.count();
+    /// Returns which holders of a device match; if it has none, whether the device does.
+    fn matching(&self, set: &HolderSet, place: &CountedPlace<'_>) -> Vec<bool> {
+        if self.filter.matching.is_empty() {
+            return vec![true; set.len().max(1)];
         }
-        set
+        let holders = set
+            .iter()
+            .map(|(holder, _)| (holder, holder.job.as_ref().and_then(|job| self.jobs.get(job))));
+        let holders: Vec<_> = holders.collect();
+        self.filter.matching.match_holders((place.node, &place.device), &holders)
     }
 
     /// Adds what a device did while a group held it.
@@ -138,9 +163,8 @@ impl<'a> HolderSums<'a> {
         place: DevicePlace<'_>,
     ) {
         let part = 1.0 / set.count();
-        for NumberedHolder { number, is_certain } in &set.holders {
-            let record = self.records.get_mut(*number);
-            let Some(record) = record.filter(|record| record.is_counted) else { continue };
+        for NumberedHolder { number, is_certain, .. } in set.counted() {
+            let Some(record) = self.records.get_mut(*number) else { continue };
             record.usage.add_part(&held.usage, part);
             if !is_certain {
                 record.unsure_seconds += held.usage.seconds() * part;
@@ -154,9 +178,8 @@ impl<'a> HolderSums<'a> {
 
     /// Notes when a group held a device.
     pub(super) fn note_span(&mut self, set: &CountedSet, span: (Timestamp, Timestamp)) {
-        for holder in &set.holders {
-            let record = self.records.get_mut(holder.number);
-            if let Some(record) = record.filter(|record| record.is_counted) {
+        for holder in set.counted() {
+            if let Some(record) = self.records.get_mut(holder.number) {
                 record.extend_span(span);
             }
         }
@@ -164,9 +187,8 @@ impl<'a> HolderSums<'a> {
 
     /// Adds energy in joules that the counter of a device shows beyond what was seen, to those who held it before and after.
     pub(super) fn add_unseen_energy(&mut self, [before, after]: [&CountedSet; 2], joules: f64) {
-        for holder in before.holders.iter().filter(|holder| after.has(holder)) {
-            let record = self.records.get_mut(holder.number);
-            if let Some(record) = record.filter(|record| record.is_counted) {
+        for holder in before.counted().filter(|holder| after.has(holder)) {
+            if let Some(record) = self.records.get_mut(holder.number) {
                 record.usage.add_energy(Some(joules / before.count()));
             }
         }
@@ -183,11 +205,10 @@ impl<'a> HolderSums<'a> {
         place: DevicePlace<'_>,
     ) -> Vec<(TimeIntervals, f64)> {
         let mut parts = Vec::new();
-        let only_after = after.holders.iter().filter(|holder| !before.has(holder));
-        for holder in before.holders.iter().chain(only_after) {
+        let only_after = after.counted().filter(|holder| !before.has(holder));
+        for holder in before.counted().chain(only_after) {
             let listings = self.listings();
-            let record = self.records.get_mut(holder.number);
-            let Some(record) = record.filter(|record| record.is_counted) else { continue };
+            let Some(record) = self.records.get_mut(holder.number) else { continue };
             let is_before = before.has(holder);
             let count = if is_before { before.count() } else { after.count() };
             if is_before && after.has(holder) {
@@ -212,14 +233,26 @@ impl<'a> HolderSums<'a> {
             let job = record.and_then(|record| record.holder.job.as_ref());
             job.is_some_and(|job| self.listings().is_listed(job))
         });
-        self.with_share(holders.copied().collect())
+        let holders: Vec<NumberedHolder> = holders.copied().collect();
+        CountedSet { is_whole: set.is_whole && !holders.is_empty(), holders }
     }
 
-    /// Returns true if what a holder runs counts.
-    pub(super) fn counts(&self, holder: &Holder) -> bool {
+    /// Returns true if what a holder runs on a node counts.
+    pub(super) fn counts_on(&self, holder: &Holder, node: &NodeName) -> bool {
         let number = self.numbers.get(holder);
         let record = number.and_then(|number| self.records.get(*number));
-        self.counts_all() || record.is_some_and(|record| record.is_counted)
+        self.filter.is_empty() || record.is_some_and(|record| record.nodes.contains(node))
+    }
+}
+
+/// Returns a job with what is known of it.
+fn listed_job(id: &JobId, facts: &JobFacts) -> Job {
+    Job {
+        shown_id: Arc::clone(&facts.shown_id),
+        name: Arc::clone(&facts.name),
+        user: Arc::clone(&facts.user),
+        partition: Arc::clone(&facts.partition),
+        ..Job::unlisted(id.clone())
     }
 }
 
@@ -230,6 +263,16 @@ pub(super) fn shown_id<'a>(sums: &'a SpanSums, holder: &'a Holder) -> Option<&'a
 }
 
 impl CountedSet {
+    /// Returns the share of the device that counts.
+    pub(super) fn share(&self) -> f64 {
+        if self.is_whole { 1.0 } else { number_of(self.counted().count()) / self.count() }
+    }
+
+    /// Returns those whose parts count.
+    pub(super) fn counted(&self) -> impl Iterator<Item = &NumberedHolder> {
+        self.holders.iter().filter(|holder| holder.is_counted)
+    }
+
     fn has(&self, holder: &NumberedHolder) -> bool {
         self.holders.iter().any(|known| known.number == holder.number)
     }

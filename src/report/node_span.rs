@@ -2,7 +2,6 @@
 
 use crate::report::counted::{CountedNode, CountedSums, DeviceRecord};
 use crate::report::labels::ReportNames;
-use crate::report::scope::ReportScope;
 use gtop_collect::sums::TimeIntervals;
 use gtop_fleet::DEFAULT_INTERVAL;
 
@@ -19,24 +18,22 @@ pub(super) struct NodeSpan<'a> {
     pub(super) blind_seconds: f64,
     /// Samples that should have come.
     pub(super) expected: f64,
-    /// Only the time counts in which those that count held a device.
-    is_of_holders: bool,
 }
 
 impl NodeSpan<'_> {
     /// Returns how many samples were seen; none if a fault hid all of its devices.
     pub(super) fn seen_samples(&self) -> u64 {
         let is_blind = self.devices.is_empty() && self.record.sums.source_fault.is_some();
-        if is_blind && !self.is_of_holders { 0 } else { self.record.samples }
+        if is_blind && !self.record.is_of_holders { 0 } else { self.record.samples }
     }
 
     /// Returns for how many seconds a device was watched.
     pub(super) fn watched_seconds(&self, device: &DeviceRecord<'_>) -> f64 {
         let there = device.present.union().intersection(&self.watched);
-        if self.is_of_holders {
-            device.usage.seconds() + device.held_time.unseen_seconds(&there)
-        } else {
+        if device.is_whole {
             there.seconds()
+        } else {
+            device.usage.seconds() + device.held_time.unseen_seconds(&there)
         }
     }
 
@@ -49,7 +46,6 @@ impl NodeSpan<'_> {
 /// Returns the nodes that were watched, or have devices, and count under their own name.
 pub(super) fn node_spans<'a>(
     counted: &'a CountedSums<'a>,
-    scope: &ReportScope,
     names: &mut ReportNames,
 ) -> Vec<NodeSpan<'a>> {
     let known = counted.nodes.values().map(|record| record.sums.interval);
@@ -60,8 +56,8 @@ pub(super) fn node_spans<'a>(
         .map(|(name, record)| {
             let mut watched = record.watched.clone();
             let mut devices: Vec<&DeviceRecord<'_>> = record.devices.iter().collect();
-            if scope.filter.is_of_holders() {
-                devices.retain(|device| !device.held_time.intervals.as_slice().is_empty());
+            devices.retain(|device| device.is_whole || device.held_time.is_held());
+            if record.is_of_holders {
                 watched = watched.intersection(&held_times(&devices));
             }
             let interval =
@@ -72,12 +68,11 @@ pub(super) fn node_spans<'a>(
                 label: names.node(name),
                 down_seconds: record.sums.down.union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
-                blind_seconds: if scope.filter.is_of_holders() {
+                blind_seconds: if record.is_of_holders {
                     record.sums.blind_times().intersection(&watched).seconds()
                 } else {
                     0.0
                 },
-                is_of_holders: scope.filter.is_of_holders(),
                 watched,
             }
         })

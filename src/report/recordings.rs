@@ -109,7 +109,7 @@ pub fn report_recordings(
     let pieces = pieces(recordings, &scope, options.written_sums, threads.max(1));
     let (sums, missing) = add_up(recordings, &scope, &pieces, threads.max(1), progress);
     let counted = CountedSums::new(&sums, &scope);
-    let unmatched = check_filter(&options.filter, &counted, options.unmatched)?;
+    let unmatched = check_filter(&scope, &counted, options.unmatched)?;
     let mut names = options.names();
     let mut report = UsageReport {
         title: recordings.title(),
@@ -282,7 +282,7 @@ impl PieceSums<'_> {
 
 /// Returns true if what a node did is added up: who held devices elsewhere tells why nothing matches.
 fn is_read(filter: &ReportFilter, name: &NodeName) -> bool {
-    filter.is_of_holders() || filter.has_node(name)
+    filter.names_holders() || filter.has_node(name)
 }
 
 /// Returns the pieces: those whose sums are written, unless more is asked for than they have, and parts of the rest.

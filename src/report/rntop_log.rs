@@ -52,7 +52,9 @@ pub enum RntopLogError {
     #[error("{0} has no rows with a time, a node and a device")]
     NoRows(String),
     /// Only a recording says who held devices.
-    #[error("{0} does not say who held devices: --job and --user need a recording of gtop")]
+    #[error(
+        "{0} does not say who held devices, nor which models: --job, --user and --filter need a recording of gtop"
+    )]
     NoHolders(String),
     /// Nothing fits the names of what counts.
     #[error(transparent)]
@@ -98,7 +100,10 @@ pub fn report_rntop_logs(
     options: &ReportRequest,
 ) -> Result<Option<UsageReport>, RntopLogError> {
     let zone = TimeZone::system();
-    if let Some(path) = paths.first().filter(|_| options.filter.is_of_holders()) {
+    if let Some(path) = paths
+        .first()
+        .filter(|_| options.filter.names_holders() || !options.filter.matching.is_empty())
+    {
         return Err(RntopLogError::NoHolders(path.display().to_string()));
     }
     let mut overview = LogOverview::default();
@@ -142,7 +147,7 @@ pub fn report_rntop_logs(
     }
     let sums = builder.take(to);
     let counted = CountedSums::new(&sums, &scope);
-    check_filter(&options.filter, &counted, options.unmatched)?;
+    check_filter(&scope, &counted, options.unmatched)?;
     let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",

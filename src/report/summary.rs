@@ -16,6 +16,7 @@ use crate::report::{
     findings,
 };
 use gtop_collect::sums::{PartSeries, StepGrid, StepSeries};
+use gtop_fleet::query::Filter;
 use gtop_fleet::usage::DeviceUsage;
 
 /// Jobs with lines of their own; those that held the most.
@@ -32,7 +33,8 @@ pub(super) fn summarize(
     scope: &ReportScope,
     names: &mut ReportNames,
 ) {
-    let nodes = node_spans(counted, scope, names);
+    report.is_of_holders = counted.is_of_holders(scope);
+    let nodes = node_spans(counted, names);
     report.notes.extend(same_machines(counted, names));
     report.notes.extend(filter_note(&scope.filter, names));
     report.notes.extend(certainty_note(counted));
@@ -97,14 +99,19 @@ pub(super) fn summarize(
     add_users(report, counted, &holders, &devices);
     add_jobs(report, counted, (&holders, devices), names);
     report.commands = scope.sums.has_commands.then(|| commands(counted, &holders, names));
-    report.findings = findings::find(&nodes, counted, scope, (&holders, names));
+    report.findings = findings::find(&nodes, counted, (&holders, names));
     report.judge(ReportCriteria::default());
 }
 
 /// Returns a note on what counts, if not all does.
 fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     let what = names.free_text(&filter.text());
-    if filter.is_of_holders() {
+    if !filter.matching.is_empty() {
+        return Some(format!(
+            "only this counts: {what}; where it depends on who holds a device, only what they held"
+        ));
+    }
+    if filter.names_holders() {
         return Some(format!("only devices held by {what} count, and only while they were held"));
     }
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
@@ -122,7 +129,7 @@ fn assumption_note(counted: &CountedSums<'_>) -> Option<String> {
 
 /// Returns a note on the time that is not certain to be of those to whom it is counted.
 fn certainty_note(counted: &CountedSums<'_>) -> Option<String> {
-    let counted = counted.holders.records.iter().filter(|record| record.is_counted);
+    let counted = counted.holders.records.iter();
     let unsure: f64 = counted.clone().map(|record| record.unsure_seconds).sum();
     let all: f64 = counted.map(|record| record.usage.seconds()).sum();
     (unsure > 0.0).then(|| {
@@ -137,7 +144,12 @@ fn certainty_note(counted: &CountedSums<'_>) -> Option<String> {
 fn shown_filter(filter: &ReportFilter, names: &ReportNames) -> ReportFilter {
     let [jobs, users, nodes] = [&filter.jobs, &filter.users, &filter.nodes]
         .map(|given| given.iter().map(|name| names.free_text(name)).collect());
-    ReportFilter { jobs, users, nodes }
+    let matching = match filter.matching.text() {
+        "" => Ok(Filter::default()),
+        text => Filter::of_span(&names.free_text(text)),
+    };
+    let matching = matching.unwrap_or_default();
+    ReportFilter { jobs, users, nodes, matching }
 }
 
 /// Returns a note on the nodes that are machines that count under another name.
@@ -378,7 +390,7 @@ fn commands(
         .sums
         .commands
         .iter()
-        .filter(|(command, _)| counted.holders.counts(&command.holder))
+        .filter(|(command, _)| counted.holders.counts_on(&command.holder, &command.node))
         .filter_map(|(command, seconds)| {
             let mut known = counted.holders.records.iter().zip(holders);
             let (_, holder) = known.find(|(record, _)| record.holder == command.holder)?;

@@ -9,6 +9,7 @@ use gtop::internals::report::{
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::Recordings;
 use gtop_collect::wire::{Frame, RawUpdate};
+use gtop_fleet::query::Filter;
 use gtop_model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName, SessionUpdate,
 };
@@ -118,7 +119,11 @@ fn with_values(node: &NodeName, is_before: bool, event: RawUpdate) -> RawUpdate 
 fn filter(jobs: &[&str], users: &[&str], nodes: &[&str]) -> ReportFilter {
     let [jobs, users, nodes] = [jobs, users, nodes]
         .map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>());
-    ReportFilter { jobs, users, nodes }
+    ReportFilter { jobs, users, nodes, ..ReportFilter::default() }
+}
+
+fn matching(text: &str) -> ReportFilter {
+    ReportFilter { matching: Filter::of_span(text).unwrap(), ..ReportFilter::default() }
 }
 
 fn report_in(
@@ -234,6 +239,80 @@ fn parts_read_at_the_same_time_find_the_same() {
         assert!((one.watched_seconds - two.watched_seconds).abs() < 0.1, "{one:?} {two:?}");
         assert!((one.energy_kwh.unwrap() - two.energy_kwh.unwrap()).abs() < 1e-4);
     }
+}
+
+#[test]
+fn a_filter_counts_the_same_as_options_of_its_meaning() {
+    let (_folder, path) = recorded();
+    for (text, same) in [
+        ("user=ada", filter(&[], &["ada"], &[])),
+        ("ada", filter(&[], &["ada"], &[])),
+        ("jobuser=ada", filter(&[], &["ada"], &[])),
+        ("job=2", filter(&["2"], &[], &[])),
+        ("job=20", filter(&["20"], &[], &[])),
+        ("user=carl or user=dora", filter(&["20", "21"], &[], &[])),
+        ("user=ada node=gpu02", filter(&[], &["ada"], &["gpu02"])),
+        ("node=gpu02", filter(&[], &[], &["gpu02"])),
+        ("gpu02", filter(&[], &[], &["gpu02"])),
+        ("not node=gpu01", filter(&[], &[], &["gpu02"])),
+        ("node~gpu or user=ada", ReportFilter::default()),
+        ("jobname=train partition=*", filter(&[], &["ada", "bob", "carl", "dora"], &[])),
+    ] {
+        let [found, expected] = [matching(text), same].map(|filter| report(&path, filter));
+        let numbers = |report: &UsageReport| {
+            let summaries = [&report.totals, &report.held].map(|summary| format!("{summary:?}"));
+            let steps = format!("{:?}", report.steps.cluster);
+            let findings: Vec<String> =
+                report.findings.iter().map(|finding| finding.text.clone()).collect();
+            (summaries, steps, findings, report.nodes_seen)
+        };
+        let [found_numbers, expected_numbers] = [&found, &expected].map(numbers);
+        assert_eq!(found_numbers.0, expected_numbers.0, "{text}");
+        assert_eq!(found_numbers.2, expected_numbers.2, "{text}");
+        assert!(found_numbers == expected_numbers, "{text}");
+        let names = |report: &UsageReport| {
+            let jobs = report.jobs.iter().map(|job| job.id.clone());
+            let users = report.users.iter().map(|user| user.user.clone());
+            (jobs.collect::<Vec<_>>(), users.collect::<Vec<_>>())
+        };
+        assert_eq!((indices(&found), names(&found)), (indices(&expected), names(&expected)));
+    }
+}
+
+#[test]
+fn a_filter_may_count_whole_devices_and_parts_of_others() {
+    let (_folder, path) = recorded();
+    let either = report(&path, matching("user=ada or node=gpu02"));
+    let devices = [("gpu01", 0), ("gpu01", 1), ("gpu02", 0), ("gpu02", 1), ("gpu02", 2)];
+    assert_eq!(indices(&either), [&devices[..], &[("gpu02", 3)]].concat());
+    assert!((either.totals.watched_seconds - 1620.0).abs() < 5.0, "{:?}", either.totals);
+    assert!(!either.is_of_holders);
+    // Device 0 is always hers, device 1 until it is bob's.
+    let others = report(&path, matching("node=gpu01 not user=ada"));
+    assert_eq!(indices(&others), [("gpu01", 1), ("gpu01", 2), ("gpu01", 3)]);
+    check(&others.totals, [780.0, 780.0, 0.0, 100.0]);
+    let uuid = report(&path, ReportFilter::default()).devices[0].uuid.clone();
+    let single = report(&path, matching(&format!("uuid={uuid}")));
+    check(&single.totals, [300.0, 300.0, 90.0, 600.0]);
+    assert_eq!((indices(&single).len(), single.nodes[0].devices, single.nodes.len()), (1, 1, 1));
+    // The other devices of its node are not in the charts.
+    let means = single.nodes[0].steps.utilization.iter().flatten();
+    assert!(means.clone().count() > 200 && means.clone().all(|[mean, ..]| *mean > 89.0));
+}
+
+#[test]
+fn a_filter_that_nothing_matches_is_an_error_that_lists_what_there_is() {
+    let (_folder, path) = recorded();
+    let error = |text: &str| report_in(&path, matching(text), 1).unwrap_err().to_string();
+    let models = error("user=eve");
+    assert!(
+        models.starts_with("nothing recorded in this time matches filter user=eve; there are the users ada, bob, carl, dora; the partitions "),
+        "{models}"
+    );
+    assert!(models.contains("; the models NVIDIA "), "{models}");
+    assert!(error("node=gpu03").starts_with("nothing recorded in this time matches"));
+    let of_both = ReportFilter { nodes: vec!["gpu02".to_owned()], ..matching("user=bob") };
+    assert!(report_in(&path, of_both, 1).is_err());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use gtop::internals::report::{ReportFilter, ReportRequest, WrittenSums, report_r
 use gtop_collect::record::{Limits, RecorderOptions, Recording, rewrite};
 use gtop_collect::sim::FleetSpec;
 use gtop_collect::source::replay::{Recordings, SumPiece};
+use gtop_fleet::query::Filter;
 use gtop_local::time::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -92,6 +93,10 @@ fn again(path: &Path, folder: &Path) -> std::path::PathBuf {
     again
 }
 
+fn matching(text: &str) -> ReportFilter {
+    ReportFilter { matching: Filter::of_span(text).unwrap(), ..ReportFilter::default() }
+}
+
 fn between(from: Timestamp, to: Timestamp) -> ReportRequest {
     ReportRequest { from: Some(from), to: Some(to), ..ReportRequest::default() }
 }
@@ -161,6 +166,8 @@ fn a_report_of_any_span_and_filter_is_that_of_its_samples() {
         ReportFilter { jobs: vec![first("jobs", "job")], ..ReportFilter::default() },
         ReportFilter { users: vec![first("users", "user")], ..ReportFilter::default() },
         ReportFilter { nodes: vec!["gpu02".to_owned()], ..ReportFilter::default() },
+        matching(&format!("user={} or node=gpu02", first("users", "user"))),
+        matching(&format!("name~nvidia not uuid={}", first("devices", "uuid"))),
     ] {
         let place = filter.text();
         check(&path, &ReportRequest { filter, ..ReportRequest::default() }, &place, TOLERANCE);

@@ -116,8 +116,10 @@ fn series(report: &UsageReport) -> Value {
 }
 
 fn filter(filter: &ReportFilter) -> Option<Value> {
-    let ReportFilter { jobs, users, nodes } = filter;
-    (!filter.is_empty()).then(|| json!({"jobs": jobs, "users": users, "nodes": nodes}))
+    let ReportFilter { jobs, users, nodes, matching } = filter;
+    let matching = (!matching.is_empty()).then(|| matching.text());
+    (!filter.is_empty())
+        .then(|| json!({"jobs": jobs, "users": users, "nodes": nodes, "matching": matching}))
 }
 
 pub(super) fn seconds(at: Timestamp) -> f64 {

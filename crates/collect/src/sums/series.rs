@@ -228,14 +228,23 @@ impl StepSeries {
 
     /// Returns the sums of minutes as those of a grid, and of its parts.
     pub(super) fn minutes_on(&self, grid: StepGrid) -> (Self, PartSeries) {
+        self.spread_on(StepGrid::MINUTES, grid)
+    }
+
+    /// Returns the sums of the parts of steps, each an equal part of its step.
+    pub fn equal_parts(&self, grid: StepGrid) -> PartSeries {
+        self.spread_on(grid, grid).1
+    }
+
+    /// Returns the sums of the steps of one grid as those of another, and of its parts.
+    fn spread_on(&self, own: StepGrid, grid: StepGrid) -> (Self, PartSeries) {
         let (mut steps, mut parts) = (Self::default(), PartSeries::default());
         for (number, sum) in (self.first..).zip(&self.sums) {
-            let minute = StepGrid::MINUTES.step;
-            let from = minute.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
-            let from = StepGrid::MINUTES.from.plus(from);
+            let from = own.step.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+            let from = own.from.plus(from);
             let mut of_second = SeriesStep::default();
-            of_second.add(sum, 1.0 / minute.as_secs_f32());
-            let span = (from, from.plus(minute));
+            of_second.add(sum, 1.0 / own.step.as_secs_f32());
+            let span = (from, from.plus(own.step));
             steps.spread(grid, span, &of_second);
             let ([percent, known], [used, total]) = (of_second.utilization, of_second.memory);
             parts.spread(grid, span, &[percent, known, used, total]);
