@@ -364,6 +364,7 @@ fn with_joined_value_tip(mut error: clap::Error, args: &[OsString]) -> clap::Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setting_table::ReportSettings;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::parse_args(line.split_whitespace().map(Into::into))
@@ -489,6 +490,30 @@ mod tests {
         );
         assert!(parse("gtop report a.gtop --slurm").is_err());
         assert!(parse("gtop report a.gtop --node gpu[").is_err());
+    }
+
+    #[test]
+    fn options_of_a_report_take_precedence_over_the_limits_of_settings() {
+        let settings = ReportSettings {
+            report_low: 20,
+            report_good: 60,
+            report_price: vec!["H100=2".to_owned()],
+            ..ReportSettings::default()
+        };
+        for (line, expected) in [
+            (
+                "gtop report a.gtop",
+                "low load below 20 %, good from 60 %, not judged below 5m00s, prices of a device-hour h100=2",
+            ),
+            (
+                "gtop report a.gtop --low 7.5 --price 3",
+                "low load below 7.5 %, good from 60 %, not judged below 5m00s, prices of a device-hour 3",
+            ),
+        ] {
+            let read = parse(line).unwrap();
+            let Some(CliCommand::Report(options)) = &read.command else { panic!("{read:?}") };
+            assert_eq!(options.criteria(&settings).text(), expected);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub use setup_pages::setup;
 use std::time::Duration;
 
 use crate::config::{Declared, SettingSources, Settings};
+use crate::report::DevicePrice;
 use gtop_fleet::query::ProcessKinds;
 use gtop_fleet::settings;
 use gtop_fleet::settings::{
@@ -25,6 +26,7 @@ pub const SECTIONS: &[(&str, &[Setting])] = &[
     ("Connection", ConnectionSettings::TABLE),
     ("Screen", ScreenSettings::TABLE),
     ("Filters", FilterSettings::TABLE),
+    ("Reports", ReportSettings::TABLE),
 ];
 
 /// What can be set.
@@ -84,6 +86,30 @@ settings! {
             .short('l')
             .aliases(&["username"])
             .global(),
+    }
+}
+
+settings! {
+    /// By what reports judge.
+    pub struct ReportSettings {
+        pub report_low: u32 = count(0, 100)
+            .help("Mean load in percent below which the load of a job is low, 0 to 100; gtop report --low takes precedence")
+            .or("15")
+            .without_option(),
+        pub report_good: u32 = count(0, 100)
+            .help("Mean load in percent from which a job is good, 0 to 100")
+            .or("50")
+            .without_option(),
+        pub report_min_time: Duration = seconds(0.0, 86_400.0)
+            .help("Seconds for which a job must have devices to be judged, 0 to 86400")
+            .or("300")
+            .without_option(),
+        pub report_price: Vec<String> = list(DevicePrice::check, "PRICE")
+            .help(
+                "Prices of a device-hour, such as 2.50, or H100=2.50 for a model; gtop report --price \
+                 takes precedence",
+            )
+            .without_option(),
     }
 }
 

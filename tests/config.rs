@@ -486,9 +486,9 @@ fn the_page_of_reports_has_the_columns_of_tables() {
 
 #[test]
 fn the_page_of_reports_has_the_words_of_verdicts() {
-    let low = ReportCriteria::default().low_percent;
+    let criteria = ReportCriteria::default();
     let rows = VerdictWord::ALL
-        .map(|word| format!("| {} | {} |\n", word.as_str(), word.definition(low)))
+        .map(|word| format!("| {} | {} |\n", word.as_str(), word.definition(&criteria)))
         .concat();
     check_page("reports.md", "verdicts", &format!("\n| word | when |\n|---|---|\n{rows}\n"));
 }
@@ -529,8 +529,9 @@ fn the_page_of_metrics_matches_the_tables() {
 fn help_has_every_option_of_the_table() {
     let help = out(&Home::new().run("--help", &[]));
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let has_option = |name: &str| name != "hosts" && !name.starts_with("report-");
     for setting in
-        gtop::internals::setting_table::settings().filter(|setting| setting.name != "hosts")
+        gtop::internals::setting_table::settings().filter(|setting| has_option(setting.name))
     {
         let off = if setting.is_on_by_default() { "no-" } else { "" };
         assert!(help.contains(&format!("--{off}{}", setting.option_name())), "{}", setting.name);

@@ -97,7 +97,7 @@ pub(super) fn run(
         title: if options.anonymize { "anonymous".to_owned() } else { report.title },
         ..report
     };
-    report.judge(options.criteria());
+    report.judge(options.criteria(&env.settings.read()));
     let mut text = Vec::new();
     write_report(&mut text, &report, format, &TimeZone::system())?;
     match &options.write {

@@ -11,6 +11,7 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, JobOptions, NodeOptions, SettingArgs};
 use crate::export::ReportFormat;
 use crate::report::{DevicePrice, ReportCriteria, ReportFilter};
+use crate::setting_table::ReportSettings;
 use gtop_fleet::query::Filter;
 use gtop_model::nodeset;
 
@@ -40,10 +41,10 @@ pub(crate) struct ReportOptions {
     /// The jobs and users whose devices and time count.
     #[arg(skip)]
     holders: (Vec<String>, Vec<String>),
-    /// The mean load in percent below which the load of a job is low
-    #[arg(long, value_name = "PERCENT", default_value_t = 15.0, value_parser = parse_percent)]
-    low: f64,
-    /// The price of a device-hour, of all devices or of a model: 2.50, H100=2.50; may be repeated
+    /// The mean load in percent below which the load of a job is low; default: report-low of the settings, 15
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    low: Option<f64>,
+    /// The price of a device-hour, of all devices or of a model: 2.50, H100=2.50; may be repeated; default: report-price of the settings
     #[arg(long, value_name = "[MODEL=]AMOUNT")]
     price: Vec<DevicePrice>,
     /// List command lines, which can hold secrets
@@ -114,8 +115,15 @@ impl ReportOptions {
     }
 
     /// Returns by what jobs are judged.
-    pub(crate) fn criteria(&self) -> ReportCriteria {
-        ReportCriteria { low_percent: self.low, prices: self.price.clone() }
+    pub(crate) fn criteria(&self, settings: &ReportSettings) -> ReportCriteria {
+        // Their form is known to be right.
+        let prices = settings.report_price.iter().filter_map(|price| price.parse().ok());
+        ReportCriteria {
+            low_percent: self.low.unwrap_or(f64::from(settings.report_low)),
+            good_percent: f64::from(settings.report_good),
+            min_held: settings.report_min_time,
+            prices: if self.price.is_empty() { prices.collect() } else { self.price.clone() },
+        }
     }
 
     /// Returns the files to read.

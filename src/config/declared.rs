@@ -19,4 +19,10 @@ impl Declared {
     pub fn setting(self, name: &str) -> Option<&'static Setting> {
         self.settings().find(|setting| setting.name == name)
     }
+
+    /// Returns true if names of settings begin with this word and a dash: in files, a table may hold them.
+    pub(super) fn begins_setting(self, word: &str) -> bool {
+        let mut rests = self.settings().filter_map(|setting| setting.name.strip_prefix(word));
+        rests.any(|rest| rest.starts_with('-'))
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
 use super::declared::Declared;
 use super::toml_value;
@@ -95,7 +95,13 @@ impl FileParser<'_> {
                 ("keys" | "groups", _) => {
                     self.report(key.span().start, &format!("{name} is a table; use [{name}]"));
                 }
-                _ => self.read_setting(key, item, is_setup),
+                (_, DeValue::Table(table)) if self.declared.begins_setting(name) => {
+                    for (rest, item) in table {
+                        let setting = format!("{name}-{}", rest.get_ref());
+                        self.read_setting((&setting, rest.span().start), item, is_setup);
+                    }
+                }
+                _ => self.read_setting((name, key.span().start), item, is_setup),
             }
         }
     }
@@ -104,11 +110,10 @@ impl FileParser<'_> {
     /// may share in one home directory: there it is kept and ignored.
     fn read_setting(
         &mut self,
-        key: &Spanned<DeString<'_>>,
+        (name, at): (&str, usize),
         item: &Spanned<DeValue<'_>>,
         is_setup: bool,
     ) {
-        let (name, at): (&str, _) = (key.get_ref(), key.span().start);
         let Some(setting) = self.declared.setting(name) else {
             if is_setup {
                 let text = format!("{}: unknown in this version, ignored", sanitized(name));
@@ -303,6 +308,22 @@ mod tests {
     }
 
     #[test]
+    fn settings_with_the_same_beginning_may_be_in_a_table() {
+        for text in
+            ["[report]\nlow = 20\nprice = ['H100=2']", "report-low = 20\nreport.price = 'H100=2'"]
+        {
+            let file = read_text(DECLARED, "config.toml", text, false);
+            assert_eq!(file.problems, [""; 0]);
+            assert_eq!(file.values["report-low"].1, SettingValue::Count(20));
+            let prices = SettingValue::List(vec!["H100=2".to_owned()]);
+            assert_eq!(
+                file.values["report-price"],
+                (if text.starts_with('[') { 3 } else { 2 }, prices)
+            );
+        }
+    }
+
+    #[test]
     fn an_error_has_a_line_and_a_remedy() {
         for (text, expected) in [
             ("\ninterval = ", "config.toml:2: invalid TOML"),
@@ -313,6 +334,19 @@ mod tests {
                 "config.toml:3: unknown setting \"intervall\"; did you mean interval?",
             ),
             ("group.a = 'x'", "did you mean groups?"),
+            (
+                "[report]\nprice = 'H100=x'",
+                "config.toml:2: report-price: a price is a number that is not negative",
+            ),
+            (
+                "[report]\nlow = 101",
+                "config.toml:2: report-low: expected a whole number between 0 and 100",
+            ),
+            (
+                "[report]\nlo = 5",
+                "config.toml:2: unknown setting \"report-lo\"; did you mean report-low?",
+            ),
+            ("[interval]\nx = 1", "config.toml:1: interval: expected"),
             ("keys = 1", "config.toml:1: keys is a table; use [keys]"),
             ("interval = 0", "config.toml:1: interval: expected seconds between 0.05 and 3600"),
             (

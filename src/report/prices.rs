@@ -13,13 +13,30 @@ pub struct DevicePrice {
 
 /// Why a price cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum PriceError {
     /// The amount is none.
-    #[error("a price is a number that is not negative, such as 2.50 or H100=2.50")]
     BadAmount,
     /// Nothing stands before `=`.
-    #[error("no model before =; write H100=2.50")]
     NoModel,
+}
+
+impl DevicePrice {
+    /// Returns what is wrong with the text of a price.
+    pub fn check(text: &str) -> Result<(), &'static str> {
+        text.parse::<Self>().map(|_price| ()).map_err(PriceError::as_str)
+    }
+}
+
+impl PriceError {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadAmount => {
+                "a price is a number that is not negative, such as 2.50 or H100=2.50"
+            }
+            Self::NoModel => "no model before =; write H100=2.50",
+        }
+    }
 }
 
 impl FromStr for DevicePrice {

@@ -12,8 +12,6 @@ use crate::report::prices::DevicePrice;
 use crate::report::{JobDevice, JobReport, VerdictWord};
 use gtop_fleet::{ACTIVE_PERCENT, Certainty, LastState, advice};
 
-/// A job that had devices for a shorter time is not judged.
-const MIN_HELD: Duration = Duration::from_secs(300);
 /// Share of its time that must be seen, and of which the load must be known.
 const MIN_SEEN: f64 = 0.5;
 /// Share of its time of which the load must be known for a verdict that is certain.
@@ -21,8 +19,6 @@ const CERTAIN_KNOWN: f64 = 0.9;
 /// Seconds in which a device of the job was faulty or slowed down, and share of the time of a device, from which it held the job back.
 const MIN_HELD_BACK_SECONDS: f64 = 60.0;
 const MIN_HELD_BACK_SHARE: f64 = 0.05;
-/// Mean load in percent from which a job is good.
-const GOOD_PERCENT: f64 = 50.0;
 /// A load in percent, and a share of the memory in percent, that one device takes well.
 const FULL_LOAD_PERCENT: f64 = 80.0;
 const FULL_MEMORY_PERCENT: f64 = 90.0;
@@ -32,12 +28,13 @@ const PARTS_OF_DEVICE: [u32; 3] = [8, 4, 2];
 const MAX_NAMED_DEVICES: usize = 3;
 
 impl VerdictWord {
-    /// Returns when it applies; `low` is the limit of a low load, in percent.
-    pub fn definition(self, low: f64) -> String {
+    /// Returns when it applies.
+    pub fn definition(self, criteria: &ReportCriteria) -> String {
+        let ReportCriteria { low_percent, good_percent, min_held, .. } = criteria;
         match self {
             Self::NotJudged => format!(
-                "it had devices for less than {} minutes, or less than half of its device-time was seen, or the load was known for less than half of it",
-                MIN_HELD.as_secs() / 60
+                "it had devices for less than {}, or less than half of its device-time was seen, or the load was known for less than half of it",
+                format_duration(*min_held)
             ),
             Self::HeldBack => format!(
                 "one of its devices was faulty or slowed down for a minute or more, and for {:.0} % of the time of a device or more",
@@ -59,9 +56,9 @@ impl VerdictWord {
             Self::PartlyUsed => {
                 "some of its devices were never active while others were".to_owned()
             }
-            Self::LowLoad => format!("its efficiency is below {low} %"),
-            Self::Fair => format!("its efficiency is below {GOOD_PERCENT} %"),
-            Self::Good => format!("its efficiency is {GOOD_PERCENT} % or more"),
+            Self::LowLoad => format!("its efficiency is below {low_percent} %"),
+            Self::Fair => format!("its efficiency is below {good_percent} %"),
+            Self::Good => format!("its efficiency is {good_percent} % or more"),
         }
     }
 }
@@ -71,13 +68,22 @@ impl VerdictWord {
 pub struct ReportCriteria {
     /// A lower mean load is low, in percent.
     pub low_percent: f64,
+    /// A mean load from which on it is good, in percent.
+    pub good_percent: f64,
+    /// A job that had devices for a shorter time is not judged.
+    pub min_held: Duration,
     /// Prices of device-hours; empty if none are given.
     pub prices: Vec<DevicePrice>,
 }
 
 impl Default for ReportCriteria {
     fn default() -> Self {
-        Self { low_percent: 15.0, prices: Vec::new() }
+        Self {
+            low_percent: 15.0,
+            good_percent: 50.0,
+            min_held: Duration::from_secs(300),
+            prices: Vec::new(),
+        }
     }
 }
 
@@ -85,10 +91,15 @@ impl ReportCriteria {
     /// Returns them in words.
     pub fn text(&self) -> String {
         let prices: Vec<String> = self.prices.iter().map(ToString::to_string).collect();
-        let low = format!("low load below {} %", self.low_percent);
+        let limits = format!(
+            "low load below {} %, good from {} %, not judged below {}",
+            self.low_percent,
+            self.good_percent,
+            format_duration(self.min_held)
+        );
         match prices.len() {
-            0 => low,
-            _ => format!("{low}, prices of a device-hour {}", prices.join(", ")),
+            0 => limits,
+            _ => format!("{limits}, prices of a device-hour {}", prices.join(", ")),
         }
     }
 }
@@ -150,7 +161,7 @@ pub(super) fn judge(job: &JobReport, criteria: &ReportCriteria) -> JobVerdict {
 
 /// Returns the first word that fits, why, and what to do.
 fn word_of(job: &JobReport, criteria: &ReportCriteria) -> (VerdictWord, String, String) {
-    if let Some(reason) = too_little(job) {
+    if let Some(reason) = too_little(job, criteria.min_held) {
         return (VerdictWord::NotJudged, reason, String::new());
     }
     if let Some((reason, remedy)) = hindrance(job) {
@@ -167,16 +178,16 @@ fn word_of(job: &JobReport, criteria: &ReportCriteria) -> (VerdictWord, String, 
     let text = format!("mean load {load:.1} % on {}", counted(job.devices, "device"));
     let (word, remedy) = match load {
         load if load < criteria.low_percent => (VerdictWord::LowLoad, advice::device::LOW_LOAD),
-        load if load < GOOD_PERCENT => (VerdictWord::Fair, ""),
+        load if load < criteria.good_percent => (VerdictWord::Fair, ""),
         _ => (VerdictWord::Good, ""),
     };
     (word, text, remedy.to_owned())
 }
 
 /// Returns why a job cannot be judged.
-fn too_little(job: &JobReport) -> Option<String> {
+fn too_little(job: &JobReport, min_held: Duration) -> Option<String> {
     let span = job.to.since(job.from);
-    if span < MIN_HELD {
+    if span < min_held {
         return Some(format!("it had devices for {} only", format_duration(span)));
     }
     let seen = job.seen_seconds();
@@ -388,6 +399,20 @@ mod tests {
             let text = found.enough.map_or_else(String::new, EnoughDevices::text);
             assert!(text.starts_with(enough) && text.is_empty() == enough.is_empty(), "{found:?}");
         }
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_criteria() {
+        let judged = |low_percent, good_percent, minutes: u64| {
+            let min_held = Duration::from_secs(minutes * 60);
+            let of_site =
+                ReportCriteria { low_percent, good_percent, min_held, ..ReportCriteria::default() };
+            judge(&job(&[Some(40.0)]), &of_site).word
+        };
+        assert_eq!(judged(41.0, 50.0, 5), VerdictWord::LowLoad);
+        assert_eq!(judged(40.0, 41.0, 5), VerdictWord::Fair);
+        assert_eq!(judged(15.0, 40.0, 60), VerdictWord::Good);
+        assert_eq!(judged(15.0, 40.0, 61), VerdictWord::NotJudged);
     }
 
     #[test]

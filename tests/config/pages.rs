@@ -188,8 +188,8 @@ fn options_cell(setting: &Setting) -> String {
     } else {
         value
     };
-    // Hosts are positional arguments, and --record names a file; every other setting has an option.
-    if !["hosts", "record"].contains(&setting.name) {
+    // Hosts are positional arguments, --record names a file, and what reports judge by has options there, if any.
+    if !["hosts", "record"].contains(&setting.name) && !setting.name.starts_with("report-") {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_on_by_default() { "no-" } else { "" };
         all.push(format!("`{short}--{no}{}{value}`", setting.option_name()));

@@ -86,11 +86,17 @@ fn totals(report: &UsageReport) -> Value {
 
 /// Returns by what is judged, and what the words mean.
 fn criteria(criteria: &ReportCriteria) -> Value {
-    let low = criteria.low_percent;
     let words = VerdictWord::ALL
-        .map(|word| json!({"word": word.as_str(), "meaning": word.definition(low)}));
+        .map(|word| json!({"word": word.as_str(), "meaning": word.definition(criteria)}));
     let prices: Vec<String> = criteria.prices.iter().map(ToString::to_string).collect();
-    json!({"low_percent": low, "prices": prices, "words": words, "text": criteria.text()})
+    json!({
+        "low_percent": criteria.low_percent,
+        "good_percent": criteria.good_percent,
+        "min_held_seconds": criteria.min_held.as_secs_f64(),
+        "prices": prices,
+        "words": words,
+        "text": criteria.text(),
+    })
 }
 
 fn series(report: &UsageReport) -> Value {

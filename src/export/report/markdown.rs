@@ -78,7 +78,7 @@ pub(super) fn write_report_markdown(
 fn write_words(out: &mut impl Write, criteria: &ReportCriteria) -> io::Result<()> {
     writeln!(out, "\n## Words\n\nJudged with: {}.\n", escaped(&criteria.text()))?;
     for word in VerdictWord::ALL {
-        writeln!(out, "- {}: {}", word.as_str(), word.definition(criteria.low_percent))?;
+        writeln!(out, "- {}: {}", word.as_str(), word.definition(criteria))?;
     }
     Ok(())
 }

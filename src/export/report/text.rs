@@ -46,7 +46,7 @@ pub(super) fn write_report_text(
     heading(out, "Words")?;
     paragraph(out, "", &format!("Judged with: {}.", report.criteria.text()))?;
     for word in VerdictWord::ALL {
-        let meaning = word.definition(report.criteria.low_percent);
+        let meaning = word.definition(&report.criteria);
         paragraph(out, "", &format!("{}: {meaning}.", word.as_str()))?;
     }
     Ok(())
