@@ -142,6 +142,14 @@ pub struct HeldCommand {
     pub text: Arc<str>,
 }
 
+impl JobFacts {
+    /// Adds what was not known when it was listed first.
+    fn complete(&mut self, cpus: Option<u32>, memory: Option<Bytes>) {
+        self.cpus = self.cpus.or(cpus);
+        self.memory = self.memory.or(memory);
+    }
+}
+
 impl NodeSums {
     /// Returns the number of a group of holders.
     fn number_of(&mut self, set: &HolderSet) -> usize {
@@ -230,7 +238,8 @@ impl SpanSums {
         }
         self.listings.merge(other.listings);
         for (id, facts) in other.jobs {
-            self.jobs.entry(id).or_insert(facts);
+            let (cpus, memory) = (facts.cpus, facts.memory);
+            self.jobs.entry(id).or_insert(facts).complete(cpus, memory);
         }
         self.pending.extend(other.pending);
         for (command, seconds) in other.commands {

@@ -97,7 +97,9 @@ impl SumBuilder {
                 if sums.pending.len() < MAX_PENDING && !sums.pending.contains_key(&job.id) {
                     sums.pending.insert(job.id.clone(), job.clone());
                 }
-            } else if !sums.jobs.contains_key(&job.id) {
+            } else if let Some(known) = sums.jobs.get_mut(&job.id) {
+                known.complete(job.cpus, job.memory);
+            } else {
                 sums.jobs.insert(job.id.clone(), JobFacts::of(job));
             }
         }
@@ -211,17 +213,46 @@ impl JobFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gtop_model::Bytes;
 
-    #[test]
-    fn a_node_that_is_no_longer_listed_is_forgotten_with_the_next_sums() {
-        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn builder() -> SumBuilder {
         let times = TimeIntervals::new(vec![(at(0), at(1_000))]);
-        let mut builder = SumBuilder::new(SumScope {
+        SumBuilder::new(SumScope {
             to: at(1_000),
             recorded_by_file: vec![times.clone()],
             recorded: times,
             ..SumScope::default()
-        });
+        })
+    }
+
+    fn list_job(builder: &mut SumBuilder, second: i64, memory: Option<Bytes>) {
+        let job = Job { state: JobState::Running, cpus: Some(4), memory, ..Job::example("7") };
+        let list = Arc::new(JobList { jobs: vec![job], ..JobList::default() });
+        builder.on_roster(0, at(second), &[], Some(&list));
+    }
+
+    #[test]
+    fn the_memory_of_a_job_may_be_known_later_than_the_job() {
+        let memory = |sums: &SpanSums| sums.jobs.values().next().unwrap().memory;
+        let mut builder = builder();
+        list_job(&mut builder, 10, None);
+        let mut sums = builder.take(at(20));
+        assert_eq!(memory(&sums), None);
+        list_job(&mut builder, 30, Some(Bytes(1)));
+        list_job(&mut builder, 40, None);
+        let later = builder.take(at(50));
+        assert_eq!(memory(&later), Some(Bytes(1)));
+        sums.merge(later, &TimeIntervals::default());
+        assert_eq!(memory(&sums), Some(Bytes(1)));
+    }
+
+    #[test]
+    fn a_node_that_is_no_longer_listed_is_forgotten_with_the_next_sums() {
+        let mut builder = builder();
         let [one, two] = ["n1", "n2"].map(|name| NodeName::new(name).unwrap());
         builder.on_roster(0, at(10), &[one.clone(), two.clone()], None);
         builder.on_roster(0, at(20), std::slice::from_ref(&two), None);
