@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -29,6 +30,8 @@ CONTROLLER = "10.77.0.1"
 # Not the prefix of the lab's freezer groups, because these cgroups have children.
 GROUP = "gtop-slurm"
 DEVICES = "/sys/fs/cgroup/devices"
+# Those of cgroup v1 in which the daemons of nodes may have groups.
+HIERARCHIES = [f"/sys/fs/cgroup/{kind}" for kind in ("freezer", "devices", "cpuacct", "memory")]
 
 CONF = """\
 ClusterName=lab
@@ -47,8 +50,7 @@ ProctrackType=proctrack/{track}
 TaskPlugin=task/{task}
 TaskProlog={home}/prolog
 Epilog={home}/epilog
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 JobCompType=jobcomp/none
 MpiDefault=none
 MailProg=/bin/true
@@ -68,6 +70,38 @@ PrologFlags={prolog}
 {nodes}
 PartitionName=gpu Nodes=gpu[{first}-{last}] Default=YES MaxTime=7-0 DefaultTime=1:00:00 State=UP
 PartitionName=debug Nodes=gpu[{first}-{last}] MaxTime=1:00:00 State=UP
+"""
+
+# What jobs use is not accounted for, or by their control groups, and then kept in a database.
+NO_ACCOUNTING = """\
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none"""
+
+ACCOUNTING = """\
+JobAcctGatherType=jobacct_gather/cgroup
+JobAcctGatherFrequency=task=2
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=login
+AccountingStorageTRES=gres/gpu"""
+
+DATABASE_DAEMON = """\
+AuthType=auth/munge
+DbdHost=login
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+LogFile={home}/log/slurmdbd
+PidFile={home}/slurmdbd.pid
+"""
+
+# Starts the database, which only root of the lab can reach: at the socket where slurmdbd searches for it.
+DATABASE = """
+home=$1
+mkdir -p /run/mysqld "$home/database"
+mariadb-install-db --no-defaults --user=root --datadir="$home/database" --auth-root-authentication-method=normal --skip-test-db >"$home/log/database"
+exec mariadbd --no-defaults --user=root --datadir="$home/database" --socket=/run/mysqld/mysqld.sock --skip-networking \\
+    --innodb-log-file-size=8M --innodb-flush-method=fsync </dev/null >>"$home/log/database" 2>&1 &
 """
 
 NODE = "NodeName={names} CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1024000 Gres={gres} State=UNKNOWN"
@@ -140,21 +174,24 @@ class Slurm:
     def up(self, *words):
         """Starts everything; returns when every node is idle.
 
-        With `strict`, Slurm also allocates memory, and tasks can open only their allocated devices. Words such as
-        `gpu02=backwards` give a node one of the lists of device_lists.py, and its driver the devices of that list.
+        With `strict`, Slurm also allocates memory, and tasks can open only their allocated devices. With `accounting`, it
+        keeps what jobs used in a database. Words such as `gpu02=backwards` give a node one of the lists of
+        device_lists.py, and its driver the devices of that list.
         """
-        self.is_strict = "strict" in words
+        self.is_strict, self.has_accounting = "strict" in words, "accounting" in words
         self.named = dict(word.split("=", 1) for word in words if "=" in word)
-        unknown = [word for word in words if word != "strict" and word.partition("=")[2] not in LISTS]
+        unknown = [word for word in words if word not in ("strict", "accounting") and word.partition("=")[2] not in LISTS]
         if unknown or set(self.named) - set(self.nodes):
             raise self.lab.Failure(f"no such node or list: {', '.join(unknown or sorted(self.named))}")
         if self.named and not (self.is_strict and os.path.isdir(DEVICES)):
             raise self.lab.Failure("lists of devices need `strict` and the device cgroup of cgroup v1")
-        for program in ("munged", "slurmctld", "slurmd", "squeue"):
+        for program, package in PROGRAMS.items() if self.has_accounting else list(PROGRAMS.items())[:4]:
             if not any(os.access(f"{folder}/{program}", os.X_OK) for folder in self.lab.PATH.split(":")):
-                raise self.lab.Failure(f"{program} is not installed: apt-get install slurmctld slurmd slurm-client munge")
+                raise self.lab.Failure(f"{program} is not installed: apt-get install {package}")
         self.write_files()
         self.munge("start")
+        if self.has_accounting:
+            self.start_accounting()
         self.controller("start")
         for node in self.nodes:
             self.slurmd(node)
@@ -166,13 +203,13 @@ class Slurm:
     def down(self):
         """Ends every job and daemon, and removes what was mounted for them."""
         # The brackets keep the pattern from matching this shell.
-        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
+        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -x slurmdbd; pkill -x mariadbd; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
         for node in self.nodes:
             self.kill_tasks(node)
         for node in self.nodes:
             self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", END_OF_NODE)
-            remove_cgroup(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
-            remove_cgroup(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
+            for hierarchy in HIERARCHIES:
+                remove_cgroup(f"{hierarchy}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
     def kill_tasks(self, node):
         """Kills what runs in the node's jobs."""
@@ -194,6 +231,7 @@ class Slurm:
             "track": "cgroup" if has_groups else "linuxproc", "prolog": "Alloc,Contain" if has_groups else "Alloc",
             "task": "cgroup" if self.is_strict else "none", "devices": "yes" if self.is_strict else "no",
             "select": "CR_Core_Memory" if self.is_strict else "CR_Core",
+            "accounting": ACCOUNTING if self.has_accounting else NO_ACCOUNTING,
             "nodes": "\n".join(NODE.format(names=names, gres=gres) for names, gres in group({node: one.gres for node, one in lists.items()})),
         }  # fmt: skip
         self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**values))
@@ -277,7 +315,9 @@ class Slurm:
             return self.lab.enter(pid, "slurmd", *options)
         group = f"{GROUP}-{self.lab.lab_pid()}-{node}"
         is_strict = "ConstrainDevices=yes" in self.lab.read(f"{self.root}{HOME}/etc/cgroup.conf")
-        return subprocess.run(["sh", "-c", START, "sh", group, pid, "devices" if is_strict else "", *options], check=True)
+        has_accounting = "jobacct_gather/cgroup" in self.lab.read(f"{self.root}{HOME}/etc/slurm.conf")
+        kinds = ["devices"] * is_strict + ["cpuacct", "memory"] * has_accounting
+        return subprocess.run(["sh", "-c", START, "sh", group, pid, " ".join(kinds), *options], check=True)
 
     def wait_until_idle(self):
         """Waits until every node is ready for jobs."""
@@ -302,6 +342,25 @@ class Slurm:
             )  # fmt: skip
         else:
             self.signal(verb, f"{HOME}/munge/pid")
+
+    def start_accounting(self):
+        """Starts a database and Slurm's daemon for it, which then knows the cluster."""
+        path = f"{self.root}{HOME}/etc/slurmdbd.conf"
+        self.lab.write(path, DATABASE_DAEMON.format(home=HOME))
+        os.chmod(path, 0o600)
+        self.on_login("sh", "-ec", DATABASE, "sh", HOME)
+        self.wait_until("the database", lambda: listens(f"{self.root}/run/mysqld/mysqld.sock"), "database")
+        self.on_login("slurmdbd")
+        add = ["nsenter", "-t", str(self.lab.lab_pid()), "-a", "sacctmgr", "-i", "add", "cluster", "lab"]
+        self.wait_until("slurmdbd", lambda: subprocess.run(add, capture_output=True, check=False).returncode == 0, "slurmdbd")
+
+    def wait_until(self, what, condition, log):
+        """Waits for a minute at most."""
+        for _ in range(1200):
+            if condition():
+                return
+            time.sleep(0.05)
+        raise self.lab.Failure(f"{what} does not answer: {self.lab.read(f'{self.root}{HOME}/log/{log}')[-2000:]}")
 
     def controller(self, verb):
         """start, stop, freeze or thaw."""
@@ -406,6 +465,12 @@ class Slurm:
         self.slurmd(node, *options)
 
 
+# The programs that it needs, and their packages; the last ones only for accounting.
+PROGRAMS = {
+    "munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "squeue": "slurm-client",
+    "mariadbd": "mariadb-server-core", "slurmdbd": "slurmdbd",
+}  # fmt: skip
+
 # What `hide` covers.
 COVERED = {"daemon": "/usr/sbin/slurmd", "config": f"{HOME}/etc/gres.conf", "driver": "/proc/driver"}
 
@@ -413,6 +478,11 @@ STANDARD_DEVICES = {
     "/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8), "/dev/urandom": (1, 9),
     "/dev/tty": (5, 0), "/dev/ptmx": (5, 2),
 }  # fmt: skip
+
+
+def listens(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
 
 
 def group(values):
@@ -430,10 +500,10 @@ ADOPT = ("/usr/lib/security/pam_slurm_adopt.so", "/lib/security/pam_slurm_adopt.
 
 def remove_stale_cgroups(lab):
     """Removes the cgroups of labs that have ended."""
-    for kind in (lab.FREEZER, DEVICES):
-        for name in os.listdir(kind) if os.path.isdir(kind) else []:
+    for hierarchy in filter(os.path.isdir, HIERARCHIES):
+        for name in os.listdir(hierarchy):
             if name.startswith(f"{GROUP}-") and not os.path.exists(f"/proc/{name.split('-')[2]}/root{lab.LAB}"):
-                remove_cgroup(f"{kind}/{name}")
+                remove_cgroup(f"{hierarchy}/{name}")
 
 
 def remove_cgroup(group):
