@@ -98,6 +98,7 @@ class Efficiency(SlurmCase):
         assert done.returncode == 0, done.stderr
         cls.reported = {line["job"]: line for line in map(json.loads, done.stdout.splitlines())}
         cls.efficiencies = cls.run_reportseff()
+        cls.print_table()
 
     @staticmethod
     def skip_without_groups_and_programs():
@@ -145,6 +146,13 @@ class Efficiency(SlurmCase):
         assert done.returncode == 0, done.stderr
         rows = [line.rstrip("|").split("|") for line in done.stdout.splitlines()[1:]]
         return {job: {"cpu": float(cpu), "memory": float(memory)} for job, cpu, memory in rows}
+
+    @classmethod
+    def print_table(cls):
+        print(f"{'percent':12} {'CPUs: gtop':>12} {'reportseff':>10} {'memory: gtop':>14} {'reportseff':>10}")
+        for name, job in cls.jobs.items():
+            cpus, memory = (cls.reported[job][f"{kind}_efficiency_percent"] for kind in ("cpu", "host_memory"))
+            print(f"{name:12} {cpus:12} {cls.efficiencies[job]['cpu']:10} {memory:14} {cls.efficiencies[job]['memory']:10}")
 
     def each_job(self):
         return [(name, self.reported[job], self.efficiencies[job], job) for name, job in self.jobs.items()]
