@@ -203,7 +203,7 @@ class Slurm:
     def down(self):
         """Ends every job and daemon, and removes what was mounted for them."""
         # The brackets keep the pattern from matching this shell.
-        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -x slurmdbd; pkill -x mariadbd; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
+        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -KILL -x slurmdbd; pkill -KILL -x mariadbd; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
         for node in self.nodes:
             self.kill_tasks(node)
         for node in self.nodes:
@@ -219,7 +219,7 @@ class Slurm:
 
     def write_files(self):
         home = self.root + HOME
-        for folder in ("state", "spool"):  # what is known of the jobs of an earlier start
+        for folder in ("state", "spool", "database"):  # what is known of the jobs of an earlier start
             shutil.rmtree(f"{home}/{folder}", ignore_errors=True)
         for folder in ("etc", "state", "spool", "log", "munge"):
             os.makedirs(f"{home}/{folder}", exist_ok=True)
