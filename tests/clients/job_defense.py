@@ -11,7 +11,7 @@ import pandas
 from job_defense_shield.alert.compute_efficiency import LowEfficiencyGPU
 from job_defense_shield.alert.zero_util_gpu_hours import ZeroUtilGPUHours
 from job_defense_shield.cleaner import SacctCleaner
-from job_defense_shield.efficiency import get_stats_dict, gpu_efficiency
+from job_defense_shield.efficiency import cpu_efficiency, cpu_memory_usage, get_stats_dict, gpu_efficiency
 from job_defense_shield.utils import add_new_and_derived_fields
 
 RENAMED = {"cputimeraw": "cpu-seconds", "nnodes": "nodes", "ncpus": "cores", "timelimitraw": "limit-minutes"}
@@ -30,12 +30,15 @@ def findings(rows, folder):
     settings = {"days_between_emails": 7, "vpath": folder, "cluster": "lab", "partitions": ["*"], "verbose": True}
     zero = ZeroUtilGPUHours(jobs, violation="zero", gpu_hours_threshold_admin=0, gpu_hours_threshold_user=0, **settings)
     low = LowEfficiencyGPU(jobs, violation="low", eff_thres_pct=100, absolute_thres_hours=0, show_all_users=True, **settings)
-    used = {row["jobid"]: gpu_efficiency(row["admincomment"], row["elapsedraw"], row["jobid"], "lab") for _, row in jobs.iterrows()}
+    each_job = list(zip(jobs["jobid"], jobs["admincomment"], jobs["elapsedraw"]))
+    used = {job: gpu_efficiency(summary, elapsed, job, "lab") for job, summary, elapsed in each_job}
     return {
         "unused_devices": dict(zip(zero.df["JobID"], zero.df["GPUs-Unused"])),
         "unused_hours": dict(zip(zero.gp["User"], zero.gp["GPU-Hours-At-0%"])),
         "hours": dict(zip(jobs["jobid"], jobs["gpu-hours"])),
         "used_hours": {job: seconds / 3600 for job, (seconds, _, error) in used.items() if not error},
+        "cpu_percent": {job: cpu_efficiency(summary, elapsed, job, "lab", single=True)[0] for job, summary, elapsed in each_job},
+        "memory": {job: cpu_memory_usage(summary, job, "lab", precision=3)[:2] for job, summary, _ in each_job},
         "percent_of_user": dict(zip(low.admin["user"], low.admin["eff(%)"])),
     }
 

@@ -19,9 +19,10 @@ import rig
 
 PART = 0.02                            # by which hours and efficiencies may differ, of themselves
 ROUNDED = 0.05                         # percentage points: below it, the summary has a load of 0
-NODES = {"mixed": 16, "turns": 2, "low-load": 1, "half-used": 1, "held-warm": 1, "unlaunched": 1, "down": 2, "lost": 1, "gap": 2, "shared": 1}
+NODES = {"mixed": 16, "turns": 2, "low-load": 1, "half-used": 1, "held-warm": 1, "unlaunched": 1, "starved": 1, "down": 2, "lost": 1, "gap": 2, "shared": 1}
 # In a gap, nothing is recorded; of a shared device, each job has a part.
 COUNTED_OTHERWISE = ["gap", "shared"]
+LOW = ["unlaunched", "held cold", "held warm", "unused", "low load"]
 
 
 def generate(scenario, seed, nodes):
@@ -36,25 +37,28 @@ def generate(scenario, seed, nodes):
 
 def accounted(job, holds):
     """Returns a job as a row of Slurm's accounting."""
-    elapsed = round(job["to"] - job["from"])
-    cpus = 8 * len(holds)
-    tres = f"billing={cpus},cpu={cpus},gres/gpu={len(holds)},mem={cpus}G,node={len(job['nodes'])}"
+    elapsed, cpus = round(job["to"] - job["from"]), job["host"]["cpus"]
+    tres = f"billing={cpus},cpu={cpus},gres/gpu={len(holds)},mem={job['host']['memory_bytes'] >> 20}M,node={len(job['nodes'])}"
     times = {"submit": job["from"], "eligible": job["from"], "start": job["from"], "end": job["to"]}
     row = {"jobid": job["job"], "jobidraw": job["job"], "user": job["user"], "cluster": "lab", "account": "ml", "partition": "gpu",
            "cputimeraw": elapsed * cpus, "elapsedraw": elapsed, "timelimitraw": 1440, "nnodes": len(job["nodes"]), "ncpus": cpus,
            "alloctres": tres, **{key: round(at) for key, at in times.items()}, "qos": "normal", "state": "COMPLETED",
-           "admincomment": summary(holds, elapsed), "jobname": job["name"]}
+           "admincomment": summary(job["host"], holds, elapsed), "jobname": job["name"]}
     return {key: str(value) for key, value in row.items()}
 
 
-def summary(holds, elapsed):
+def summary(host, holds, elapsed):
     """Returns the summary of jobstats: the mean of each device over the samples that there are of it, with one digit."""
     nodes = {}
     for hold in holds:
-        node = nodes.setdefault(hold["node"], {"cpus": 0, "total_time": 0.0, "total_memory": 0, "used_memory": 0, "gpu_utilization": {}})
-        node["cpus"] += 8
-        node["gpu_utilization"][str(hold["index"])] = round(hold["mean_load_percent"] or 0, 1)
-    text = json.dumps({"nodes": nodes, "gpus": len(holds), "total_time": elapsed})
+        nodes.setdefault(hold["node"], {})[str(hold["index"])] = round(hold["mean_load_percent"] or 0, 1)
+    of_node = {"cpus": host["cpus"], "total_time": host["cpus_used"] * elapsed, "total_memory": host["memory_bytes"],
+               "used_memory": host["memory_max_bytes"]}
+    found = {}
+    for node, loads in nodes.items():
+        part = len(loads) / len(holds)
+        found[node] = {**{key: value * part for key, value in of_node.items()}, "gpu_utilization": loads}
+    text = json.dumps({"nodes": found, "gpus": len(holds), "total_time": elapsed})
     return "JS1:" + base64.b64encode(gzip.compress(text.encode())).decode()
 
 
@@ -108,13 +112,15 @@ class Wasted(unittest.TestCase):
 
     def test_the_same_devices_are_never_used(self):
         counts = []
-        for scenario, fleet, found, job in self.each_job():
+        for scenario, fleet, found, job in self.each_job("held-warm"):
             counts.append(len(fleet.never_active(job)))
             self.assertEqual(counts[-1], found["unused_devices"].get(job, 0), (scenario, job))
         self.assertGreater(max(counts), min(counts))
 
     def test_hours_of_devices_that_are_never_used(self):
         for scenario, fleet in self.fleets.items():
+            if scenario == "held-warm":
+                continue
             hours, unused = collections.Counter(), self.shield[scenario]["unused_hours"]
             for job, fact in fleet.truth.items():
                 # Of these, gtop knows only what was seen.
@@ -135,6 +141,12 @@ class Wasted(unittest.TestCase):
                 # It is rounded to whole percents.
                 self.assertAlmostEqual(used[user] / held[user], percent, delta=PART * percent + 0.5, msg=(scenario, user))
 
+    def test_efficiency_of_cpus_and_memory(self):
+        for scenario, fleet, found, job in self.each_job():
+            used, given = found["memory"][job]
+            self.assert_near(fleet.jobs[job]["cpu_efficiency_percent"], found["cpu_percent"][job], (scenario, job))
+            self.assert_near(fleet.jobs[job]["host_memory_efficiency_percent"], 100 * used / given, (scenario, job))
+
     def test_hours_that_jobs_have_and_that_low_load_wastes(self):
         for scenario, fleet, found, job in self.each_job(*COUNTED_OTHERWISE):
             self.assert_near(fleet.jobs[job]["held_hours"], found["hours"][job], (scenario, job))
@@ -147,7 +159,13 @@ class Wasted(unittest.TestCase):
             verdict = fleet.jobs[job]["verdict"]
             is_low = found["used_hours"][job] < 0.15 * found["hours"][job]
             if verdict not in ["not judged", "held back"]:
-                self.assertEqual(verdict in ["unused", "low load"], is_low, (scenario, job, verdict))
+                self.assertEqual(verdict in LOW, is_low, (scenario, job, verdict))
+
+    def test_a_device_with_less_than_5_percent_all_the_time_is_unused_for_gtop_only(self):
+        fleet = self.fleets["held-warm"]
+        self.assertEqual(self.shield["held-warm"]["unused_hours"], {})
+        for job, fact in fleet.truth.items():
+            self.assert_near(sum(fleet.never_active(job)), fact["device_hours"], job)
 
     def test_time_in_which_a_device_that_is_used_does_nothing_is_idle_for_gtop_only(self):
         fleet = self.fleets["turns"]
