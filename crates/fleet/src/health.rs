@@ -208,10 +208,12 @@ impl HealthReason {
 
     /// Returns it in a few words, without how long it has lasted, which is known of what was watched only.
     pub fn lasting_text(&self) -> String {
-        match self {
-            Self::Slowed { .. } => self.label(),
-            Self::LoadWithoutProcess(_) => "full load without a process".to_owned(),
-            other => other.text(),
+        if let Self::LoadWithoutProcess(_) = self {
+            "full load without a process".to_owned()
+        } else if self.slowed_by().is_some() {
+            self.label()
+        } else {
+            self.text()
         }
     }
 
