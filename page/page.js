@@ -539,7 +539,7 @@ const absent = (value) => value === null || value === undefined || value === "";
 const compare = (a, b) => known(a) && known(b) ? a - b : collator.compare(a, b);
 
 const text = (title, what, show = (row, value) => absent(value) ? NONE : bdi(value)) => ({ title, value: reader(what), show, kind: "text" });
-const time = (title, what) => ({ title, value: reader(what), show: (row, value) => day(value) + ", " + seconds(value), kind: "left" });
+const time = (title, what) => ({ title, value: reader(what), show: (row, value) => [el("span", day(value) + ","), " ", el("span", seconds(value))], kind: "left" });
 const numeric = (title, unit, what, places, show) => ({ title, unit, value: reader(what), places, show, kind: "number" });
 const hoursOf = (...states) => STATES.filter(([state]) => states.includes(state)).map(([state, title]) => numeric(title, "h", "device_hours." + state));
 const HOURS = [numeric("Device-hours", "h", "watched_hours"), { ...time("States", "device_hours.active"), show: (row) => stateBar(row.device_hours) }];
@@ -740,7 +740,7 @@ function overview(report, range, jobs) {
     ["heat", "Each device", heatMap(range, report, series.devices, "rows are devices, grouped by node")],
     ["nodes", "Nodes", nodesTable(report.nodes)],
     ["devices", "Devices", devicesTable(report.devices)],
-    ["events", "Events", eventsTable(report.events), report.events_left_out && el("p.soft", number(report.events_left_out) + " more are left out.")],
+    (report.events.length || !report.events_left_out) && ["events", "Events", eventsTable(report.events), report.events_left_out && el("p.soft", number(report.events_left_out) + " more are left out.")],
     report.commands && ["commands", "Commands", commandsTable(report.commands)],
   ].filter(Boolean);
   const links = [...parts, ["definitions", "What the numbers mean"]].map(([id, title]) => el("a", { href: "#" + id }, title));

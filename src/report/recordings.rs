@@ -125,8 +125,8 @@ pub fn report_recordings(
         report.notes.push("some of what was to count held no device".to_owned());
     }
     report.notes.extend(missing.text());
-    add_events(&mut report, recordings, options);
     summarize(&mut report, &counted, &scope, &mut names);
+    add_events(&mut report, recordings, options);
     Ok(Some(report))
 }
 

@@ -488,7 +488,7 @@ class ReportPage(InBrowser):
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         self.open(self.fleet)
         self.js("dispatchEvent(new Event('beforeprint'))")
-        wide = self.js("return ['jobs', 'users', 'nodes'].filter(id => { const box = document.querySelector(`#${id} .scroll`);"
+        wide = self.js("return ['jobs', 'users', 'nodes', 'devices'].filter(id => { const box = document.querySelector(`#${id} .scroll`);"
                        " return box.firstChild.scrollWidth > box.clientWidth })")
         self.js("dispatchEvent(new Event('afterprint'))")
         self.assertEqual(wide, [])
