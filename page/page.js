@@ -807,13 +807,23 @@ function jobInHash() {
   }
 }
 
-function start() {
+/** Returns the data of the page; those of a large report are compressed. */
+async function readReport({ type, textContent: data }) {
+  if (type === "application/json") return JSON.parse(data);
+  const raw = atob(data);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+async function start() {
   const [whole, single] = ["overview", "job"].map((id) => document.getElementById(id));
   let report;
   try {
-    report = JSON.parse(document.getElementById("report").textContent);
+    report = await readReport(document.getElementById("report"));
   } catch {
-    whole.replaceChildren(nothing("The data of this page is damaged."));
+    const isOld = typeof DecompressionStream === "undefined";
+    whole.replaceChildren(nothing(isOld ? "This browser is too old for a report of this size." : "The data of this page is damaged."));
     return;
   }
   const jobs = new Map(report.jobs.map((job) => [job.job, job]));

@@ -84,7 +84,7 @@ const CRATE_USERS: &[(&[&str], &[&str])] = &[
         &["crossterm"],
         &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"],
     ),
-    (&["flate2"], &["serve"]),
+    (&["flate2"], &["export", "serve"]),
     (&["hyper"], &["serve", "transport/page"]),
     (&["tokio_rustls"], &["serve"]),
     (&["clap"], &["cli", "main"]),

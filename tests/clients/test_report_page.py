@@ -8,6 +8,7 @@ page; `Program` has pages of the program.
 """
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -52,12 +53,15 @@ def part(name):
 
 def page_of(report):
     """Puts the report into the page, as `gtop report` does, and returns the path of the file."""
-    data = json.dumps(report, ensure_ascii=False)
+    data = json.dumps(report, ensure_ascii=False, separators=(",", ":"))
+    data_type = "application/gzip" if len(data) > 1 << 20 else "application/json"
+    if data_type == "application/gzip":
+        data = base64.b64encode(gzip.compress(data.encode(), 6)).decode()
     for char in "<>&\u2028\u2029":
         data = data.replace(char, f"\\u{ord(char):04x}")
     parts = {"chart_style": part("uplot.min.css"), "style": part("page.css"), "chart_script": part("uplot.min.js"),
              "chart_licence": part("uplot.LICENSE.txt"),
-             "script": part("page.js"), "data": data, "title": html.escape(report["title"])}
+             "script": part("page.js"), "data_type": data_type, "data": data, "title": html.escape(report["title"])}
 
     def hashes(*names):
         return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(parts[name].encode()).digest()).decode()}'" for name in names)
@@ -329,6 +333,8 @@ class InBrowser(unittest.TestCase):
         self.opened.add("file://" + path)
         started = time.monotonic()
         self.browser.get("file://" + path + fragment)
+        # What is compressed is drawn after the browser calls the page loaded.
+        self.wait("return document.querySelector('#overview > :is(header, .nothing)') !== null")
         return time.monotonic() - started
 
     def js(self, script, *values):
@@ -429,6 +435,15 @@ class ReportPage(InBrowser):
         self.assertEqual(len(self.rows("#jobs")), 200)
         self.assertFalse(self.find("#jobs .more").is_displayed())
         self.assertEqual(self.js("return document.documentElement.scrollWidth"), 1400)
+
+    def test_the_page_of_a_thousand_nodes_is_small_and_opens(self):
+        path = page_of(fleet_report(nodes=1000, steps=145, step=600.0, jobs=2000))
+        self.assertLess(os.path.getsize(path), 5_000_000)
+        took = self.open(path)
+        print(f"\n1,000 nodes x 8 devices x 145 steps, 2,000 jobs: {os.path.getsize(path) >> 10} KiB, loaded in {took:.2f} s")
+        self.assertIn("8,000", self.find(".tiles").text)
+        self.see("#heat .heat")
+        self.assertIn("2,048 of 8,000 devices", self.find("#heat").text)
 
     def test_the_head_names_span_zone_files_and_notes(self):
         self.open(self.fleet)
@@ -645,13 +660,16 @@ class ReportPage(InBrowser):
                 self.assertEqual(self.js("return violations"), [])
 
     def test_a_damaged_page_says_so(self):
-        path = page_of(empty_report())
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page.replace('"schema": 1', '"schema": '))
-        self.open(path)
-        self.assertIn("damaged", self.find("#overview").text)
+        large = fleet_report(nodes=1, steps=8, jobs=1, headline="x" * (1 << 20))
+        for report, found, changed in [(empty_report(), '"schema":1', '"schema":'), (large, 'id="report">H4sI', 'id="report">AAAA')]:
+            path = page_of(report)
+            with open(path, encoding="utf-8") as file:
+                page = file.read()
+            self.assertIn(found, page)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page.replace(found, changed))
+            self.open(path)
+            self.assertIn("damaged", self.find("#overview").text)
 
     def test_it_is_dark_where_the_browser_wants_it_and_narrow_where_it_must_be(self):
         self.open(self.fleet)

@@ -10,8 +10,8 @@ use gtop_local::time::Timestamp;
 const MAX_STEPS: i64 = 720;
 /// Steps that remain of them with any number of devices.
 const MIN_STEPS: i64 = 100;
-/// More devices than these have fewer steps, so that all fit in memory.
-const MAX_DETAILED_DEVICES: i64 = 4_096;
+/// More devices than these have fewer steps, so that all fit in memory and in a page.
+const MAX_DETAILED_DEVICES: i64 = 2_048;
 /// Lengths of steps in seconds, as people divide hours and days, and in how many parts each is divided for its minimum and
 /// maximum: from a minute on, these are whole minutes.
 const STEP_SECONDS: [(i64, usize); 18] = [
@@ -340,7 +340,7 @@ mod tests {
         let centuries = StepGrid::new(at(0), at(86_400 * 365 * 1000), 8);
         assert!(centuries.count <= 720);
         let day_of = |devices| StepGrid::new(at(0), at(86_400), devices).count;
-        assert_eq!([1, 4_096, 8_192, 40_000, usize::MAX].map(day_of), [289, 289, 289, 97, 97]);
+        assert_eq!([1, 4_096, 8_192, 40_000, usize::MAX].map(day_of), [289, 289, 145, 97, 97]);
     }
 
     #[test]
