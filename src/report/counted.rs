@@ -142,9 +142,10 @@ impl<'a> FilteredNode<'a> {
             let place = CountedPlace { node, device, part };
             // Only the filter can tell devices apart.
             let known = devices.last().filter(|_| scope.filter.matching.is_empty());
-            let sets = known.map(|device| Rc::clone(&device.sets)).unwrap_or_else(|| {
-                sums.sets.iter().map(|set| holders.count(set, &place)).collect()
-            });
+            let sets = match known {
+                Some(known) => Rc::clone(&known.sets),
+                None => sums.sets.iter().map(|set| holders.count(set, &place)).collect(),
+            };
             let is_whole = part == CountedPart::All;
             devices.push(FilteredDevice { sums: sums_of_device, is_whole, sets });
         }

@@ -103,7 +103,8 @@ struct FilterCheck<'a> {
 impl<'a> FilterCheck<'a> {
     fn new(filter: &'a ReportFilter, counted: &'a CountedSums<'a>) -> Self {
         let mut elsewhere: BTreeMap<&Holder, BTreeSet<&NodeName>> = BTreeMap::new();
-        let others = counted.sums.nodes.iter().filter(|(name, _)| !filter.has_node(name));
+        let others = counted.sums.nodes.iter();
+        let others = others.filter(|(name, _)| !counted.nodes.contains_key(name));
         for (name, node) in others {
             for (holder, _) in node.sets.iter().flat_map(|set| set.iter()) {
                 elsewhere.entry(holder).or_default().insert(name);
@@ -195,6 +196,15 @@ impl<'a> FilterCheck<'a> {
         Some(if is_listed { NothingMatched::NothingHeld(shown) } else { otherwise(shown) })
     }
 
+    /// Returns where those who count must have held something.
+    fn place_text(&self) -> String {
+        let ReportFilter { nodes, matching, .. } = self.filter;
+        if nodes.is_empty() {
+            return format!("what matches {}", matching.text());
+        }
+        ReportFilter { nodes: nodes.clone(), ..ReportFilter::default() }.text()
+    }
+
     fn problem_of_node(&self, name: &str) -> Option<NothingMatched> {
         let known_nodes = &self.counted.sums.nodes;
         let of_name = ReportFilter { nodes: vec![name.to_owned()], ..ReportFilter::default() };
@@ -218,8 +228,7 @@ impl<'a> FilterCheck<'a> {
         let others = if held.is_empty() { listed.collect() } else { held };
         (!others.is_empty()).then(|| NothingMatched::Elsewhere {
             name: shown.to_owned(),
-            nodes: ReportFilter { nodes: self.filter.nodes.clone(), ..ReportFilter::default() }
-                .text(),
+            nodes: self.place_text(),
             others: nodeset::fold(others.into_iter().map(NodeName::label)),
         })
     }

@@ -310,7 +310,13 @@ fn a_filter_that_nothing_matches_is_an_error_that_lists_what_there_is() {
         "{models}"
     );
     assert!(models.contains("; the models NVIDIA "), "{models}");
-    assert!(error("node=gpu03").starts_with("nothing recorded in this time matches"));
+    let place = error("node=gpu03");
+    assert!(place.contains("matches filter node=gpu03; there are the users ada"), "{place}");
+    let of_bob = ReportFilter { users: vec!["bob".to_owned()], ..matching("node=gpu02") };
+    assert_eq!(
+        report_in(&path, of_bob, 1).unwrap_err().to_string(),
+        "user bob held nothing on what matches node=gpu02, but on gpu01"
+    );
     let of_both = ReportFilter { nodes: vec!["gpu02".to_owned()], ..matching("user=bob") };
     assert!(report_in(&path, of_both, 1).is_err());
 }

@@ -174,11 +174,9 @@ impl<'a> Evaluation<'a> {
 
     /// Returns which rows match.
     pub(super) fn matches_each(&self) -> Vec<bool> {
-        let matched = self.conditions.matched.as_ref();
-        let matches = |row: &&FilterRow<'_>| {
-            matched.is_none_or(|expression| self.holds(expression, row, UnknownValues::Differ))
-        };
-        self.rows.iter().map(matches).collect()
+        let Some(matched) = &self.conditions.matched else { return vec![true; self.rows.len()] };
+        let rows = self.rows.iter();
+        rows.map(|row| self.holds(matched, row, UnknownValues::Differ)).collect()
     }
 
     /// Returns true if a row would match with other values in place of those that are unknown.
