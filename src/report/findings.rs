@@ -138,11 +138,15 @@ fn add_device(
 ) {
     let faulty = state_seconds(&device.usage, LastState::Faulty);
     let degraded = device.usage.degraded_seconds;
+    let throttled = device.usage.throttled_seconds;
+    let is_throttled = throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE;
+    // Of one that is degraded because it throttles, one finding tells.
+    let is_told = is_throttled && is_only_slowed(device);
     for (kind, verb, health, seconds) in [
         (FindingKind::Faulty, ["was faulty", "were faulty"], Health::Faulty, faulty),
         (FindingKind::Degraded, ["was degraded", "were degraded"], Health::Degraded, degraded),
     ] {
-        if seconds <= 0.0 {
+        if seconds <= 0.0 || (is_told && kind == FindingKind::Degraded) {
             continue;
         }
         // A device that was never only degraded has no finding of its own for what degrades it.
@@ -160,8 +164,7 @@ fn add_device(
         };
         sightings.push(Sighting::of_device(cause, node, device, seconds));
     }
-    let throttled = device.usage.throttled_seconds;
-    if throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE {
+    if is_throttled {
         let what = "slowed down by heat, power supply or hardware";
         let cause = FindingCause {
             kind: FindingKind::Throttled,
@@ -169,11 +172,23 @@ fn add_device(
             what: format!(" {what}"),
             after: String::new(),
             has_recovered: false,
-            remedy: advice::device::THROTTLED.to_owned(),
+            remedy: if is_told {
+                remedy(device, Health::Degraded)
+            } else {
+                advice::device::THROTTLED
+            }
+            .to_owned(),
             severity: FindingSeverity::Low,
         };
         sightings.push(Sighting::of_device(cause, node, device, throttled));
     }
+}
+
+/// Returns true if all that ever degraded a device is that it throttled for long.
+fn is_only_slowed(device: &DeviceRecord<'_>) -> bool {
+    let mut degrading =
+        device.reasons.iter().filter(|(_, reason)| reason.health == Health::Degraded).peekable();
+    degrading.peek().is_some() && degrading.all(|(id, _)| HealthReason::is_of_slowdown(id))
 }
 
 /// Returns true if a device was faulty, or degraded, no longer at last; false if it was, or if that is not known.

@@ -642,6 +642,10 @@ class Verdicts(Case):
             rows = {row["job"]: row["verdict"] for row in map(json.loads, out.splitlines())}
             first = rows.pop(min(rows))
             self.assertEqual((first, set(rows.values()) - {"good"}), (word, set()), scenario)
+            if scenario in ("throttled", "starved", "imbalance"):
+                # One cause is one finding.
+                kinds = [finding["kind"] for finding in report(path)["findings"]]
+                self.assertEqual(kinds, [scenario])
 
     def test_prices_and_the_limit_of_a_low_load(self):
         rows = self.rows("--price", "H100=3", "--price", "0.5", "--low", "50")

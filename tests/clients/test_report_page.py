@@ -430,7 +430,7 @@ class ReportPage(InBrowser):
         for chart in range(1, 5):
             self.see(f"#charts .charts:nth-of-type(1) .card:nth-child({chart}) .chart")
         self.see("#heat .heat")
-        self.assertEqual(len(self.rows("#jobs")), 50)
+        self.assertEqual(len(self.rows("#jobs")), 20)
         self.find("#jobs .more").click()
         self.assertEqual(len(self.rows("#jobs")), 200)
         self.assertFalse(self.find("#jobs .more").is_displayed())
@@ -691,7 +691,7 @@ class ReportPage(InBrowser):
         printed = self.browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True, "preferCSSPageSize": True})
         self.assertTrue(base64.b64decode(printed["data"]).startswith(b"%PDF"))
         self.assertEqual(self.js("return printed"), [60, "rgb(27, 31, 36)", 7])
-        self.wait("return document.querySelectorAll('#jobs tbody tr').length === 50")
+        self.wait("return document.querySelectorAll('#jobs tbody tr').length === 20")
 
 
 NODES = "#charts .charts:nth-of-type(2) .card:nth-child(1)"

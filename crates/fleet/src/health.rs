@@ -150,6 +150,11 @@ impl HealthReason {
         }
     }
 
+    /// Returns true if a reason with this name for programs is that something has slowed the device down for long.
+    pub fn is_of_slowdown(id: &str) -> bool {
+        SlowdownCause::ALL.into_iter().any(|cause| cause.lasting().0 == id)
+    }
+
     /// Returns what has slowed the device down for long.
     pub(crate) const fn slowed_by(&self) -> Option<SlowdownCause> {
         if let Self::Slowed { cause, .. } = self { Some(*cause) } else { None }
