@@ -69,7 +69,7 @@ pub(super) fn word_of_idle(job: &JobReport) -> (VerdictWord, String, &'static st
         job.occupied_seconds > 0.0 && job.occupied_seconds + job.empty_seconds >= seen * MIN_KNOWN;
     let load = job.summary.utilization.unwrap_or_default();
     if is_unlaunched(job) {
-        let text = format!("no process ever ran on {devices}");
+        let text = format!("no process ran on {devices}");
         (VerdictWord::Unlaunched, text, advice::device::UNLAUNCHED)
     } else if !is_long || !is_occupied {
         let text = match job.devices {
@@ -78,7 +78,7 @@ pub(super) fn word_of_idle(job: &JobReport) -> (VerdictWord, String, &'static st
         };
         (VerdictWord::Unused, text, advice::device::IDLE_JOB)
     } else if load <= 0.0 {
-        let text = format!("its processes never did anything on {devices}");
+        let text = format!("its processes did nothing on {devices}");
         (VerdictWord::HeldCold, text, advice::device::HELD_COLD)
     } else {
         let text =

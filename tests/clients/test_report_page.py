@@ -401,6 +401,14 @@ class Program(InBrowser):
         self.wait("return /\\d/.test(document.querySelector('#charts .legend b').textContent)")
         self.assertNotRegex(self.find("#overview").text, r"NaN|undefined|null|Infinity|Invalid")
 
+    def test_all_columns_fit_on_a_small_laptop(self):
+        self.size(1280, 800)
+        self.open(self.page("--demo=6", "--for", "8s", "--price", "2.50"))
+        widths = "const area = document.querySelector(arguments[0] + ' .scroll'); return [area.scrollWidth, area.clientWidth]"
+        for table in ["#jobs", "#users", "#nodes", "#devices"]:
+            needed, there = self.js(widths, table)
+            self.assertLessEqual(needed, there, table)
+
     def test_names_of_others_stay_text(self):
         self.open(self.page(test_report.hours_long(), "--commands"))
         self.see("#heat .heat")
